@@ -1,0 +1,71 @@
+# The commands of this project. `make` lists them; each sets up what it needs by itself.
+#
+# Everything is relative to this folder, so that the project works wherever it is cloned.
+# Set PYTHON to choose an interpreter, TEST_WORKERS to choose how many test processes run.
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+TEST_WORKERS ?= 2
+
+RUN := .venv/bin/python
+PIP := $(RUN) -m pip --disable-pip-version-check --quiet
+PYTEST := $(RUN) -m pytest
+
+# Stamps: set-up is instant until the requirements or the package's metadata change.
+CORE := .venv/.core
+DEV := .venv/.dev
+
+.PHONY: help setup demo test check static format bench requirements docs pins clean
+
+help: ## List the commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
+
+setup: $(DEV) ## Create .venv with everything that development needs
+
+demo: $(CORE) ## Run an example workflow end to end, with live progress
+	@.venv/bin/minuet demo
+
+test: static ## Everything: format, lint, types and all tests
+	@$(PYTEST) -n $(TEST_WORKERS) --dist worksteal
+
+check: static ## Before every commit: format, lint, types, layers and unit tests
+	@$(PYTEST) -q tests/layers tests/unit
+
+static: $(DEV)
+	@$(RUN) -m ruff format --check --quiet .
+	@$(RUN) -m ruff check --quiet .
+	@$(RUN) -m mypy --strict --no-error-summary
+
+format: $(DEV) ## Format the code and mend what the linter can mend
+	@$(RUN) -m ruff check --fix --quiet . || true
+	@$(RUN) -m ruff format .
+
+bench: $(DEV) ## Measure; ARGS go to the benchmark
+	@$(RUN) bench/main.py $(ARGS)
+
+requirements: $(DEV) ## Which requirement is shown by which test; writes docs/requirements.md
+	@$(RUN) tools/requirements.py
+
+docs: requirements ## Write the generated pages of docs/ anew
+	@if [ -f tools/docs.py ]; then $(RUN) tools/docs.py; fi
+
+pins: ## Resolve the newest allowed versions into requirements/*.txt
+	@PYTHON="$(PYTHON)" sh tools/pins.sh
+
+clean: ## Remove caches and build results (.venv stays)
+	@rm -rf build dist htmlcov .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	@find src tests tools -type d -name __pycache__ -prune -exec rm -rf {} +
+
+$(CORE): requirements/core.txt pyproject.toml tools/venv.sh
+	@echo "setting up .venv …"
+	@PYTHON="$(PYTHON)" sh tools/venv.sh .venv
+	@$(PIP) install -r requirements/core.txt
+	@$(PIP) install --no-deps -e .
+	@touch $@
+
+$(DEV): $(CORE) requirements/dev.txt
+	@echo "installing the development tools …"
+	@$(PIP) install -r requirements/dev.txt
+	@touch $@
