@@ -1,0 +1,210 @@
+"""Every error that Minuet raises, in one tree.
+
+    MinuetError
+    ├── DocumentError          a workflow document has problems (all of them, as diagnostics)
+    ├── InputError             a run's input does not fit the workflow's input schema
+    ├── ExpressionError        text inside a document cannot be compiled or evaluated
+    │   ├── ConditionError     … in a condition
+    │   └── TemplateError      … in a template
+    ├── OutputError            a value that is no JSON, or too large, deep or odd to be kept
+    ├── HandlerError           a handler could not be found or called
+    ├── RunError               about one run
+    │   ├── RunNotFoundError
+    │   ├── RunConflictError   its state forbids the change, or somebody was faster
+    │   ├── RunFailed          raised by `minuet.run` when a run did not complete
+    │   └── RunTimeoutError    the caller did not want to wait longer; the run lives on
+    ├── StoreError             the store could not do it
+    │   ├── StoreUnavailableError   nothing was written, or nobody knows: repeat the call
+    │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
+    │   └── SessionError            a session the store does not know, or a wrong sequence
+    ├── InvariantError         something that must always hold does not: a bug
+    └── ConfigError            a setting or option is wrong
+
+    NonRetryable               a handler raises it (or a subclass) to fail without a retry
+    Retryable                  a handler raises it to ask for a retry, perhaps `after` seconds
+
+    LeaseLost (BaseException)  tells a handler that its work is no longer wanted
+
+Errors have typed fields and build their own message; nobody parses messages.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minuet.model.diagnostics import Diagnostic
+
+
+class MinuetError(Exception):
+    """Base of everything that Minuet raises on purpose."""
+
+    #: Stable name of the kind of error: in events, JSON output and documentation.
+    code = "error"
+
+
+class DocumentError(MinuetError):
+    """A workflow document has problems."""
+
+    code = "invalid-document"
+
+    def __init__(self, diagnostics: Sequence[Diagnostic], source: str = "<document>") -> None:
+        self.diagnostics = tuple(diagnostics)
+        self.source = source
+        count = len(self.diagnostics)
+        lines = [f"{source}: {count} problem{'s' if count != 1 else ''}"]
+        lines += [f"  {d.describe()}" for d in self.diagnostics]
+        super().__init__("\n".join(lines))
+
+
+class InputError(MinuetError):
+    """A run's input does not fit the workflow's input schema."""
+
+    code = "invalid-input"
+
+    def __init__(self, problems: Sequence[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("the input does not fit the workflow: " + "; ".join(self.problems))
+
+
+class ExpressionError(MinuetError):
+    """Text inside a document cannot be compiled or evaluated."""
+
+    code = "expression-error"
+
+    def __init__(self, message: str, *, source: str = "") -> None:
+        self.source = source
+        super().__init__(f"{message}, in {source!r}" if source else message)
+
+
+class ConditionError(ExpressionError):
+    """A condition cannot be compiled or evaluated."""
+
+    code = "condition-error"
+
+
+class TemplateError(ExpressionError):
+    """A template cannot be compiled or rendered."""
+
+    code = "template-error"
+
+
+class OutputError(MinuetError):
+    """A value that is no JSON, or too large, deep or odd to be kept."""
+
+    code = "invalid-output"
+
+
+class HandlerError(MinuetError):
+    """A handler could not be found or called."""
+
+    code = "handler-error"
+
+
+class RunError(MinuetError):
+    """About one run."""
+
+    code = "run-error"
+
+
+class RunNotFoundError(RunError, LookupError):
+    """There is no such run (or it belongs to another tenant)."""
+
+    code = "run-not-found"
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(f"there is no run {run_id!r}")
+
+
+class RunConflictError(RunError):
+    """The run's state forbids the change, or somebody was faster."""
+
+    code = "run-conflict"
+
+    def __init__(self, run_id: str, message: str, *, status: str = "", seq: int = 0) -> None:
+        self.run_id, self.status, self.seq = run_id, status, seq
+        super().__init__(f"run {run_id}: {message}")
+
+
+class RunFailed(RunError):
+    """A run did not complete: it FAILED or was CANCELLED."""
+
+    code = "run-failed"
+
+    def __init__(
+        self, run_id: str, status: str, *, node: str | None = None, error: Any = None
+    ) -> None:
+        self.run_id, self.status, self.node, self.error = run_id, status, node, error
+        message = (error or {}).get("message", "") if isinstance(error, dict) else str(error or "")
+        where = f" at node {node!r}" if node else ""
+        super().__init__(f"run {run_id} is {status}{where}: {message}".rstrip(": "))
+
+
+class RunTimeoutError(RunError):
+    """The caller did not want to wait longer; the run lives on."""
+
+    code = "run-timeout"
+
+    def __init__(self, run_id: str, seconds: float) -> None:
+        self.run_id, self.seconds = run_id, seconds
+        super().__init__(f"run {run_id} did not end within {seconds:g} s; it can be resumed")
+
+
+class StoreError(MinuetError):
+    """The store could not do it."""
+
+    code = "store-error"
+
+
+class StoreUnavailableError(StoreError):
+    """Nothing was written, or nobody knows: the same call may be repeated."""
+
+    code = "store-unavailable"
+
+
+class StoreUnusableError(StoreError):
+    """Wrong version, damaged or read-only: repeating does not help."""
+
+    code = "store-unusable"
+
+
+class SessionError(StoreError):
+    """The store does not know the session, or the sequence number is not the next one."""
+
+    code = "session-error"
+
+
+class InvariantError(MinuetError):
+    """Something that must always hold does not: a bug in Minuet or a damaged store."""
+
+    code = "invariant-broken"
+
+
+class ConfigError(MinuetError):
+    """A setting or an option is wrong."""
+
+    code = "invalid-configuration"
+
+
+class NonRetryable(Exception):
+    """Raise it in a handler to fail the node at once, whatever its retry policy says."""
+
+
+class Retryable(Exception):
+    """Raise it in a handler to ask for another attempt.
+
+    `after` is the least number of seconds until then; without it the retry policy decides.
+    """
+
+    def __init__(self, message: str = "", *, after: float | None = None) -> None:
+        self.after = after
+        super().__init__(message)
+
+
+class LeaseLost(BaseException):
+    """The node is no longer this worker's to finish: it was cancelled or taken by another.
+
+    A BaseException, so that a handler's `except Exception` does not swallow it.
+    """

@@ -1,0 +1,249 @@
+"""The history of a run: what its events can say.
+
+Every change of a run is one event, numbered from 1 without gaps. Folding them gives the run's
+state at any number (`kernel.fold`). Stores write them, the kernel reads them, and both know
+only this vocabulary. It is a storage format: fields may be added with a default, and never
+change their meaning.
+
+Leases are no events: taking, renewing and giving back a token changes who may work, not what
+has happened. An event that settles a token says under which lease and by which session.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+#: [target node, scope, 1 live or 0 skipped, live arrivals needed, arrivals expected]
+Sent: TypeAlias = tuple[str, str, int, int, int]
+
+#: [node, scope]
+Place: TypeAlias = tuple[str, str]
+
+
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+    """Base of all events' data."""
+
+
+class RunCreated(Fact, frozen=True, tag="run.created"):
+    """A run exists; nothing has started."""
+
+    workflow: str
+    plan: str
+    input: msgspec.Raw = msgspec.Raw(b"null")
+    tags: dict[str, Any] = {}
+    parent: str | None = None
+
+
+class RunStarted(Fact, frozen=True, tag="run.started"):
+    """The entry nodes have their tokens."""
+
+    to: list[Sent]
+    counter: int = 0
+    deadline_ms: int | None = None
+
+
+class NodeCompleted(Fact, frozen=True, tag="node.completed"):
+    """A node's result is committed, and what follows from it has been sent.
+
+    With `error`, the node failed and its `on_error` took care of it. With `more`, a large
+    fan-out goes on in `node.sent` events under the same token.
+    """
+
+    node: str
+    scope: str
+    output: msgspec.Raw = msgspec.Raw(b"null")
+    to: list[Sent] = []
+    counter: int = 0
+    attempt: int = 1
+    hop: int = 0
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+    error: dict[str, Any] | None = None
+    #: Rules that could not be evaluated, and which one decided: for `why`.
+    notes: list[Any] | None = None
+    #: Tokens withdrawn because a join fired without waiting for them.
+    withdrawn: list[Place] = []
+    more: bool = False
+
+
+class NodeSent(Fact, frozen=True, tag="node.sent"):
+    """The next part of a large fan-out."""
+
+    node: str
+    scope: str
+    to: list[Sent] = []
+    counter: int = 0
+    withdrawn: list[Place] = []
+    more: bool = False
+
+
+class NodeSkipped(Fact, frozen=True, tag="node.skipped"):
+    """No live arrival reached the node; it passes the skip on."""
+
+    node: str
+    scope: str
+    to: list[Sent] = []
+    counter: int = 0
+    hop: int = 0
+    withdrawn: list[Place] = []
+
+
+class NodeRetried(Fact, frozen=True, tag="node.retried"):
+    """An attempt failed; the next one may start at `due_ms`."""
+
+    node: str
+    scope: str
+    attempt: int
+    error: dict[str, Any]
+    due_ms: int
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+
+
+class NodeFailed(Fact, frozen=True, tag="node.failed"):
+    """The node failed for good. `run.failed` follows."""
+
+    node: str
+    scope: str
+    attempt: int
+    error: dict[str, Any]
+    counter: int = 0
+    #: Why the token is kept as a dead letter; None: it is not.
+    dead_letter: str | None = None
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+
+
+class NodeWaiting(Fact, frozen=True, tag="node.waiting"):
+    """The node waits for something outside: a timer, a signal, a decision, a child run."""
+
+    node: str
+    scope: str
+    kind: str
+    key: str = ""
+    due_ms: int | None = None
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+
+
+class NodeResumed(Fact, frozen=True, tag="node.resumed"):
+    """What a node waited for has come; a worker will take it on."""
+
+    node: str
+    scope: str
+    resolution: msgspec.Raw = msgspec.Raw(b"null")
+    by: str = ""
+
+
+class StepRecorded(Fact, frozen=True, tag="step.recorded"):
+    """A step inside a handler has a result that later attempts reuse."""
+
+    node: str
+    scope: str
+    name: str
+    value: msgspec.Raw = msgspec.Raw(b"null")
+
+
+class LeaseExpired(Fact, frozen=True, tag="lease.expired"):
+    """The worker did not renew in time: it died, hung or lost its way to the store."""
+
+    node: str
+    scope: str
+    expiry: int
+    session: str = ""
+
+
+class RunPaused(Fact, frozen=True, tag="run.paused"):
+    """Nothing more is handed out; what runs may finish."""
+
+    by: str = ""
+
+
+class RunResumed(Fact, frozen=True, tag="run.resumed"):
+    """Tokens are handed out again."""
+
+    by: str = ""
+
+
+class RunPatched(Fact, frozen=True, tag="run.patched"):
+    """The run goes on by another plan."""
+
+    plan: str
+    to: list[Sent] = []
+    counter: int = 0
+    by: str = ""
+
+
+class RunRetried(Fact, frozen=True, tag="run.retried"):
+    """The next generation: tokens that had failed or were cut off are ready again."""
+
+    generation: int
+    tokens: list[Place] = []
+    counter: int = 0
+    by: str = ""
+
+
+class RunCompleted(Fact, frozen=True, tag="run.completed"):
+    """The counter reached 0."""
+
+
+class RunFailed(Fact, frozen=True, tag="run.failed"):
+    """A node failed and nothing handled it; all live tokens were cut off."""
+
+    node: str
+    scope: str
+    error: dict[str, Any]
+
+
+class RunCancelled(Fact, frozen=True, tag="run.cancelled"):
+    """The run was ended from outside, by its deadline or by a limit."""
+
+    reason: str = ""
+    by: str = ""
+
+
+Event: TypeAlias = (
+    RunCreated
+    | RunStarted
+    | NodeCompleted
+    | NodeSent
+    | NodeSkipped
+    | NodeRetried
+    | NodeFailed
+    | NodeWaiting
+    | NodeResumed
+    | StepRecorded
+    | LeaseExpired
+    | RunPaused
+    | RunResumed
+    | RunPatched
+    | RunRetried
+    | RunCompleted
+    | RunFailed
+    | RunCancelled
+)
+
+_encoder = msgspec.json.Encoder()
+_decoder: msgspec.json.Decoder[Event] = msgspec.json.Decoder(Event)
+
+
+def encode_event(event: Event) -> bytes:
+    """Write an event as JSON."""
+    return _encoder.encode(event)
+
+
+def decode_event(data: bytes) -> Event:
+    """Read an event."""
+    return _decoder.decode(data)
+
+
+def event_type(event: Event) -> str:
+    """The event's stable name, such as `node.completed`."""
+    return str(event.__struct_config__.tag)

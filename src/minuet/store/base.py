@@ -1,0 +1,187 @@
+"""The contract of a store: about twenty verbs, each one atomic step.
+
+One verb, one name: the method here, the file of SQL or Lua behind it, the conformance test.
+`tests/store` puts any store through the same suite; `memory` is the reference for all others.
+
+What holds for every verb:
+
+* It happens completely or not at all, and an answer means that it is durable (as durable as
+  the store promises). After `StoreUnavailableError` nobody knows: repeat the call, which is
+  safe for all of them.
+* The store's clock decides about leases, timers and deadlines; callers pass durations.
+* Nothing of another tenant is seen or changed; asking for it looks like asking for nothing.
+* Work per call is bounded by the caller's limits; no verb walks over finished runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from minuet.errors import RunConflictError
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.types import RunStatus
+
+
+class Store(Protocol):
+    """Runs, tokens, joins, events and blobs, changed by atomic steps."""
+
+    async def open(self) -> None:
+        """Connect, check the version and migrate; refuse what cannot work."""
+        ...
+
+    async def close(self) -> None:
+        """Finish what was accepted and let go. Idempotent."""
+        ...
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        """Hand in, renew and take, in this order, in one step.
+
+        Items are judged alone. A call with the session's last number and the same lease gets
+        the last reply again (tokens granted then and lost since are left out). An unknown
+        session must begin with 1; any other number raises SessionError and changes nothing.
+        """
+        ...
+
+    async def end_session(self, session: str) -> None:
+        """Forget a session. Its leases run out by themselves."""
+        ...
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        """Expire leases, fire timers, pass deadlines: at most `limit` of each.
+
+        Any process may run it at any time.
+        """
+        ...
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        """Wait until there may be something to take; a hint, False after the timeout."""
+        ...
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        """Create runs, all in one step; each answer is the run or why it is refused.
+
+        An idempotency key that is known gives the run that has it, if workflow, plan and
+        input are the same.
+        """
+        ...
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        """Change a run from outside, by compare-and-set on its event number.
+
+        Raises RunNotFoundError, or RunConflictError with the run's present state.
+        """
+        ...
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        """Give a waiting token what it waits for. The first one wins; False for the others."""
+        ...
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        """Keep the result of a step inside a handler; the first result stays and is returned.
+
+        None: the lease is lost, nothing was kept.
+        """
+        ...
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        """Remove runs that are over, with all that belongs to them; say how many."""
+        ...
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        """Wait until the run may have events after `after_seq`; a hint, False after the timeout."""
+        ...
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        """One run."""
+        ...
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Runs, the newest first; `before` is the last run of the page before."""
+        ...
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        """Events of a run in their order."""
+        ...
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        """All tokens of a run, settled ones included, in the order of node and scope."""
+        ...
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        """The steps that a node instance has recorded."""
+        ...
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        """Everything about a run at one moment: for tests, doctor and export."""
+        ...
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        """Tokens that wait for something outside, the longest waiting run first."""
+        ...
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        """Dead letters, the oldest first."""
+        ...
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        """Mark the pending dead letter of an instance as of no further interest."""
+        ...
+
+    async def list_queues(self) -> list[QueueDepth]:
+        """What waits and what runs, by tenant and queue."""
+        ...
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        """Keep bytes under the hash of their content and return `cas://sha256:…`."""
+        ...
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        """The bytes of a blob, or None."""
+        ...

@@ -1,0 +1,480 @@
+"""The store as plain dictionaries: the reference for all others, and for tests.
+
+Nothing is durable and nothing is indexed; every question is answered by looking at all rows.
+A call runs without awaiting anything, which is what makes it atomic.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from minuet.clock import Clock, SystemClock
+from minuet.errors import RunConflictError, SessionError
+from minuet.store.blob import blob_ref
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    LEASE_MS_MAX,
+    Arrival,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Grant,
+    Held,
+    Join,
+    Key,
+    NewRun,
+    Output,
+    QueueDepth,
+    Reply,
+    Result,
+    Run,
+    Snapshot,
+    Swept,
+    Take,
+    Token,
+)
+from minuet.store.reply import TIMED_OUT, check_same, grant, header, output_of
+from minuet.store.transition import Transition, lease_end
+from minuet.store.wake import Wake
+from minuet.types import TERMINAL, RunStatus
+
+#: Number, lease, results and revoked of a session's last call.
+_LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
+
+
+class MemoryStore:
+    """A store that lives as long as this object."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._runs: dict[str, Run] = {}
+        self._tokens: dict[Key, Token] = {}
+        self._joins: dict[Key, Join] = {}
+        self._arrivals: dict[tuple[Key, str], Arrival] = {}
+        self._events: dict[str, list[EventRecord]] = {}
+        self._steps: dict[tuple[Key, str], bytes] = {}
+        self._dead_letters: dict[tuple[Key, int], DeadLetter] = {}
+        self._sessions: dict[tuple[str, str], _LastCall] = {}
+        self._blobs: dict[tuple[str, str], bytes] = {}
+        self._work = Wake()
+        self._change = Wake()
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        self._work.notify()
+        self._change.notify()
+
+    # ── rows, as a transition loads them ────────────────────────────────────────────────
+
+    def load_run(self, run: str) -> Run | None:
+        return copy.copy(self._runs.get(run))
+
+    def load_token(self, key: Key) -> Token | None:
+        return copy.copy(self._tokens.get(key))
+
+    def has_token(self, key: Key) -> bool:
+        return key in self._tokens
+
+    def load_join(self, key: Key) -> Join | None:
+        return copy.copy(self._joins.get(key))
+
+    def has_arrival(self, key: Key, source: str) -> bool:
+        return (key, source) in self._arrivals
+
+    def find_tokens(self, run: str, states: tuple[str, ...]) -> Iterable[Token]:
+        return [copy.copy(t) for t in self._tokens.values() if t.run == run and t.state in states]
+
+    def find_waiters(self, tenant: str, slot: str) -> Iterable[Token]:
+        waiters = [
+            copy.copy(t)
+            for t in self._tokens.values()
+            if (t.tenant, t.slot, t.lane, t.state) == (tenant, slot, "slot", "ready")
+        ]
+        return sorted(waiters, key=_by_due)
+
+    def count_holders(self, tenant: str, slot: str) -> int:
+        return sum(
+            t.tenant == tenant and t.slot == slot and t.lane != "slot"
+            for t in self._tokens.values()
+        )
+
+    def load_step(self, key: Key, name: str) -> bytes | None:
+        return self._steps.get((key, name))
+
+    def _commit(self, step: Transition) -> None:
+        step.promote_waiters()
+        for run in step.changed_runs:
+            self._runs[run] = step.runs[run]
+        for key in step.changed_tokens:
+            self._tokens[key] = step.tokens[key]
+        for key in step.changed_joins:
+            self._joins[key] = step.joins[key]
+        self._arrivals.update(step.arrivals)
+        self._steps.update(step.steps)
+        for event in step.events:
+            self._events.setdefault(event.run, []).append(event)
+        for letter in self._dead_letters.values():
+            if letter.run in step.reprocessed and letter.status == "pending":
+                letter.status = "reprocessed"
+        for letter in step.dead_letters:
+            self._dead_letters[((letter.run, letter.node, letter.scope), letter.generation)] = (
+                letter
+            )
+        self._work.notify()
+        self._change.notify()
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        now_ms = self._clock.now_ms()
+        session = (request.tenant, request.session)
+        seq, lease, results, revoked = self._sessions.get(session, (0, "", (), ()))
+        if request.seq == seq and request.lease == lease:
+            return self._repeat(request, results, revoked, now_ms)
+        if request.seq != seq + 1:
+            raise SessionError(f"session {request.session}: call {request.seq} after {seq}")
+        step = Transition(self, now_ms)
+        results = tuple(step.hand_in(request, item) for item in request.hand_in)
+        revoked = tuple(held for held in request.renew if not step.renew(request, held))
+        self._commit(step)
+        self._sessions[session] = (request.seq, request.lease, results, revoked)
+        taken = [token for take in request.take for token in self._take(request, take, now_ms)]
+        return self._reply(request, results, revoked, taken, now_ms)
+
+    def _take(self, request: Exchange, take: Take, now_ms: int) -> list[Token]:
+        ready = [
+            t
+            for t in self._tokens.values()
+            if t.state == "ready"
+            and t.lane == ""
+            and t.tenant == request.tenant
+            and t.queue in take.queues
+            and (t.due_ms or 0) <= now_ms
+        ]
+        taken = sorted(ready, key=_by_due)[: take.limit]
+        for token in taken:
+            token.state, token.lease, token.session = "leased", request.lease, request.session
+            token.due_ms, token.taken_ms = lease_end(request, now_ms), now_ms
+            token.delivery += 1
+        return taken
+
+    def _repeat(
+        self,
+        request: Exchange,
+        results: tuple[Result, ...],
+        revoked: tuple[Held, ...],
+        now_ms: int,
+    ) -> Reply:
+        held = [
+            t
+            for t in self._tokens.values()
+            if (t.state, t.lease, t.tenant) == ("leased", request.lease, request.tenant)
+        ]
+        return self._reply(request, results, revoked, sorted(held, key=_by_key), now_ms)
+
+    def _reply(
+        self,
+        request: Exchange,
+        results: tuple[Result, ...],
+        revoked: tuple[Held, ...],
+        taken: list[Token],
+        now_ms: int,
+    ) -> Reply:
+        wanted = {token.run for token in taken}
+        wanted |= {
+            item.run
+            for item, result in zip(request.hand_in, results, strict=False)
+            if result == "replan" and item.run in self._runs
+        }
+        return Reply(
+            results=results,
+            revoked=revoked,
+            granted=tuple(self._grant(token) for token in taken),
+            runs={run: header(self._runs[run]) for run in sorted(wanted)},
+            now_ms=now_ms,
+        )
+
+    def _grant(self, token: Token) -> Grant:
+        if token.source:
+            sources = [(token.source, token.source_scope)]
+        else:
+            sources = [
+                (a.source, a.source_scope)
+                for (key, _), a in self._arrivals.items()
+                if key == token.key and a.live
+            ]
+        inputs = [] if token.skip else [self._output(token.run, *s) for s in sorted(sources)]
+        reads = [self._latest(token.run, read.node, read.prefix) for read in token.reads]
+        if token.cursor:
+            reads.append(self._output(token.run, token.node, token.scope))
+        return grant(
+            token,
+            [output for output in inputs if output is not None],
+            [output for output in reads if output is not None],
+        )
+
+    def _output(self, run: str, node: str, scope: str) -> Output | None:
+        token = self._tokens.get((run, node, scope))
+        if token is None or not token.event:
+            return None
+        return Output(node, scope, output_of(self._events[run][token.event - 1].data))
+
+    def _latest(self, run: str, node: str, prefix: str) -> Output | None:
+        scopes = [
+            t.scope
+            for t in self._tokens.values()
+            if t.run == run
+            and t.node == node
+            and t.scope.startswith(prefix)
+            and t.event
+            and not t.skip
+        ]
+        return self._output(run, node, max(scopes)) if scopes else None
+
+    async def end_session(self, session: str) -> None:
+        self._sessions = {k: v for k, v in self._sessions.items() if k[1] != session}
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        now_ms = self._clock.now_ms()
+        step = Transition(self, now_ms)
+        timed = sorted((t for t in self._tokens.values() if t.due_ms is not None), key=_by_due)
+        expired = [
+            t
+            for t in timed
+            if t.state == "leased" and not now_ms < (t.due_ms or 0) <= now_ms + LEASE_MS_MAX
+        ][:limit]
+        waiting = [t for t in timed if t.state == "waiting" and (t.due_ms or 0) <= now_ms][:limit]
+        overdue = sorted(
+            (r.deadline_ms, r.run)
+            for r in self._runs.values()
+            if r.deadline_ms is not None and r.deadline_ms <= now_ms
+        )[:limit]
+        counts = (
+            sum(step.expire(t.key) for t in expired),
+            sum(step.resume(t.tenant, t.key, TIMED_OUT, by="") for t in waiting),
+            sum(step.pass_deadline(run) for _, run in overdue),
+        )
+        self._commit(step)
+        return Swept(
+            *counts,
+            next_due_ms=self._next_due_ms(now_ms),
+            more=limit in (len(expired), len(waiting), len(overdue)),
+        )
+
+    def _next_due_ms(self, now_ms: int) -> int | None:
+        due = [
+            t.due_ms
+            for t in self._tokens.values()
+            if t.due_ms is not None
+            and (
+                t.state in ("leased", "waiting")
+                or (t.state == "ready" and t.lane == "" and t.due_ms > now_ms)
+            )
+        ]
+        due += [r.deadline_ms for r in self._runs.values() if r.deadline_ms is not None]
+        return min(due, default=None)
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        now_ms = self._clock.now_ms()
+        for t in self._tokens.values():
+            open_to_all = (t.state, t.lane, t.tenant) == ("ready", "", tenant)
+            if open_to_all and t.queue in queues and (t.due_ms or 0) <= now_ms:
+                return True
+        return await self._work.wait(timeout_ms)
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        step = Transition(self, self._clock.now_ms())
+        answers: list[Run | RunConflictError] = []
+        for new in runs:
+            known = self._known(step, new)
+            answers.append(step.create_run(new) if known is None else check_same(known, new))
+        self._commit(step)
+        return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
+
+    def _known(self, step: Transition, new: NewRun) -> Run | None:
+        """The run that has this id, or this idempotency key."""
+        runs = {**self._runs, **step.runs}
+        if new.run in runs or new.idempotency_key is None:
+            return runs.get(new.run)
+        key = (new.tenant, new.idempotency_key)
+        return next((r for r in runs.values() if (r.tenant, r.idempotency_key) == key), None)
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        step = Transition(self, self._clock.now_ms())
+        changed = step.change_run(tenant, run, change, expected_seq)
+        self._commit(step)
+        return copy.copy(changed)
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        step = Transition(self, self._clock.now_ms())
+        resolved = step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
+        self._commit(step)
+        return resolved
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        step = Transition(self, self._clock.now_ms())
+        kept = step.record_step(held, tenant, name, value)
+        self._commit(step)
+        return kept
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        doomed = {
+            run
+            for run in runs
+            if run in self._runs
+            and self._runs[run].tenant == tenant
+            and self._runs[run].status in TERMINAL
+        }
+        self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
+        self._events = {k: v for k, v in self._events.items() if k not in doomed}
+        self._tokens = {k: v for k, v in self._tokens.items() if k[0] not in doomed}
+        self._joins = {k: v for k, v in self._joins.items() if k[0] not in doomed}
+        self._arrivals = {k: v for k, v in self._arrivals.items() if k[0][0] not in doomed}
+        self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in doomed}
+        self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in doomed}
+        return len(doomed)
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        row = self._runs.get(run)
+        if row is not None and row.seq > after_seq:
+            return True
+        return await self._change.wait(timeout_ms)
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        row = self._runs.get(run)
+        return copy.copy(row) if row is not None and row.tenant == tenant else None
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        rows = [
+            copy.copy(r)
+            for r in self._runs.values()
+            if r.tenant == tenant
+            and (not statuses or r.status in statuses)
+            and (workflow is None or r.workflow == workflow)
+            and (before is None or r.run < before)
+        ]
+        return sorted(rows, key=lambda r: r.run, reverse=True)[:limit]
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        if await self.read_run(tenant, run) is None:
+            return []
+        return self._events[run][after_seq : after_seq + limit]
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        rows = [copy.copy(t) for t in self._tokens.values() if (t.tenant, t.run) == (tenant, run)]
+        return sorted(rows, key=_by_key)
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        if await self.read_run(tenant, key[0]) is None:
+            return {}
+        return {name: v for (k, name), v in sorted(self._steps.items()) if k == key}
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        row = await self.read_run(tenant, run)
+        if row is None:
+            return None
+        return Snapshot(
+            run=row,
+            tokens=tuple(await self.read_tokens(tenant, run)),
+            joins=tuple(copy.copy(self._joins[k]) for k in sorted(self._joins) if k[0] == run),
+            arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals) if k[0][0] == run),
+            events=tuple(self._events[run]),
+            steps=tuple(
+                (k[1], k[2], name, v) for (k, name), v in sorted(self._steps.items()) if k[0] == run
+            ),
+            dead_letters=tuple(
+                copy.copy(v) for k, v in sorted(self._dead_letters.items()) if v.run == run
+            ),
+        )
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        rows = [
+            copy.copy(t)
+            for t in self._tokens.values()
+            if (t.tenant, t.state, t.wait) == (tenant, "waiting", kind)
+            and (key is None or t.wait_key == key)
+        ]
+        return sorted(rows, key=_by_key)[:limit]
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        rows = [
+            copy.copy(v)
+            for v in self._dead_letters.values()
+            if v.tenant == tenant
+            and (run is None or v.run == run)
+            and (status is None or v.status == status)
+        ]
+        return sorted(rows, key=lambda v: (v.at_ms, v.run, v.node, v.scope, v.generation))[:limit]
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        for (letter_key, _), letter in self._dead_letters.items():
+            if (letter_key, letter.tenant, letter.status) == (key, tenant, "pending"):
+                letter.status = "discarded"
+                return True
+        return False
+
+    async def list_queues(self) -> list[QueueDepth]:
+        groups: dict[tuple[str, str], list[Token]] = {}
+        for t in self._tokens.values():
+            if t.state in ("ready", "leased"):
+                groups.setdefault((t.tenant, t.queue), []).append(t)
+        return [
+            QueueDepth(
+                tenant,
+                queue,
+                sum(t.state == "ready" for t in tokens),
+                sum(t.state == "leased" for t in tokens),
+                min((t.due_ms or 0 for t in tokens if t.state == "ready"), default=None),
+            )
+            for (tenant, queue), tokens in sorted(groups.items())
+        ]
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        ref = blob_ref(data)
+        self._blobs[tenant, ref] = data
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return self._blobs.get((tenant, ref))
+
+
+def _by_due(token: Token) -> tuple[int, Key]:
+    return (token.due_ms or 0, token.key)
+
+
+def _by_key(token: Token) -> Key:
+    return token.key

@@ -1,0 +1,445 @@
+"""What goes into a store and comes out of it.
+
+A store knows no plan and no workflow: only runs, tokens, joins, events and blobs. The kernel's
+decisions reach it as these records (`worker.translate` writes them), and one `Exchange` carries
+many of them. Payloads (`output`, `input`, `resolution`, …) are JSON bytes that no store looks
+into. Scopes are encoded so that they sort: "the latest iteration under this prefix" is a range.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet.types import RunStatus
+
+#: The tenant of everything when nobody says otherwise.
+DEFAULT_TENANT = "default"
+
+#: Longest lease. A lease that seems to end later than this was granted by a clock that has
+#: since been set back, and counts as expired.
+LEASE_MS_MAX = 3_600_000
+
+#: Largest payload that is kept inside an event; anything larger belongs into a blob.
+PAYLOAD_BYTES_MAX = 1 << 20
+
+TokenState: TypeAlias = Literal["ready", "leased", "waiting", "done", "dead"]
+
+#: The states of a token that counts: the run's counter is the number of these.
+LIVE_STATES: tuple[TokenState, ...] = ("ready", "leased", "waiting")
+
+#: How a token ended. `superseded`: withdrawn by a join that did not wait for it;
+#: `cancelled`: cut off by the end of its run, so a retry of the run takes it up again.
+TokenOutcome: TypeAlias = Literal["", "completed", "skipped", "failed", "cancelled", "superseded"]
+
+#: Key of a token or join: run, node, encoded scope.
+Key: TypeAlias = tuple[str, str, str]
+
+#: What became of one item handed in.
+#: `applied`: done as asked · `held`: the slot asked for is yours, go on · `duplicate`: this very
+#: lease did it before · `stale`: the lease is not current, nothing changed · `replan`: the run
+#: has another plan by now, route again · `closed`: the run is over · `limit`: too large.
+Result: TypeAlias = Literal["applied", "held", "duplicate", "stale", "replan", "closed", "limit"]
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Base of the records that cross the store's border."""
+
+
+class Read(Record, frozen=True, array_like=True):
+    """An output to hand over with a token: the latest instance of `node` under `prefix`."""
+
+    node: str
+    prefix: str
+
+
+class Delivery(Record, frozen=True):
+    """What a settled node sends to one target instance."""
+
+    node: str
+    scope: str
+    live: bool
+    #: Live arrivals that make the target ready.
+    need: int
+    #: Arrivals after which it is ready anyway, or skipped when none was live.
+    total: int
+    queue: str
+    reads: tuple[Read, ...] = ()
+    #: Nodes whose live tokens in the target's scope are withdrawn when the target fires.
+    withdraws: tuple[str, ...] = ()
+
+
+class HandIn(Record, frozen=True):
+    """Base of what a worker hands in: for which token, under which lease."""
+
+    run: str
+    node: str
+    scope: str
+    lease: str
+
+
+class Done(HandIn, frozen=True, tag="done"):
+    """A result and where it goes; or a skip passed on; or the next part of a fan-out."""
+
+    plan: str = ""
+    outcome: Literal["completed", "skipped", "failed"] = "completed"
+    output: bytes = b"null"
+    deliveries: tuple[Delivery, ...] = ()
+    error: dict[str, Any] | None = None
+    notes: list[Any] | None = None
+    #: How many deliveries have been sent once this item is applied; None: that is all.
+    cursor: int | None = None
+
+
+class Retry(HandIn, frozen=True, tag="retry"):
+    """The attempt failed; try again after `delay_ms`."""
+
+    error: dict[str, Any] = {}
+    delay_ms: int = 0
+
+
+class Failed(HandIn, frozen=True, tag="failed"):
+    """The node failed for good, and with it the run."""
+
+    error: dict[str, Any] = {}
+    #: Keep the token as a dead letter, for this reason.
+    dead_letter: str | None = None
+
+
+class Waiting(HandIn, frozen=True, tag="waiting"):
+    """Wait for something outside, at most until `due_ms` (or for `delay_ms` from now)."""
+
+    kind: str = "timer"
+    key: str = ""
+    due_ms: int | None = None
+    delay_ms: int | None = None
+    data: bytes = b"null"
+
+
+class Released(HandIn, frozen=True, tag="released"):
+    """Given back unharmed, as if it had never been taken."""
+
+
+class Slot(HandIn, frozen=True, tag="slot"):
+    """Ask for one of `limit` slots under a key. No free slot: the token waits its turn."""
+
+    key: str = ""
+    limit: int = 1
+
+
+Item: TypeAlias = Done | Retry | Failed | Waiting | Released | Slot
+
+
+class Held(Record, frozen=True, array_like=True):
+    """A token that a worker still works on."""
+
+    run: str
+    node: str
+    scope: str
+    lease: str
+
+
+class Take(Record, frozen=True):
+    """Ask for at most `limit` tokens from any of these queues, oldest first."""
+
+    queues: tuple[str, ...]
+    limit: int
+
+
+class Exchange(Record, frozen=True):
+    """One call of a worker: hand in, renew, take."""
+
+    session: str
+    #: 1, 2, 3, … within the session; a repeated call repeats its number and its lease.
+    seq: int
+    #: The lease of the tokens that this call takes; random, never used before.
+    lease: str
+    lease_ms: int = 30_000
+    tenant: str = DEFAULT_TENANT
+    hand_in: tuple[Item, ...] = ()
+    renew: tuple[Held, ...] = ()
+    take: tuple[Take, ...] = ()
+
+
+class Output(Record, frozen=True, array_like=True):
+    """A committed output that comes with a token."""
+
+    node: str
+    scope: str
+    data: bytes
+
+
+class Grant(Record, frozen=True):
+    """A token taken, with what it needs."""
+
+    run: str
+    node: str
+    scope: str
+    lease: str
+    #: Skipped: settle it by passing the skip on.
+    skip: bool = False
+    attempt: int = 1
+    #: How often a lease on it has expired.
+    expiry: int = 0
+    #: How often it has been handed out, this time included.
+    delivery: int = 1
+    hop: int = 0
+    taken_ms: int = 0
+    #: Part of a fan-out that has been sent already; its own output is in `reads`.
+    cursor: int = 0
+    #: What it waited for: JSON.
+    resolution: bytes | None = None
+    #: The slot that it holds.
+    slot: str = ""
+    #: Outputs that arrived live, by source.
+    inputs: tuple[Output, ...] = ()
+    #: Outputs asked for by `Delivery.reads`.
+    reads: tuple[Output, ...] = ()
+
+
+class RunHeader(Record, frozen=True):
+    """What a worker must know of a run to work on its tokens."""
+
+    run: str
+    workflow: str
+    plan: str
+    input: bytes = b"null"
+    generation: int = 1
+    created_ms: int = 0
+    deadline_ms: int | None = None
+    tags: dict[str, Any] = {}
+
+
+class Reply(Record, frozen=True):
+    """The store's answer to an exchange."""
+
+    #: One for each item handed in, in order.
+    results: tuple[Result, ...] = ()
+    #: Tokens whose lease could not be renewed: stop working on them.
+    revoked: tuple[Held, ...] = ()
+    granted: tuple[Grant, ...] = ()
+    #: Headers of the runs of `granted`, and of those whose items were answered `replan`.
+    runs: dict[str, RunHeader] = {}
+    now_ms: int = 0
+
+
+class NewRun(Record, frozen=True):
+    """A run to create; with `entries`, it starts at once."""
+
+    run: str
+    workflow: str
+    plan: str
+    tenant: str = DEFAULT_TENANT
+    input: bytes = b"null"
+    #: First tokens; None leaves the run PENDING.
+    entries: tuple[Delivery, ...] | None = None
+    #: The run ends as CANCELLED this long after its start.
+    deadline_ms: int | None = None
+    #: Same key and same content: the same run. Same key, other content: a conflict.
+    idempotency_key: str | None = None
+    tags: dict[str, Any] = {}
+    parent: str | None = None
+
+
+class Start(Record, frozen=True, tag="start"):
+    """Start a PENDING run."""
+
+    entries: tuple[Delivery, ...]
+    input: bytes | None = None
+    deadline_ms: int | None = None
+
+
+class Cancel(Record, frozen=True, tag="cancel"):
+    """End a run as CANCELLED."""
+
+    reason: str = "cancelled"
+    by: str = ""
+
+
+class Pause(Record, frozen=True, tag="pause"):
+    """Hand out no more tokens of a run."""
+
+    by: str = ""
+
+
+class Resume(Record, frozen=True, tag="resume"):
+    """Hand out its tokens again."""
+
+    by: str = ""
+
+
+class RetryRun(Record, frozen=True, tag="retry"):
+    """Open the next generation of a run that FAILED or was CANCELLED."""
+
+    by: str = ""
+
+
+class NewPlan(Record, frozen=True, tag="plan"):
+    """Go on by another plan; new edges of settled nodes deliver at once."""
+
+    plan: str
+    #: (source node, source scope, delivery)
+    deliveries: tuple[tuple[str, str, Delivery], ...] = ()
+    by: str = ""
+
+
+Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan
+
+
+class Run(msgspec.Struct):
+    """A run as it is stored."""
+
+    run: str
+    tenant: str
+    workflow: str
+    plan: str
+    status: RunStatus = "PENDING"
+    #: Live tokens; 0 exactly when the run is over (or has not started).
+    counter: int = 0
+    #: Number of the last event.
+    seq: int = 0
+    generation: int = 1
+    input: bytes = b"null"
+    tags: dict[str, Any] = {}
+    idempotency_key: str | None = None
+    created_ms: int = 0
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    deadline_ms: int | None = None
+    #: Why it FAILED or was CANCELLED.
+    error: dict[str, Any] | None = None
+    dead_letters: int = 0
+    parent: str | None = None
+
+
+class Token(msgspec.Struct):
+    """A token as it is stored; settled ones stay as the record of their instance."""
+
+    run: str
+    node: str
+    scope: str
+    tenant: str
+    queue: str
+    state: TokenState = "ready"
+    outcome: TokenOutcome = ""
+    skip: bool = False
+    #: ready: not before · leased: until · waiting: times out at (None: never)
+    due_ms: int | None = 0
+    hop: int = 0
+    attempt: int = 1
+    expiry: int = 0
+    delivery: int = 0
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+    #: The one node whose live delivery made it ready; "" for an entry or a join.
+    source: str = ""
+    source_scope: str = ""
+    reads: tuple[Read, ...] = ()
+    cursor: int = 0
+    #: What it waits for: kind and key.
+    wait: str = ""
+    wait_key: str = ""
+    resolution: bytes | None = None
+    #: Number of the event that holds its output.
+    event: int = 0
+    #: Why a ready token is not handed out: "" it is, "pause", or "slot".
+    lane: str = ""
+    #: The concurrency slot that it holds (lane "") or waits for (lane "slot").
+    slot: str = ""
+    slot_limit: int = 0
+
+    @property
+    def key(self) -> Key:
+        return (self.run, self.node, self.scope)
+
+
+class Join(msgspec.Struct):
+    """The arrivals of a node instance that expects more than one."""
+
+    run: str
+    node: str
+    scope: str
+    need: int
+    total: int
+    live: int = 0
+    skipped: int = 0
+    fired: bool = False
+    hop: int = 0
+
+    @property
+    def key(self) -> Key:
+        return (self.run, self.node, self.scope)
+
+
+class Arrival(Record, frozen=True, array_like=True):
+    """One delivery that reached a join."""
+
+    run: str
+    node: str
+    scope: str
+    source: str
+    source_scope: str
+    live: bool
+
+
+class DeadLetter(msgspec.Struct):
+    """A token that failed and is kept for somebody to look at."""
+
+    run: str
+    node: str
+    scope: str
+    generation: int
+    tenant: str
+    queue: str
+    reason: str
+    error: dict[str, Any]
+    fingerprint: str
+    attempts: int
+    at_ms: int
+    status: Literal["pending", "reprocessed", "discarded"] = "pending"
+
+
+class EventRecord(Record, frozen=True):
+    """One line of a run's history."""
+
+    run: str
+    seq: int
+    at_ms: int
+    #: `events.encode_event`.
+    data: bytes
+
+
+class Snapshot(Record, frozen=True):
+    """Everything a store holds of one run, at one moment."""
+
+    run: Run
+    tokens: tuple[Token, ...] = ()
+    joins: tuple[Join, ...] = ()
+    arrivals: tuple[Arrival, ...] = ()
+    events: tuple[EventRecord, ...] = ()
+    steps: tuple[tuple[str, str, str, bytes], ...] = ()
+    dead_letters: tuple[DeadLetter, ...] = ()
+
+
+class Swept(Record, frozen=True):
+    """What a sweep did, and when the next one has something to do."""
+
+    expired: int = 0
+    resumed: int = 0
+    cancelled: int = 0
+    #: When the next lease, timer or deadline is due; None: there is none.
+    next_due_ms: int | None = None
+    #: There may be more that is due already.
+    more: bool = False
+
+
+class QueueDepth(Record, frozen=True):
+    """How much waits in a queue."""
+
+    tenant: str
+    queue: str
+    ready: int
+    leased: int
+    oldest_due_ms: int | None = None

@@ -1,0 +1,53 @@
+"""Waking up those who wait in this process for something to change in a store."""
+
+from __future__ import annotations
+
+import asyncio
+
+
+class Wake:
+    """Waiters on one event loop and a call that wakes them all.
+
+    It is a hint and nothing more: whoever wakes up looks again.
+    """
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+        #: How often `notify` was called. Who looks at the store before waiting reads it before
+        #: looking and passes it to `wait`: then no call in between is missed.
+        self.count = 0
+
+    async def wait(self, timeout_ms: float, since: int | None = None) -> bool:
+        """Wait for `notify`; False when it did not come in time."""
+        if since is not None and since != self.count:
+            return True
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(timeout_ms / 1000, _finish, waiter, False)
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        except _TimedOut:
+            return False
+        finally:
+            timer.cancel()
+            self._waiters.discard(waiter)
+        return True
+
+    def notify(self) -> None:
+        """Wake all waiters; call it on their event loop."""
+        self.count += 1
+        for waiter in self._waiters:
+            _finish(waiter, True)
+
+
+class _TimedOut(Exception):
+    pass
+
+
+def _finish(waiter: asyncio.Future[None], notified: bool) -> None:
+    if not waiter.done():
+        if notified:
+            waiter.set_result(None)
+        else:
+            waiter.set_exception(_TimedOut())

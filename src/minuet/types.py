@@ -1,0 +1,27 @@
+"""Aliases that every layer shares. Nothing here has behaviour."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+#: A JSON value as Python sees it: dict, list, str, int, float, bool or None.
+Json: TypeAlias = Any
+
+#: Where a node instance stands: one number per loop (iteration) or `each` join (which
+#: arrival) that encloses the node, outermost first.
+Scope: TypeAlias = tuple[int, ...]
+
+#: One node of one run in one scope; the scope is encoded (`kernel.scope.encode`).
+Instance: TypeAlias = tuple[str, str, str]
+
+RunStatus: TypeAlias = Literal[
+    "PENDING",  #: created, not started
+    "RUNNING",  #: has live tokens
+    "PAUSED",  #: has live tokens, none is handed out
+    "COMPLETED",  #: over: every token was settled
+    "FAILED",  #: over: a node failed and nothing handled it
+    "CANCELLED",  #: over: by request, deadline or limit
+]
+
+#: The statuses in which a run is over: its counter is 0 and nothing but a retry changes it.
+TERMINAL: frozenset[str] = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
