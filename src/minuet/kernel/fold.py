@@ -1,0 +1,259 @@
+"""Folding a run's events into its state: replay, time travel, audit.
+
+`State` is everything that the history determines: status, counter, tokens, joins, outputs.
+What it leaves out is who may work at the moment (leases) and when a ready token was queued.
+The stored rows of a run, reduced to the same (`worker.state.state_of`), must equal the
+fold of its events at every moment; tests, simulation and `minuet doctor` compare them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from minuet import events as happened
+from minuet.errors import InvariantError
+from minuet.events import Event, Place, Sent, event_type
+from minuet.kernel.lifecycle import next_run_status, next_token_state
+
+#: (seq, time in ms, event)
+Recorded = tuple[int, int, Event]
+
+#: States and outcomes of tokens that a retry of the run takes up again.
+_RETRIABLE = (("dead", "failed"), ("dead", "cancelled"))
+
+
+class TokenView(msgspec.Struct):
+    """A token, as the history tells it."""
+
+    node: str
+    scope: str
+    state: str = "ready"
+    outcome: str = ""
+    skip: bool = False
+    attempt: int = 1
+    expiry: int = 0
+    cursor: bool = False
+    wait: str = ""
+    wait_key: str = ""
+    #: waiting: when it times out
+    due_ms: int | None = None
+    #: Number of the event that committed its result.
+    event: int = 0
+    output: bytes | None = None
+
+
+class JoinView(msgspec.Struct):
+    """The arrivals of a node instance."""
+
+    need: int
+    total: int
+    live: int = 0
+    skipped: int = 0
+    fired: bool = False
+    #: source node → whether it was live
+    sources: dict[str, bool] = {}
+
+
+class Detail(msgspec.Struct):
+    """What a token's history adds for people; not part of the state that is compared."""
+
+    created_ms: int = 0
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    #: Not before this time (a retry).
+    due_ms: int | None = None
+    error: dict[str, Any] | None = None
+    notes: list[Any] | None = None
+    source: str = ""
+
+
+class State(msgspec.Struct):
+    """A run at one event."""
+
+    status: str = ""
+    counter: int = 0
+    seq: int = 0
+    generation: int = 1
+    workflow: str = ""
+    plan: str = ""
+    input: bytes = b"null"
+    error: dict[str, Any] | None = None
+    tokens: dict[Place, TokenView] = {}
+    joins: dict[Place, JoinView] = {}
+    steps: dict[tuple[str, str, str], bytes] = {}
+
+    def live(self) -> int:
+        """How many tokens are alive."""
+        return sum(token.state in ("ready", "waiting") for token in self.tokens.values())
+
+
+class Fold:
+    """A state that grows event by event."""
+
+    def __init__(self) -> None:
+        self.state = State()
+        self.details: dict[Place, Detail] = {}
+
+    def apply(self, seq: int, at_ms: int, event: Event) -> None:
+        """Take the next event; InvariantError when it cannot follow."""
+        state, kind = self.state, event_type(event)
+        if seq != state.seq + 1:
+            raise InvariantError(f"event {seq} follows event {state.seq}")
+        state.status = next_run_status(state.status, kind)
+        state.seq = seq
+        match event:
+            case happened.RunCreated():
+                state.workflow, state.plan = event.workflow, event.plan
+                state.input = bytes(event.input)
+            case happened.RunStarted():
+                self._deliver("", event.to, at_ms)
+            case happened.NodeCompleted():
+                self._completed(seq, at_ms, event)
+            case happened.NodeSent():
+                token = self._settle(kind, event, at_ms)
+                self._finish(token, "completed", event, at_ms, more=event.more)
+            case happened.NodeSkipped():
+                token = self._settle(kind, event, at_ms)
+                token.event = seq
+                self._finish(token, "skipped", event, at_ms)
+            case happened.NodeRetried():
+                token = self._settle(kind, event, at_ms)
+                token.attempt = event.attempt + 1
+                detail = self.details[event.node, event.scope]
+                detail.error, detail.due_ms = event.error, event.due_ms
+            case happened.NodeFailed():
+                token = self._settle(kind, event, at_ms)
+                token.outcome = "failed"
+                self.details[event.node, event.scope].error = event.error
+                state.counter -= 1
+            case happened.NodeWaiting():
+                token = self._settle(kind, event, at_ms)
+                token.wait, token.wait_key, token.due_ms = event.kind, event.key, event.due_ms
+            case happened.NodeResumed():
+                token = self._settle(kind, event, at_ms)
+                token.wait, token.wait_key, token.due_ms = "", "", None
+            case happened.LeaseExpired():
+                self._settle(kind, event, at_ms).expiry = event.expiry
+            case happened.StepRecorded():
+                self._settle(kind, event, at_ms)
+                state.steps[event.node, event.scope, event.name] = bytes(event.value)
+            case happened.RunPatched():
+                state.plan = event.plan
+                self._deliver("", event.to, at_ms)
+            case happened.RunRetried():
+                self._retried(event, at_ms)
+            case happened.RunFailed():
+                state.error = {**event.error, "node": event.node, "scope": event.scope}
+                self._cut_off(at_ms)
+            case happened.RunCancelled():
+                state.error = {"code": event.reason, "message": event.reason}
+                self._cut_off(at_ms)
+            case happened.RunPaused() | happened.RunResumed() | happened.RunCompleted():
+                pass
+
+    def _settle(self, kind: str, event: Any, at_ms: int) -> TokenView:
+        """Find the event's token and move it to its next state."""
+        place = (event.node, event.scope)
+        token = self.state.tokens.get(place)
+        if token is None:
+            raise InvariantError(f"{kind} for {place}, which has no token")
+        token.state = next_token_state(token.state, kind, str(place))
+        detail = self.details[place]
+        taken_ms = getattr(event, "taken_ms", 0)
+        if taken_ms:
+            detail.started_ms = taken_ms
+        if token.state in ("done", "dead"):
+            detail.ended_ms = at_ms
+        if token.state != "waiting":
+            detail.due_ms = None
+        return token
+
+    def _completed(self, seq: int, at_ms: int, event: happened.NodeCompleted) -> None:
+        token = self._settle("node.completed", event, at_ms)
+        token.event, token.output = seq, bytes(event.output)
+        detail = self.details[event.node, event.scope]
+        detail.error, detail.notes = event.error, event.notes
+        outcome = "failed" if event.error is not None else "completed"
+        self._finish(token, outcome, event, at_ms, more=event.more)
+
+    def _finish(
+        self, token: TokenView, outcome: str, event: Any, at_ms: int, *, more: bool = False
+    ) -> None:
+        """The token's result is known: it ends (unless its fan-out goes on) and sends."""
+        token.cursor = more
+        if more:
+            token.state = "ready"
+        else:
+            token.outcome = outcome
+            self.state.counter -= 1
+        self._deliver(event.node, event.to, at_ms)
+        for place in event.withdrawn:
+            self._end(place, "superseded", at_ms)
+            self.state.counter -= 1
+
+    def _deliver(self, source: str, sent: list[Sent], at_ms: int) -> None:
+        for node, scope, live, need, total in sent:
+            place = (node, scope)
+            if total <= 1:
+                self._emit(place, bool(live), source, at_ms)
+                continue
+            join = self.state.joins.setdefault(place, JoinView(need, total))
+            if source in join.sources:
+                raise InvariantError(f"{source} arrived twice at {place}")
+            join.sources[source] = bool(live)
+            join.live += live
+            join.skipped += 1 - live
+            enough = join.live >= join.need or join.live + join.skipped >= join.total
+            if enough and not join.fired:
+                join.fired = True
+                self._emit(place, join.live > 0, "", at_ms)
+
+    def _emit(self, place: Place, live: bool, source: str, at_ms: int) -> None:
+        if place in self.state.tokens:
+            raise InvariantError(f"{place} has a token already")
+        self.state.tokens[place] = TokenView(*place, skip=not live)
+        self.details[place] = Detail(created_ms=at_ms, source=source)
+        self.state.counter += 1
+
+    def _end(self, place: Place, outcome: str, at_ms: int) -> None:
+        token = self.state.tokens.get(place)
+        if token is None or token.state not in ("ready", "waiting"):
+            raise InvariantError(f"{place} has no live token that could be {outcome}")
+        token.state, token.outcome = "dead", outcome
+        token.wait, token.wait_key, token.due_ms = "", "", None
+        self.details[place].ended_ms = at_ms
+
+    def _cut_off(self, at_ms: int) -> None:
+        """The run is over: whatever is alive is cut off."""
+        for place, token in self.state.tokens.items():
+            if token.state in ("ready", "waiting"):
+                self._end(place, "cancelled", at_ms)
+        self.state.counter = 0
+
+    def _retried(self, event: happened.RunRetried, at_ms: int) -> None:
+        self.state.generation, self.state.error = event.generation, None
+        for place in event.tokens:
+            token = self.state.tokens.get(place)
+            if token is None or (token.state, token.outcome) not in _RETRIABLE:
+                raise InvariantError(f"{place} neither failed nor was cut off")
+            token.state, token.outcome, token.attempt, token.expiry = "ready", "", 1, 0
+            self.details[place].ended_ms = None
+            self.state.counter += 1
+
+
+def fold(events: Iterable[Recorded], *, upto: int | None = None) -> State:
+    """The state after the last event, or after event `upto`."""
+    return replay(events, upto=upto).state
+
+
+def replay(events: Iterable[Recorded], *, upto: int | None = None) -> Fold:
+    """As `fold`, with what people want to know beside the state."""
+    result = Fold()
+    for seq, at_ms, event in events:
+        if upto is not None and seq > upto:
+            break
+        result.apply(seq, at_ms, event)
+    return result

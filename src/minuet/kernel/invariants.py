@@ -1,0 +1,364 @@
+"""What must always hold, as functions: over a run's events, its stored state and its plan.
+
+The simulator and the fault tests check them after every step, and `minuet doctor` on a live
+store. The ids are those of the design's list of invariants; the ones that are missing here need
+more than one run, one moment or one store. A function gives one message for each thing that it
+finds; an empty answer is good.
+
+The events are scanned here by rules of their own (`Ledger`), not folded: a mistake in `fold`
+would otherwise hide itself. I6 compares the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import msgspec
+
+from minuet import events as happened
+from minuet.errors import InvariantError
+from minuet.events import Place, event_type
+from minuet.kernel.fold import Recorded, State, fold
+from minuet.kernel.ledger import SETTLING, Ledger, sent_by
+from minuet.kernel.program import Program
+from minuet.kernel.scope import decode
+from minuet.kernel.settle import fanout_limit, hops_limit
+from minuet.types import TERMINAL
+
+_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+
+
+class Violation(msgspec.Struct, frozen=True):
+    """Something that must never be seen was seen."""
+
+    id: str
+    message: str
+
+
+class Leased(msgspec.Struct, frozen=True):
+    """A token that a worker holds."""
+
+    node: str
+    scope: str
+    lease: str
+    session: str
+    due_ms: int | None
+
+
+class RunFacts(msgspec.Struct, frozen=True):
+    """What a store knows of a run beyond its state."""
+
+    now_ms: int
+    max_lease_ms: int
+    #: How often a lease on one token may expire, if that is limited.
+    max_expiry: int | None = None
+    deadline_ms: int | None = None
+    leased: tuple[Leased, ...] = ()
+    #: (node, scope, generation) of the dead letters.
+    dead_letters: tuple[tuple[str, str, int], ...] = ()
+
+
+class Evidence(msgspec.Struct, dict=True):
+    """All that the checks look at."""
+
+    program: Program | None
+    events: Sequence[Recorded]
+    stored: State
+    facts: RunFacts
+
+    @cached_property
+    def ledger(self) -> Ledger:
+        """The events, counted."""
+        return Ledger(self.events)
+
+    @property
+    def patched(self) -> bool:
+        """Whether the run has had more than one plan: then older events followed another."""
+        return any(isinstance(event, happened.RunPatched) for _, _, event in self.events)
+
+
+Check: TypeAlias = Callable[[Evidence], Iterator[str]]
+
+
+def counter_adds_up(seen: Evidence) -> Iterator[str]:
+    """I1: the counter that an event tells is what was emitted less what was consumed."""
+    for seq, told, counted in seen.ledger.counters:
+        if told != counted:
+            yield f"event {seq} tells a counter of {told}, emitted less consumed is {counted}"
+
+
+def counter_counts_live_tokens(seen: Evidence) -> Iterator[str]:
+    """I2: the stored counter is the number of live tokens."""
+    counter, live = seen.stored.counter, seen.stored.live()
+    if counter != live:
+        yield f"the counter is {counter}, and {live} tokens are alive"
+
+
+def counter_is_zero_when_over(seen: Evidence) -> Iterator[str]:
+    """I3: the counter is never negative, and 0 exactly when the run is over or not started."""
+    counter, status = seen.stored.counter, seen.stored.status
+    if counter < 0:
+        yield f"the counter is {counter}"
+    elif (counter == 0) != (status in TERMINAL or status == "PENDING"):
+        yield f"the counter is {counter} in a run that is {status}"
+
+
+def nothing_lives_in_a_closed_run(seen: Evidence) -> Iterator[str]:
+    """I4: a run that is over has no live token, no lease, no timer and no deadline."""
+    if seen.stored.status not in TERMINAL:
+        return
+    for token in seen.stored.tokens.values():
+        if token.state in ("ready", "waiting"):
+            yield f"{token.node!r} {token.scope} is {token.state} in a run that is over"
+    for leased in seen.facts.leased:
+        yield f"{leased.node!r} {leased.scope} is leased in a run that is over"
+    if seen.facts.deadline_ms is not None:
+        yield "a run that is over has a deadline"
+
+
+def events_have_no_gap(seen: Evidence) -> Iterator[str]:
+    """I5: events are numbered 1, 2, 3, …, and the run knows the last number."""
+    for expected, (seq, _, _) in enumerate(seen.events, start=1):
+        if seq != expected:
+            yield f"event {seq} stands where {expected} should"
+            return
+    if seen.stored.seq != len(seen.events):
+        yield f"the run counts {seen.stored.seq} events, there are {len(seen.events)}"
+
+
+def fold_equals_stored(seen: Evidence) -> Iterator[str]:
+    """I6: folding the events gives the stored state."""
+    yield from differences(fold(seen.events), seen.stored)
+
+
+def differences(folded: State, stored: State) -> Iterator[str]:
+    """Say precisely where two states differ."""
+    for name in ("status", "counter", "generation", "workflow", "plan", "input", "error"):
+        ours, theirs = getattr(folded, name), getattr(stored, name)
+        if ours != theirs:
+            yield f"{name}: the events say {ours!r}, stored is {theirs!r}"
+    for kind in ("tokens", "joins", "steps"):
+        ours, theirs = getattr(folded, kind), getattr(stored, kind)
+        for key in sorted(ours.keys() | theirs.keys()):
+            what = f"{kind[:-1]} {key}"
+            if key not in theirs:
+                yield f"{what}: the events have it, the store has not"
+            elif key not in ours:
+                yield f"{what}: the store has it, the events have not"
+            elif ours[key] != theirs[key]:
+                yield f"{what}: {_difference(ours[key], theirs[key])}"
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    if not isinstance(ours, msgspec.Struct):
+        return f"the events say {ours!r}, stored is {theirs!r}"
+    return "; ".join(
+        f"{name}: the events say {getattr(ours, name)!r}, stored is {getattr(theirs, name)!r}"
+        for name in ours.__struct_fields__
+        if getattr(ours, name) != getattr(theirs, name)
+    )
+
+
+def instances_end_once(seen: Evidence) -> Iterator[str]:
+    """I7: an instance completes at most once, and nothing happens to it after its end."""
+    for seq, place, kind in seen.ledger.after_end:
+        yield f"event {seq}, {kind}, happens to {place} after its end"
+
+
+def joins_fire_once_and_in_time(seen: Evidence) -> Iterator[str]:
+    """I8: a join fires once, after the arrivals that it needs; each source arrives once."""
+    ledger = seen.ledger
+    for seq, place, source in ledger.twice:
+        yield f"event {seq}: {source!r} arrives at {place} for the second time"
+    for seq, place in ledger.early:
+        yield f"event {seq}: {place} is settled before its join has the arrivals that it needs"
+    for place, join in ledger.joins.items():
+        stored = seen.stored.joins.get(place)
+        if stored is not None and stored.fired != join.fired:
+            told = "has fired" if stored.fired else "has not fired"
+            counts = f"{join.live} live and {join.skipped} skipped of {join.total}"
+            yield f"the join of {place} {told} with {counts} arrivals, {join.need} needed"
+
+
+def instances_are_emitted_once(seen: Evidence) -> Iterator[str]:
+    """I9: an instance gets one token, and nothing happens to one without a token."""
+    for seq, place in seen.ledger.emitted_twice:
+        yield f"event {seq} emits {place}, which has a token"
+    for seq, place in seen.ledger.unknown:
+        yield f"event {seq} happens to {place}, which was never emitted"
+
+
+def runs_end_once(seen: Evidence) -> Iterator[str]:
+    """I10: a generation has one last event, and nothing follows it but a retry of the run."""
+    over = False
+    for seq, _, event in seen.events:
+        if isinstance(event, happened.RunRetried):
+            over = False
+        elif over:
+            yield f"event {seq}, {event_type(event)}, follows the end of the run"
+        over = over or isinstance(event, _ENDS)
+    if over != (seen.stored.status in TERMINAL):
+        yield f"the run is {seen.stored.status}, its events say that it is {_over(over)}"
+
+
+def _over(over: bool) -> str:
+    return "over" if over else "not over"
+
+
+def results_come_under_a_lease(seen: Evidence) -> Iterator[str]:
+    """I11: a result names the lease and the session that handed it in, which belong together."""
+    sessions: dict[str, str] = {}
+    for seq, event in _settling(seen):
+        if not event.lease or not event.session:
+            yield f"event {seq} settles {(event.node, event.scope)} without a lease"
+        elif sessions.setdefault(event.lease, event.session) != event.session:
+            yield f"event {seq}: another session hands in under the lease {event.lease}"
+    for held in seen.facts.leased:
+        if sessions.get(held.lease, held.session) != held.session:
+            yield f"another session holds {(held.node, held.scope)} under the lease {held.lease}"
+
+
+def leases_are_used_once(seen: Evidence) -> Iterator[str]:
+    """I12: a lease settles a token once, and a token has at most one lease."""
+    used: set[tuple[str, str, str]] = set()
+    for seq, event in _settling(seen):
+        key = (event.node, event.scope, event.lease)
+        if key in used:
+            yield f"event {seq}: the lease {event.lease} settles {key[:2]} for the second time"
+        used.add(key)
+    holds: set[Place] = set()
+    for held in seen.facts.leased:
+        place = (held.node, held.scope)
+        token = seen.stored.tokens.get(place)
+        if place in holds:
+            yield f"{place} has two leases"
+        if (*place, held.lease) in used:
+            yield f"{place} is leased again under the lease {held.lease}, which settled it"
+        if seen.stored.status not in TERMINAL and (token is None or token.state != "ready"):
+            yield f"{place} is leased, and its token is {token.state if token else 'missing'}"
+        holds.add(place)
+
+
+def leases_end(seen: Evidence) -> Iterator[str]:
+    """I13: every lease ends, no later than the longest lease from now."""
+    for held in seen.facts.leased:
+        place = (held.node, held.scope)
+        if held.due_ms is None:
+            yield f"the lease of {place} never ends"
+        elif held.due_ms - seen.facts.now_ms > seen.facts.max_lease_ms:
+            yield f"the lease of {place} ends in {held.due_ms - seen.facts.now_ms} ms"
+
+
+def limits_are_kept(seen: Evidence) -> Iterator[str]:
+    """I16: attempts, expiries, hops, fan-out and iterations stay within their limits."""
+    most = seen.facts.max_expiry
+    for place, token in seen.stored.tokens.items():
+        if most is not None and token.expiry > most:
+            yield f"{token.expiry} leases on {place} have expired, at most {most} may"
+    if seen.program is None or seen.patched:
+        return
+    program, nodes = seen.program, seen.program.nodes
+    for place, token in seen.stored.tokens.items():
+        node = nodes.get(place[0])
+        if node is not None and token.attempt > node.retry.max_attempts:
+            yield f"{place} is in attempt {token.attempt} of at most {node.retry.max_attempts}"
+    for (name, scope), count in seen.ledger.fanout.items():
+        if name in nodes and count > (limit := fanout_limit(program.plan, nodes[name])):
+            yield f"{(name, scope)} sent to {count} nodes, at most {limit} were allowed"
+    for seq, _, event in seen.events:
+        if isinstance(event, happened.NodeCompleted) and event.node in nodes:
+            limit = hops_limit(program.plan, nodes[event.node])
+            if event.hop + 1 >= limit and any(sent[2] for sent in event.to):
+                yield f"event {seq} sends on from hop {event.hop}, at most {limit} are allowed"
+        for sent in sent_by(event):
+            yield from _iterations(program, seq, sent[0], sent[1])
+
+
+def _iterations(program: Program, seq: int, name: str, scope: str) -> Iterator[str]:
+    node = program.nodes.get(name)
+    for construct, number in zip(node.nest if node else (), decode(scope), strict=False):
+        loop = program.nodes[construct].loop
+        if loop is not None and number >= loop.max_iterations:
+            yield (
+                f"event {seq} begins iteration {number + 1} of the loop at {construct!r}, "
+                f"at most {loop.max_iterations} are allowed"
+            )
+
+
+def plan_is_followed(seen: Evidence) -> Iterator[str]:
+    """I19: the run has the plan of its last patch, and emits only nodes of its plan."""
+    plan, since = "", 0
+    for seq, _, event in seen.events:
+        if isinstance(event, happened.RunCreated | happened.RunPatched):
+            plan, since = event.plan, seq
+    if seen.stored.plan != plan:
+        yield f"the run has the plan {seen.stored.plan!r}, its events say {plan!r}"
+    if seen.program is None:
+        return
+    if seen.program.digest not in ("", plan):
+        yield f"the plan at hand is {seen.program.digest!r}, the run's is {plan!r}"
+        return
+    for seq, _, event in seen.events:
+        for name, scope, _, need, total in sent_by(event) if seq >= since else ():
+            node = seen.program.nodes.get(name)
+            if node is None or len(decode(scope)) != len(node.nest):
+                yield f"event {seq} emits {(name, scope)}, which the plan does not know"
+            elif not isinstance(event, happened.RunStarted):
+                expected = seen.program.arrivals(node, decode(scope))
+                if (need, total) != expected:
+                    yield f"event {seq} sends {(need, total)} to {name!r}, the plan {expected}"
+
+
+def dead_letters_are_dead_tokens(seen: Evidence) -> Iterator[str]:
+    """I34: a token that failed with a reason is a dead letter, and nothing else is."""
+    failed = seen.ledger.dead_letters
+    kept = set(seen.facts.dead_letters)
+    for key in sorted(failed - kept):
+        yield f"{key[:2]} failed in generation {key[2]} and is no dead letter"
+    for key in sorted(kept - failed):
+        yield f"{key[:2]} is a dead letter of generation {key[2]}, in which it did not fail"
+
+
+def _settling(seen: Evidence) -> Iterator[tuple[int, Any]]:
+    for seq, _, event in seen.events:
+        if isinstance(event, SETTLING):
+            yield seq, event
+
+
+INVARIANTS: dict[str, Check] = {
+    "I1": counter_adds_up,
+    "I2": counter_counts_live_tokens,
+    "I3": counter_is_zero_when_over,
+    "I4": nothing_lives_in_a_closed_run,
+    "I5": events_have_no_gap,
+    "I7": instances_end_once,
+    "I8": joins_fire_once_and_in_time,
+    "I9": instances_are_emitted_once,
+    "I10": runs_end_once,
+    "I11": results_come_under_a_lease,
+    "I12": leases_are_used_once,
+    "I13": leases_end,
+    "I16": limits_are_kept,
+    "I19": plan_is_followed,
+    "I34": dead_letters_are_dead_tokens,
+    # Last: a history that breaks another rule may not even be foldable.
+    "I6": fold_equals_stored,
+}
+
+
+def check_run(
+    program: Program | None, events: Sequence[Recorded], stored: State, facts: RunFacts
+) -> list[Violation]:
+    """Check everything that can be checked of one run at one moment."""
+    seen = Evidence(program, events, stored, facts)
+    found: list[Violation] = []
+    for id_, check in INVARIANTS.items():
+        try:
+            found += [Violation(id_, message) for message in check(seen)]
+        except InvariantError as error:
+            # What makes a history impossible to fold has mostly been named by now.
+            if not found:
+                found.append(Violation(id_, f"the events cannot be folded: {error}"))
+    return found

@@ -1,0 +1,161 @@
+"""A run's events, counted: what was emitted, what arrived where, what ended.
+
+The second opinion on a history, beside `fold`: it never refuses an event, it notes what is odd
+about it. `invariants` turns the notes into violations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minuet import events as happened
+from minuet.events import Event, Place, Sent, event_type
+from minuet.kernel.fold import JoinView, Recorded
+
+#: Events that say under which lease they were handed in.
+SETTLING = (
+    happened.NodeCompleted,
+    happened.NodeRetried,
+    happened.NodeFailed,
+    happened.NodeWaiting,
+)
+
+#: Events that tell the counter.
+_COUNTING = (
+    happened.RunStarted,
+    happened.NodeCompleted,
+    happened.NodeSent,
+    happened.NodeSkipped,
+    happened.NodeFailed,
+    happened.RunPatched,
+    happened.RunRetried,
+)
+
+#: Events that end a token, unless there is more to send.
+_ENDING = (
+    happened.NodeCompleted,
+    happened.NodeSent,
+    happened.NodeSkipped,
+    happened.NodeFailed,
+)
+
+_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+
+
+def sent_by(event: Event) -> Sequence[Sent]:
+    """The deliveries that an event tells of."""
+    match event:
+        case (
+            happened.RunStarted()
+            | happened.RunPatched()
+            | happened.NodeCompleted()
+            | happened.NodeSent()
+            | happened.NodeSkipped()
+        ):
+            return event.to
+        case _:
+            return ()
+
+
+class Ledger:
+    """What the events of one run add up to."""
+
+    def __init__(self, events: Iterable[Recorded]) -> None:
+        self.joins: dict[Place, JoinView] = {}
+        #: Live deliveries of each instance.
+        self.fanout: dict[Place, int] = {}
+        #: (node, scope, generation) of tokens that failed with a reason to keep them.
+        self.dead_letters: set[tuple[str, str, int]] = set()
+        #: (event, counter told, counter by our count)
+        self.counters: list[tuple[int, int, int]] = []
+        # What is odd: events, and whom they are about.
+        self.after_end: list[tuple[int, Place, str]] = []
+        self.twice: list[tuple[int, Place, str]] = []
+        self.early: list[tuple[int, Place]] = []
+        self.emitted_twice: list[tuple[int, Place]] = []
+        self.unknown: list[tuple[int, Place]] = []
+        self._live: set[Place] = set()
+        self._ended: set[Place] = set()
+        self._premature: set[Place] = set()
+        self._counter = 0
+        self._generation = 1
+        for seq, _, event in events:
+            self._count(seq, event)
+
+    def _count(self, seq: int, event: Event) -> None:
+        if isinstance(event, _ENDS):
+            self._ended |= self._live
+            self._live.clear()
+            self._counter = 0
+        elif isinstance(event, happened.RunRetried):
+            self._generation = event.generation
+            for place in event.tokens:
+                self._live.add(place)
+                self._ended.discard(place)
+            self._counter += len(event.tokens)
+        source = "" if isinstance(event, _ENDS) else getattr(event, "node", "")
+        if source:
+            self._consume(seq, event)
+        for sent in sent_by(event):
+            self._deliver(seq, source, sent)
+        for place in getattr(event, "withdrawn", ()):
+            self._end(seq, place, "withdrawing")
+        if isinstance(event, _COUNTING):
+            self.counters.append((seq, event.counter, self._counter))
+
+    def _consume(self, seq: int, event: Any) -> None:
+        place = (event.node, event.scope)
+        if place not in self._live and place not in self._ended:
+            (self.early if place in self.joins else self.unknown).append((seq, place))
+            # Go on as if it had a token, so that one fault is told once.
+            self._live.add(place)
+            self._premature.add(place)
+            self._counter += 1
+        if isinstance(event, happened.NodeCompleted | happened.NodeSent):
+            live = sum(sent[2] for sent in event.to)
+            self.fanout[place] = self.fanout.get(place, 0) + live
+        if isinstance(event, happened.NodeFailed) and event.dead_letter is not None:
+            self.dead_letters.add((*place, self._generation))
+        if isinstance(event, _ENDING) and not getattr(event, "more", False):
+            self._end(seq, place, event_type(event))
+        elif place in self._ended:
+            self.after_end.append((seq, place, event_type(event)))
+
+    def _end(self, seq: int, place: Place, kind: str) -> None:
+        if place in self._ended:
+            self.after_end.append((seq, place, kind))
+            return
+        if place not in self._live:
+            self.unknown.append((seq, place))
+            return
+        self._live.discard(place)
+        self._ended.add(place)
+        self._counter -= 1
+
+    def _deliver(self, seq: int, source: str, sent: Sent) -> None:
+        node, scope, live, need, total = sent
+        place = (node, scope)
+        if total <= 1:
+            self._emit(seq, place)
+            return
+        join = self.joins.setdefault(place, JoinView(need, total))
+        if source in join.sources:
+            self.twice.append((seq, place, source))
+            return
+        join.sources[source] = bool(live)
+        join.live += live
+        join.skipped += 1 - live
+        enough = join.live >= join.need or join.live + join.skipped >= join.total
+        if enough and not join.fired:
+            join.fired = True
+            self._emit(seq, place)
+
+    def _emit(self, seq: int, place: Place) -> None:
+        if place in self._premature:
+            return
+        if place in self._live or place in self._ended:
+            self.emitted_twice.append((seq, place))
+            return
+        self._live.add(place)
+        self._counter += 1

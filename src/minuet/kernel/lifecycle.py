@@ -1,0 +1,93 @@
+"""The lives of runs, tokens and nodes, as tables.
+
+Every table maps what happens to the states it may happen in and the state it leads to.
+Anything else is illegal, and `fold` refuses it. The documentation's diagrams are made from
+these tables.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+from minuet.errors import InvariantError
+
+#: What people see of a node. QUEUED: ready for a worker. WAITING: for something outside.
+#: SKIPPED: no live delivery reached it, or it was never reached.
+NodeStatus: TypeAlias = Literal[
+    "PENDING", "QUEUED", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
+]
+
+_OPEN = ("RUNNING", "PAUSED")
+
+#: event → (run states it may happen in, run state after it; "" leaves it as it is)
+RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "run.created": (("",), "PENDING"),
+    "run.started": (("PENDING",), "RUNNING"),
+    "run.paused": (("RUNNING",), "PAUSED"),
+    "run.resumed": (("PAUSED",), "RUNNING"),
+    "run.patched": (("PENDING", *_OPEN), ""),
+    "run.completed": (_OPEN, "COMPLETED"),
+    "run.failed": (_OPEN, "FAILED"),
+    "run.cancelled": (("PENDING", *_OPEN), "CANCELLED"),
+    "run.retried": (("FAILED", "CANCELLED"), "RUNNING"),
+    "node.completed": (_OPEN, ""),
+    "node.sent": (_OPEN, ""),
+    "node.skipped": (_OPEN, ""),
+    "node.retried": (_OPEN, ""),
+    "node.failed": (_OPEN, ""),
+    "node.waiting": (_OPEN, ""),
+    "node.resumed": (_OPEN, ""),
+    "step.recorded": (_OPEN, ""),
+    "lease.expired": (_OPEN, ""),
+}
+
+#: event → (token states it may happen in, token state after it; "" leaves it as it is).
+#: A leased token is a ready one here: leases are not history.
+TOKEN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
+    "node.completed": (("ready",), "done"),
+    "node.sent": (("ready",), "done"),
+    "node.skipped": (("ready",), "done"),
+    "node.retried": (("ready",), "ready"),
+    "node.failed": (("ready",), "dead"),
+    "node.waiting": (("ready",), "waiting"),
+    "node.resumed": (("waiting",), "ready"),
+    "step.recorded": (("ready",), ""),
+    "lease.expired": (("ready",), "ready"),
+}
+
+#: node status → the statuses that may follow it
+NODE_TRANSITIONS: dict[NodeStatus, tuple[NodeStatus, ...]] = {
+    # Downstream of a failure a node fails without ever having been queued.
+    "PENDING": ("QUEUED", "SKIPPED", "CANCELLED", "FAILED"),
+    "QUEUED": ("RUNNING", "SKIPPED", "CANCELLED", "FAILED"),
+    # Back to QUEUED: a retry, an expired lease, or given back at a drain.
+    "RUNNING": ("COMPLETED", "FAILED", "WAITING", "QUEUED", "CANCELLED"),
+    "WAITING": ("QUEUED", "CANCELLED"),
+    "COMPLETED": (),
+    "SKIPPED": (),
+    # Only a retry of the run, which opens its next generation, leads out of these.
+    "FAILED": ("QUEUED", "PENDING"),
+    "CANCELLED": ("QUEUED", "PENDING"),
+}
+
+
+def next_run_status(status: str, event: str) -> str:
+    """The run's status after an event, or InvariantError."""
+    allowed, after = RUN_EVENTS[event]
+    if status not in allowed:
+        raise InvariantError(f"{event} cannot happen to a run that is {status or 'not created'}")
+    return after or status
+
+
+def next_token_state(state: str, event: str, where: str) -> str:
+    """The token's state after an event, or InvariantError."""
+    allowed, after = TOKEN_EVENTS[event]
+    if state not in allowed:
+        raise InvariantError(f"{event} cannot happen to {where}, whose token is {state}")
+    return after or state
+
+
+def check_node_transition(before: NodeStatus, after: NodeStatus) -> None:
+    """Refuse a node status that cannot follow another."""
+    if after != before and after not in NODE_TRANSITIONS[before]:
+        raise InvariantError(f"a node cannot go from {before} to {after}")

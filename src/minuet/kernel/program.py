@@ -1,0 +1,159 @@
+"""A plan made ready for use: found by name, conditions compiled, repeated work done once.
+
+Programs are cached by the plan's digest (`worker.programs`), so what is computed here is paid
+once per plan and not once per hop.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from minuet.plan.plan import Edge, Node, Plan
+from minuet.types import Scope
+
+if TYPE_CHECKING:
+    from minuet.conditions import Condition
+
+
+class Send(msgspec.Struct, frozen=True):
+    """What a settled node sends to one target instance."""
+
+    node: str
+    scope: Scope
+    live: bool
+    #: Live arrivals that make the target ready.
+    need: int
+    #: Arrivals expected; when all are there it is ready anyway, or skipped if none is live.
+    total: int
+    queue: str
+    #: (node, scope prefix): outputs to hand over beyond the arrivals themselves.
+    reads: tuple[tuple[str, Scope], ...] = ()
+    #: Nodes whose tokens are withdrawn when the target fires without waiting for them.
+    withdraws: tuple[str, ...] = ()
+
+
+class Program:
+    """A plan and what follows from it."""
+
+    def __init__(self, plan: Plan, digest: str = "") -> None:
+        self.plan = plan
+        self.digest = digest
+        self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
+        self._conditions: dict[str, Condition] = {}
+        #: Sends of nodes outside all constructs, by node and live targets.
+        self._constant: dict[tuple[str, tuple[str, ...]], tuple[Send, ...]] = {}
+
+    @cached_property
+    def parents(self) -> dict[str, tuple[str, ...]]:
+        """The sources of each node's edges, back edges included."""
+        found: dict[str, list[str]] = {node: [] for node in self.nodes}
+        for node in self.plan.nodes:
+            for edge in node.edges:
+                found[edge.target].append(node.id)
+        return {node: tuple(sources) for node, sources in found.items()}
+
+    def loop_position(self, node: Node) -> int:
+        """Which number of a loop node's scope is its own iteration."""
+        return node.nest.index(node.id)
+
+    def condition(self, source: Any) -> Condition:
+        """A condition of this plan, compiled."""
+        from minuet.conditions import compile_condition
+
+        key = source if isinstance(source, str) else repr(source)
+        found = self._conditions.get(key)
+        if found is None:
+            found = self._conditions[key] = compile_condition(source)
+        return found
+
+    def entries(self) -> tuple[Send, ...]:
+        """The first tokens of a run."""
+        sends = []
+        for name in self.plan.entries:
+            node = self.nodes[name]
+            scope = (0,) * len(node.nest)
+            sends.append(Send(name, scope, True, 0, 0, node.queue, self.reads(node, scope)))
+        return tuple(sends)
+
+    def sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
+        """All forward deliveries of a node: live to the targets named, skipped to the rest."""
+        if scope:
+            return self._make_sends(node, scope, live)
+        key = (node.id, live)
+        found = self._constant.get(key)
+        if found is None:
+            found = self._make_sends(node, scope, live)
+            if len(self._constant) < 100_000:
+                self._constant[key] = found
+        return found
+
+    def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
+        chosen = set(live)
+        return tuple(
+            self._send(edge, scope[: edge.keep] + edge.enter, edge.target in chosen)
+            for edge in node.edges
+            if edge.roles != ("back",)
+        )
+
+    def send_back(self, node: Node, scope: Scope) -> tuple[Send, ...]:
+        """The one delivery of a loop that goes on: to its entry, in the next iteration."""
+        edge = next(edge for edge in node.edges if "back" in edge.roles)
+        at = edge.keep - 1
+        return (self._send(edge, (*scope[:at], scope[at] + 1, *edge.enter), True),)
+
+    def _send(self, edge: Edge, scope: Scope, live: bool) -> Send:
+        target = self.nodes[edge.target]
+        need, total = self.arrivals(target, scope)
+        reads = self.reads(target, scope) if target.reads else ()
+        return Send(target.id, scope, live, need, total, target.queue, reads, target.cancels)
+
+    def arrivals(self, node: Node, scope: Scope) -> tuple[int, int]:
+        """How many live arrivals an instance needs, and how many it expects in all."""
+        total = node.expects[self._loop_level(node, scope)]
+        return (min(node.need, total) if node.need else total), total
+
+    def _loop_level(self, node: Node, scope: Scope) -> int:
+        """Which loop of the node's nest is the innermost past its first iteration; 0: none."""
+        if len(node.expects) == 1:
+            return 0
+        level = loop = 0
+        for construct, number in zip(node.nest, scope, strict=True):
+            if self.plan.constructs[construct] == "loop":
+                loop += 1
+                if number:
+                    level = loop
+        return level
+
+    def sources(self, node: Node, scope: Scope) -> tuple[str, ...]:
+        """The nodes that deliver to an instance; none if it starts with the run."""
+        level = self._loop_level(node, scope)
+        loops = [name for name in node.nest if self.plan.constructs[name] == "loop"]
+        again = loops[level - 1] if level else None
+        found = []
+        for name in self.parents[node.id]:
+            source = self.nodes[name]
+            edge = next(edge for edge in source.edges if edge.target == node.id)
+            if edge.roles == ("back",):
+                delivers = name == again
+            elif self.plan.constructs.get(node.id) == "each":
+                delivers = edge.enter[-1] == scope[-1]
+            else:
+                delivers = again is None or again in source.nest
+            if delivers:
+                found.append(name)
+        return tuple(found)
+
+    def reads(self, node: Node, scope: Scope) -> tuple[tuple[str, Scope], ...]:
+        """The outputs that an instance reads: the latest of a node under a prefix."""
+        found = []
+        for read in node.reads:
+            prefix = scope[: read.keep]
+            if read.previous:
+                if not prefix[-1]:
+                    continue
+                prefix = (*prefix[:-1], prefix[-1] - 1)
+            found.append((read.node, prefix))
+        return tuple(found)

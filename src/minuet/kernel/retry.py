@@ -1,0 +1,37 @@
+"""Whether and when a failed attempt is repeated."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from minuet.plan.plan import Retry
+
+#: How much jitter adds at most, as a part of the delay.
+JITTER = 0.25
+
+
+class Failure(Protocol):
+    """What the decision needs to know of a failure."""
+
+    @property
+    def retryable(self) -> bool: ...
+
+    @property
+    def after_ms(self) -> int | None: ...
+
+
+def retry_delay_ms(policy: Retry, attempt: int, failure: Failure, fraction: float) -> int | None:
+    """The delay before the next attempt, or None when there is none.
+
+    `attempt` counts from 1 and is the one that failed. Delays grow by `multiplier` up to
+    `max_delay_ms`; a time that the other side asked for (`Retry-After`) is never cut short.
+    """
+    if not failure.retryable or attempt >= policy.max_attempts:
+        return None
+    try:
+        delay = min(policy.backoff_ms * policy.multiplier ** (attempt - 1), policy.max_delay_ms)
+    except OverflowError:
+        delay = policy.max_delay_ms
+    if policy.jitter:
+        delay = min(delay * (1 + JITTER * fraction), policy.max_delay_ms)
+    return max(int(delay), failure.after_ms or 0)

@@ -1,0 +1,140 @@
+"""Where a node's output goes: static dependents, branch, loop.
+
+A loop decides first. Its condition false: it breaks, and the branch (or the break path and the
+static dependents) decides where to. True with iterations left: it goes back. True with none
+left: the timeout path, or a failure when the author gave none.
+
+A branch replaces the static dependents. A rule that cannot be evaluated is noted and counts as
+not matching; a loop condition that cannot be evaluated fails the node, because neither going
+on nor stopping would be right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from minuet.errors import ConditionError
+from minuet.kernel.program import Program
+from minuet.plan.plan import Node, Role
+from minuet.types import Json, Scope
+
+
+class Routing(msgspec.Struct, frozen=True):
+    """The targets that get a live delivery; all other forward edges deliver a skip."""
+
+    live: tuple[str, ...] = ()
+    #: The loop goes on: only its back edge delivers.
+    back: bool = False
+    #: What was decided by which rule, for the history.
+    notes: list[Any] | None = None
+    #: The node fails after all.
+    error: dict[str, Any] | None = None
+
+
+def route(
+    program: Program, node: Node, scope: Scope, output: Json, variables: Mapping[str, Json]
+) -> Routing:
+    """Choose where the output of a completed node goes."""
+    if node.loop is None and node.branch is None:
+        return Routing(targets(node, "static"))
+    seen = condition_variables(node, output, variables)
+    seen["iteration"] = scope[program.loop_position(node)] if node.loop else innermost(scope)
+    if node.loop is not None:
+        try:
+            again = program.condition(node.loop.condition).evaluate(seen)
+        except ConditionError as error:
+            return Routing(
+                error={
+                    "code": error.code,
+                    "message": f"the condition of the loop at {node.id!r} failed: {error}",
+                }
+            )
+        if again:
+            return _go_on(node, int(seen["iteration"]))
+    if node.branch is not None:
+        return _branch(program, node, output, seen)
+    return Routing(targets(node, "static", "break"), notes=[{"loop": "break"}])
+
+
+def condition_variables(node: Node, output: Json, variables: Mapping[str, Json]) -> dict[str, Json]:
+    """What a node's conditions see: as given, and its own output."""
+    ctx = dict(variables.get("ctx") or {})
+    ctx[node.id] = {"output": output}
+    return {**variables, "output": output, "ctx": ctx}
+
+
+def innermost(scope: Scope) -> int:
+    """The number that `iteration` means for a node: that of the construct around it."""
+    return scope[-1] if scope else 0
+
+
+def targets(node: Node, *roles: Role) -> tuple[str, ...]:
+    """The targets of a node's edges that have one of these roles."""
+    wanted = set(roles)
+    return tuple(
+        edge.target
+        for edge in node.edges
+        if edge.roles != ("back",) and not wanted.isdisjoint(edge.roles)
+    )
+
+
+def _go_on(node: Node, iteration: int) -> Routing:
+    assert node.loop is not None
+    if iteration + 1 < node.loop.max_iterations:
+        return Routing(back=True, notes=[{"loop": "again", "iteration": iteration + 1}])
+    if node.loop.has_timeout_path:
+        return Routing(targets(node, "timeout"), notes=[{"loop": "timeout"}])
+    return Routing(
+        error={
+            "code": "loop_exhausted",
+            "message": f"the loop at {node.id!r} still asks for another round after "
+            f"{node.loop.max_iterations}, and has no timeout_path",
+        }
+    )
+
+
+def _branch(program: Program, node: Node, output: Json, seen: Mapping[str, Json]) -> Routing:
+    assert node.branch is not None
+    if node.branch.type == "agent_driven":
+        return _agent_choice(node, output)
+    notes: list[Any] = []
+    for number, rule in enumerate(node.branch.rules):
+        try:
+            holds = program.condition(rule.condition).evaluate(seen)
+        except ConditionError as error:
+            notes.append({"rule": number, "error": str(error)})
+            continue
+        if holds:
+            return Routing(rule.targets, notes=[*notes, {"rule": number, "to": rule.targets}])
+    return Routing(node.branch.default, notes=[*notes, {"default": node.branch.default}])
+
+
+def _agent_choice(node: Node, output: Json) -> Routing:
+    """The node's own output names its next nodes; it may choose only what it was offered."""
+    assert node.branch is not None
+    chosen = output.get("next_nodes") if isinstance(output, dict) else None
+    if not isinstance(chosen, list) or not chosen:
+        return Routing(node.branch.default, notes=[{"default": node.branch.default}])
+    for name in chosen:
+        if name not in node.branch.available:
+            return Routing(
+                error={
+                    "code": "unauthorized_route",
+                    "message": f"agent tried to route to unauthorized node: {name}",
+                }
+            )
+    return Routing(tuple(dict.fromkeys(chosen)), notes=[{"chosen": chosen}])
+
+
+def route_failure(node: Node) -> Routing | None:
+    """Where a failed node goes on, by its `on_error`; None: nowhere, the run fails."""
+    if node.on_error == "fail":
+        return None
+    if node.on_error == "path":
+        return Routing(targets(node, "error"), notes=[{"on_error": "path"}])
+    if node.branch is not None:
+        return Routing(node.branch.default, notes=[{"on_error": "continue"}])
+    return Routing(targets(node, "static", "break"), notes=[{"on_error": "continue"}])

@@ -1,0 +1,212 @@
+"""What follows when a node instance has an outcome.
+
+    outcome (of a handler)  ──►  settle  ──►  settlement (for the store)
+    Succeeded, Failed, Skipped, Waiting       Sent, Retried, Broken, Parked
+
+`settle` chooses the live targets (`route`), makes deliveries of them, and applies the limits.
+A failure is retried, handled by the node's `on_error`, or breaks the run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet.kernel.program import Program, Send
+from minuet.kernel.retry import retry_delay_ms
+from minuet.kernel.route import Routing, route, route_failure
+from minuet.plan.plan import Node, Plan
+from minuet.types import Json, Scope
+
+#: Deliveries in one exchange; a larger fan-out goes out in parts under the same token.
+SENDS_PER_EXCHANGE_MAX = 2_000
+
+#: Hops of a token, unless the document says otherwise: far above any real workflow, and a
+#: stop for one that feeds itself.
+HOPS_MAX = 100_000
+
+#: Live deliveries of one node, unless the document says otherwise.
+FANOUT_MAX = 100_000
+
+
+class Succeeded(msgspec.Struct, frozen=True):
+    """The handler returned."""
+
+    output: Json
+
+
+class Failed(msgspec.Struct, frozen=True):
+    """The handler raised, timed out, could not be found or kept killing its workers."""
+
+    error: dict[str, Any]
+    retryable: bool = False
+    #: The least time until the next attempt, if somebody asked for one.
+    after_ms: int | None = None
+    #: Why it belongs among the dead letters, if for another reason than being final.
+    reason: str | None = None
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """No live delivery reached the node."""
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """The node waits for something outside."""
+
+    kind: str
+    key: str = ""
+    due_ms: int | None = None
+    delay_ms: int | None = None
+    data: Json = None
+
+
+Outcome: TypeAlias = Succeeded | Failed | Skipped | Waiting
+
+
+class Sent(msgspec.Struct, frozen=True):
+    """The token is settled, with these deliveries."""
+
+    outcome: Literal["completed", "skipped", "failed"]
+    sends: tuple[Send, ...]
+    #: The output, or what stands for it when a failure was handled.
+    output: Json = None
+    error: dict[str, Any] | None = None
+    notes: list[Any] | None = None
+    #: How many deliveries are out after these; None: all.
+    cursor: int | None = None
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """Try again later."""
+
+    error: dict[str, Any]
+    delay_ms: int
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """The node failed and takes the run with it."""
+
+    error: dict[str, Any]
+    dead_letter: str | None = None
+
+
+Settlement: TypeAlias = Sent | Retried | Broken | Waiting
+
+
+def settle(
+    program: Program,
+    node: Node,
+    scope: Scope,
+    outcome: Outcome,
+    *,
+    variables: Mapping[str, Json],
+    attempt: int = 1,
+    hop: int = 0,
+    cursor: int = 0,
+    fraction: float = 0.0,
+) -> Settlement:
+    """Decide what an outcome means for the run.
+
+    `variables` are what the node's conditions may see: `ctx`, `input`, `run` (`output` and
+    `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry.
+    """
+    match outcome:
+        case Waiting():
+            return outcome
+        case Skipped():
+            return Sent("skipped", program.sends(node, scope, ()))
+        case Failed():
+            return _settle_failure(program, node, scope, outcome, attempt, hop, fraction)
+        case Succeeded():
+            routing = route(program, node, scope, outcome.output, variables)
+            if routing.error is not None:
+                failed = Failed(routing.error)
+                return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
+            sent = _send(program, node, scope, routing, hop, cursor)
+            if isinstance(sent, Broken):
+                return sent
+            return msgspec.structs.replace(sent, output=outcome.output)
+
+
+def _send(
+    program: Program, node: Node, scope: Scope, routing: Routing, hop: int, cursor: int
+) -> Sent | Broken:
+    """Make the deliveries of a routing, within the limits."""
+    limit = _broken_limit(program.plan, node, routing, hop)
+    if limit is not None:
+        return Broken(limit, "limit")
+    if routing.back:
+        sends = program.send_back(node, scope)
+    else:
+        sends = program.sends(node, scope, routing.live)
+    if len(sends) <= SENDS_PER_EXCHANGE_MAX:
+        return Sent("completed", sends, notes=routing.notes)
+    end = cursor + SENDS_PER_EXCHANGE_MAX
+    rest = end if end < len(sends) else None
+    return Sent("completed", sends[cursor:end], notes=routing.notes, cursor=rest)
+
+
+def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[str, Any] | None:
+    """The limit that this routing breaks, as an error; the smallest that applies counts."""
+    hops = hops_limit(plan, node)
+    goes_on = routing.back or bool(routing.live)
+    if goes_on and hop + 1 >= hops:
+        return {
+            "code": "exceeded_max_hops",
+            "message": f"node {node.id!r} would be followed by hop {hop + 1} of at most {hops}",
+        }
+    fanout = fanout_limit(plan, node)
+    if len(routing.live) > fanout:
+        return {
+            "code": "exceeded_max_fanout",
+            "message": f"node {node.id!r} would start {len(routing.live)} nodes, at most {fanout}",
+        }
+    return None
+
+
+def hops_limit(plan: Plan, node: Node) -> int:
+    """The hop that no token behind this node may reach."""
+    return _smallest(node.max_hops, plan.max_hops, HOPS_MAX)
+
+
+def fanout_limit(plan: Plan, node: Node) -> int:
+    """How many nodes this node may start at once."""
+    return _smallest(node.max_fanout, plan.max_fanout, FANOUT_MAX)
+
+
+def _smallest(*limits: int | None) -> int:
+    return min(limit for limit in limits if limit is not None)
+
+
+def _settle_failure(
+    program: Program,
+    node: Node,
+    scope: Scope,
+    failed: Failed,
+    attempt: int,
+    hop: int,
+    fraction: float,
+) -> Settlement:
+    """Retry, or let the node's `on_error` handle it, or break the run."""
+    delay_ms = retry_delay_ms(node.retry, attempt, failed, fraction)
+    if delay_ms is not None:
+        return Retried(failed.error, delay_ms)
+    routing = route_failure(node)
+    if routing is None:
+        return Broken(failed.error, _dead_letter(program.plan, failed))
+    limit = _broken_limit(program.plan, node, routing, hop)
+    if limit is not None:
+        return Broken({**limit, "cause": failed.error}, "limit")
+    sends = program.sends(node, scope, routing.live)
+    return Sent("failed", sends, {"error": failed.error}, failed.error, routing.notes)
+
+
+def _dead_letter(plan: Plan, failed: Failed) -> str | None:
+    """Why the token is kept as a dead letter, by the workflow's policy."""
+    if failed.reason is not None:
+        return failed.reason
+    if not failed.retryable:
+        return "non_retryable"
+    return "max_retries_exceeded" if plan.dlq_policy == "all" else None

@@ -1,0 +1,238 @@
+"""A run's state as people see it: node by node, its output, and the way it took.
+
+Tokens are instances; people look at nodes. A node that a loop repeats shows its latest
+iteration. A node below an `each` join has several instances at once and shows the one that most
+needs attention. Nothing here is stored: it all follows from plan and state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any
+
+import msgspec
+
+from minuet import events as happened
+from minuet.events import Place
+from minuet.kernel.fold import Detail, Recorded, State, TokenView
+from minuet.kernel.lifecycle import NodeStatus
+from minuet.kernel.program import Program
+from minuet.kernel.scope import decode
+from minuet.plan.plan import Node
+from minuet.types import TERMINAL, Json, Scope
+
+#: Which of several instances a node shows: the first status of these that one of them has.
+_ATTENTION: tuple[NodeStatus, ...] = (
+    *("RUNNING", "WAITING", "QUEUED", "FAILED", "CANCELLED", "COMPLETED", "SKIPPED"),
+)
+
+_DEAD: dict[str, NodeStatus] = {
+    "failed": "FAILED",
+    "cancelled": "CANCELLED",
+    "superseded": "CANCELLED",
+}
+_DONE: dict[str, NodeStatus] = {
+    "completed": "COMPLETED",
+    "skipped": "SKIPPED",
+    "failed": "FAILED",
+}
+_REASONS = {
+    "cancelled": "run_ended",
+    "superseded": "withdrawn_by_join",
+    "skipped": "all_arrivals_skipped",
+}
+
+
+class InstanceView(msgspec.Struct, frozen=True):
+    """One node in one scope."""
+
+    scope: Scope
+    status: NodeStatus
+    #: Attempts begun, as far as the history tells.
+    attempt: int = 0
+    output: bytes | None = None
+    error: dict[str, Any] | None = None
+    #: Why it is in this state, where the state does not say it all.
+    reason: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+
+
+class NodeView(msgspec.Struct, frozen=True):
+    """A node: what its chosen instance shows, and all instances in the order of their scopes."""
+
+    node: str
+    status: NodeStatus
+    attempts: int = 0
+    #: Of the latest instance that has one.
+    output: bytes | None = None
+    error: dict[str, Any] | None = None
+    reason: str = ""
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    instances: tuple[InstanceView, ...] = ()
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A node that ran: when its result was committed and where that went."""
+
+    seq: int
+    at_ms: int
+    node: str
+    scope: Scope
+    outcome: str
+    #: The instances that got a live delivery.
+    to: tuple[tuple[str, Scope], ...] = ()
+
+
+def node_views(
+    program: Program,
+    state: State,
+    details: Mapping[Place, Detail] | None = None,
+    leased: Set[Place] = frozenset(),
+) -> dict[str, NodeView]:
+    """Show every node of the plan, in the plan's order."""
+    instances: dict[str, list[InstanceView]] = {}
+    for place, token in sorted(state.tokens.items(), key=lambda item: decode(item[0][1])):
+        detail = (details or {}).get(place) or Detail()
+        instances.setdefault(token.node, []).append(_show(token, detail, place in leased))
+    below = below_failure(program, state) if state.status == "FAILED" else frozenset()
+    return {
+        node.id: _summarize(program, node, instances.get(node.id, []), state, node.id in below)
+        for node in plan_nodes(program)
+    }
+
+
+def plan_nodes(program: Program) -> Iterator[Node]:
+    """The nodes that an author knows of."""
+    for node in program.plan.nodes:
+        if node.id != program.plan.output_node:
+            yield node
+
+
+def below_failure(program: Program, state: State) -> frozenset[str]:
+    """The nodes that a failed node leads to."""
+    waiting = [t.node for t in state.tokens.values() if (t.state, t.outcome) == ("dead", "failed")]
+    found: set[str] = set()
+    while waiting:
+        # A patch may have removed the node that failed.
+        node = program.nodes.get(waiting.pop())
+        for edge in node.edges if node is not None else ():
+            if edge.roles != ("back",) and edge.target not in found:
+                found.add(edge.target)
+                waiting.append(edge.target)
+    return frozenset(found)
+
+
+def token_status(token: TokenView, *, leased: bool = False) -> NodeStatus:
+    """What a token's state means to people."""
+    match token.state:
+        case "done":
+            return _DONE[token.outcome]
+        case "dead":
+            return _DEAD[token.outcome]
+        case "waiting":
+            return "WAITING"
+        case _:
+            # Whoever holds a skip only passes it on: the node does not run.
+            return "RUNNING" if leased and not token.skip else "QUEUED"
+
+
+def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
+    status = token_status(token, leased=leased)
+    begun = status not in ("QUEUED", "CANCELLED")
+    return InstanceView(
+        scope=decode(token.scope),
+        status=status,
+        attempt=0 if token.skip else token.attempt if begun else token.attempt - 1,
+        output=token.output,
+        error=detail.error,
+        reason=_REASONS.get(token.outcome, ""),
+        started_ms=detail.started_ms,
+        ended_ms=detail.ended_ms,
+    )
+
+
+def _summarize(
+    program: Program, node: Node, instances: list[InstanceView], state: State, below: bool
+) -> NodeView:
+    if not instances:
+        status, reason = _without_token(state, below)
+        return NodeView(node.id, status, reason=reason)
+    chosen = _choose(program, node, instances)
+    outputs = [instance.output for instance in instances if instance.output is not None]
+    return NodeView(
+        node=node.id,
+        status=chosen.status,
+        attempts=chosen.attempt,
+        output=outputs[-1] if outputs else None,
+        error=chosen.error,
+        reason=chosen.reason,
+        started_ms=chosen.started_ms,
+        ended_ms=chosen.ended_ms,
+        instances=tuple(instances),
+    )
+
+
+def _choose(program: Program, node: Node, instances: list[InstanceView]) -> InstanceView:
+    """The latest iteration; of several arrivals, the one that most needs attention."""
+    arrivals = [
+        number for number, name in enumerate(node.nest) if program.plan.constructs[name] == "each"
+    ]
+    latest = {tuple(one.scope[number] for number in arrivals): one for one in instances}
+    return min(latest.values(), key=lambda one: _ATTENTION.index(one.status))
+
+
+def _without_token(state: State, below: bool) -> tuple[NodeStatus, str]:
+    """What a node shows that was never reached."""
+    if state.status not in TERMINAL:
+        return "PENDING", ""
+    if state.status == "COMPLETED":
+        return "SKIPPED", "not_reached"
+    if below:
+        return "FAILED", "upstream_failed"
+    return "CANCELLED", "run_ended"
+
+
+def run_output(program: Program, state: State) -> Json:
+    """The output of a run: as its document says, else that of each last node that completed."""
+    plan = program.plan
+    if plan.output_node is not None:
+        return _decode(_latest_output(state, plan.output_node))
+    outputs = {terminal: _latest_output(state, terminal) for terminal in plan.terminals}
+    return {terminal: _decode(found) for terminal, found in outputs.items() if found is not None}
+
+
+def _latest_output(state: State, node: str) -> bytes | None:
+    found = [
+        token
+        for token in state.tokens.values()
+        if token.node == node and (token.state, token.outcome) == ("done", "completed")
+    ]
+    return max(found, key=lambda token: token.scope).output if found else None
+
+
+def _decode(data: bytes | None) -> Json:
+    return None if data is None else msgspec.json.decode(data)
+
+
+def path(events: Iterable[Recorded]) -> list[Step]:
+    """The way that a run took: which nodes ran, in order, and where each result went.
+
+    Skipped nodes did not run. A large fan-out is told in parts, the first with the result.
+    """
+    steps = []
+    for seq, at_ms, event in events:
+        match event:
+            case happened.NodeCompleted():
+                outcome = "failed" if event.error is not None else "completed"
+            case happened.NodeSent():
+                outcome = "sent"
+            case happened.NodeFailed():
+                outcome = "failed"
+            case _:
+                continue
+        sent = () if isinstance(event, happened.NodeFailed) else event.to
+        to = tuple((target, decode(scope)) for target, scope, live, *_ in sent if live)
+        steps.append(Step(seq, at_ms, event.node, decode(event.scope), outcome, to))
+    return steps

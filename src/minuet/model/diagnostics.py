@@ -1,0 +1,66 @@
+"""One problem of a document: what, where and how to mend it."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+
+#: A path into a document: keys and list positions from its root.
+Path: TypeAlias = tuple[str | int, ...]
+
+Severity: TypeAlias = Literal["error", "warning"]
+
+
+class Position(msgspec.Struct, frozen=True, gc=False):
+    """A place in a text, both numbers counted from 1."""
+
+    line: int
+    column: int
+
+
+class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One problem of a document."""
+
+    #: Stable name of the kind of problem; each has a section in docs/errors.md.
+    code: str
+    message: str
+    #: `nodes[2].branch.rules[0].condition`; empty for the whole document.
+    path: str = ""
+    line: int | None = None
+    column: int | None = None
+    hint: str | None = None
+    severity: Severity = "error"
+
+    def describe(self) -> str:
+        """Say it in one line, as compilers do."""
+        place = f"{self.line}:{self.column}: " if self.line is not None else ""
+        path = f" (at {self.path})" if self.path else ""
+        hint = f"; {self.hint}" if self.hint else ""
+        return f"{place}{self.severity}[{self.code}]: {self.message}{path}{hint}"
+
+
+def format_path(path: Path) -> str:
+    """Write a path as people do: `nodes[2].branch.default`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif _PLAIN_KEY.fullmatch(part):
+            text += f".{part}" if text else part
+        else:
+            text += f"[{quote(part)}]"
+    return text
+
+
+#: A key that a path can show as it is; any other one is quoted and shortened.
+_PLAIN_KEY: Final = re.compile(r"[\w$-]{1,64}", re.ASCII)
+
+
+def quote(text: str, length_max: int = 40) -> str:
+    """Quote what an author wrote: shortened, and with nothing in it that a terminal obeys."""
+    shown = text[:length_max]
+    quoted = json.dumps(shown, ensure_ascii=not shown.isprintable())
+    return quoted if len(text) <= length_max else f"{quoted}… ({len(text)} characters)"

@@ -1,0 +1,214 @@
+"""What an author wrote, as values: one class per part of a workflow document.
+
+All spellings of a field have become one (`node_id` → `id`, `depends_on` → `dependencies`, …),
+defaults are filled in, and nothing has been resolved: references are still names and
+conditions and templates are still text. `model.reader` makes these from YAML and JSON,
+`plan.compile` turns them into a plan. The classes hold the document, not its meaning.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+#: A condition as written: CEL text, or an object with a `type`.
+ConditionSource: TypeAlias = str | dict[str, Any]
+
+Join: TypeAlias = Literal["all", "any", "each"] | int
+JoinRest: TypeAlias = Literal["absorb", "cancel"]
+OnError: TypeAlias = Literal["fail", "continue"] | tuple[str, ...]
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of all parts: frozen, keyword-only, unset fields left out when encoded."""
+
+
+class Retry(Value, frozen=True):
+    """How often and how soon a failed attempt is repeated; None is "the default decides"."""
+
+    #: Attempts in all, the first one included.
+    max_attempts: int | None = None
+    backoff_ms: int | None = None
+    multiplier: float | None = None
+    max_delay_ms: int | None = None
+    jitter: bool | None = None
+
+
+class Budget(Value, frozen=True):
+    """What agents may spend."""
+
+    tokens: int | None = None
+    usd: float | None = None
+
+
+class Limits(Value, frozen=True):
+    """Upper bounds; the smallest that applies wins."""
+
+    deadline_s: float | None = None
+    max_hops: int | None = None
+    max_fanout: int | None = None
+    max_iterations: int | None = None
+    max_output_bytes: int | None = None
+    budget: Budget | None = None
+
+
+class Defaults(Value, frozen=True):
+    """What nodes get that do not say otherwise."""
+
+    retry: Retry | None = None
+    timeout_seconds: float | None = None
+    queue: str | None = None
+
+
+class OnFailure(Value, frozen=True):
+    """What happens when a run fails."""
+
+    compensate: bool = False
+
+
+class Rule(Value, frozen=True):
+    """One rule of a branch."""
+
+    condition: ConditionSource
+    next_nodes: tuple[str, ...] = ()
+
+
+class Branch(Value, frozen=True):
+    """Where a node's output goes, decided when it is known."""
+
+    type: Literal["conditional", "agent_driven"] = "conditional"
+    rules: tuple[Rule, ...] = ()
+    default: tuple[str, ...] = ()
+    available_next_nodes: tuple[str, ...] = ()
+
+
+class Loop(Value, frozen=True):
+    """A node that may send the run back: to itself or to an earlier node."""
+
+    condition: ConditionSource
+    max_iterations: int | None = None
+    #: None is the node itself.
+    loop_back_to: str | None = None
+    #: None: the node's static dependents.
+    break_path: tuple[str, ...] | None = None
+    #: None: running out of iterations fails the node.
+    timeout_path: tuple[str, ...] | None = None
+
+
+class Foreach(Value, frozen=True):
+    """Run the node once per item."""
+
+    items: Any
+    max_parallel: int | None = None
+    need: int | None = None
+    as_: str = msgspec.field(default="item", name="as")
+
+
+class HumanConfig(Value, frozen=True):
+    """Who decides, by when, and what happens otherwise."""
+
+    approvers: tuple[str, ...] = ()
+    timeout_seconds: float | None = None
+    escalation_policy: Literal["reject", "approve", "fail"] = "reject"
+    form: dict[str, Any] | None = None
+    quorum: int = 1
+    title: str | None = None
+    approval_ui_url: str | None = None
+
+
+class AgentConfig(Value, frozen=True):
+    """Which model an agent uses, with which tools and within which bounds."""
+
+    model: str | None = None
+    temperature: float | None = None
+    available_tools: tuple[str, ...] = ()
+    prompt: str | None = None
+    max_turns: int | None = None
+    budget: Budget | None = None
+
+
+class Compensator(Value, frozen=True):
+    """How a node that completed is undone."""
+
+    handler: str | None = None
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    timeout_seconds: float | None = None
+    retry: Retry | None = None
+
+
+class Placement(Value, frozen=True):
+    """Which workers may run the node."""
+
+    requires_executors: tuple[str, ...] = ()
+    requires_capabilities: dict[str, Any] = msgspec.field(default_factory=dict)
+    max_parallel_per_node: int | None = None
+    allowed_nodes: tuple[str, ...] = ()
+    forbidden_nodes: tuple[str, ...] = ()
+
+
+class Concurrency(Value, frozen=True):
+    """How many instances with the same key may run at once."""
+
+    key: str
+    limit: int = 1
+
+
+class ConfigRef(Value, frozen=True):
+    """A node's config, kept as a blob."""
+
+    #: Always the full form, `cas://sha256:…`.
+    cas_ref: str
+    type_url: str | None = None
+
+
+class Node(Value, frozen=True):
+    """A step in the graph."""
+
+    id: str
+    type: str = "task"
+    handler: str | None = None
+    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    config_ref: ConfigRef | None = None
+    dependencies: tuple[str, ...] = ()
+    dependents: tuple[str, ...] = ()
+    join: Join = "all"
+    join_rest: JoinRest = "absorb"
+    branch: Branch | None = None
+    loop: Loop | None = None
+    foreach: Foreach | None = None
+    retry: Retry | None = None
+    timeout_seconds: float | None = None
+    limits: Limits | None = None
+    on_error: OnError = "fail"
+    human_config: HumanConfig | None = None
+    #: None: a rejection without a path ends the branch.
+    rejection_path: tuple[str, ...] | None = None
+    agent_config: AgentConfig | None = None
+    compensator: Compensator | None = None
+    placement: Placement | None = None
+    concurrency: Concurrency | None = None
+    secrets: tuple[str, ...] = ()
+
+
+class Edge(Value, frozen=True):
+    """A dependency written on its own."""
+
+    source: str = msgspec.field(name="from")
+    target: str = msgspec.field(name="to")
+
+
+class Workflow(Value, frozen=True):
+    """A whole document."""
+
+    name: str
+    description: str | None = None
+    #: JSON Schema of the run's input.
+    input: dict[str, Any] | None = None
+    limits: Limits = Limits()
+    defaults: Defaults = Defaults()
+    on_failure: OnFailure = OnFailure()
+    dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
+    output: Any = None
+    nodes: tuple[Node, ...] = ()
+    edges: tuple[Edge, ...] = ()

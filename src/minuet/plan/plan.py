@@ -1,0 +1,158 @@
+"""A compiled workflow: a flat, verified graph, identified by the hash of its content.
+
+A plan is data: it is stored with the runs that use it, read by workers of a later release and
+never compiled again, so its format has a number. `plan.compile` makes it; the kernel reads it.
+
+How scopes work. Loops and `each` joins are *constructs*. A node's `nest` names the constructs
+that enclose it, outermost first, and an instance's scope has one number for each. An edge says
+how its target's scope follows from its source's: keep the first `keep` numbers (the constructs
+that enclose both ends), then append `enter` (0 for a loop that is entered, the arrival's number
+for an `each` join). The back edge of a loop adds one to the last kept number instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+#: Bump when a plan's meaning changes; a worker refuses a plan that is newer than itself.
+FORMAT = 1
+
+#: Why an edge exists. One edge (a pair of nodes) may have several reasons.
+Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
+
+ConstructKind: TypeAlias = Literal["loop", "each"]
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Base of a plan's parts."""
+
+
+class Edge(Part, frozen=True):
+    """From the node that holds it to `target`."""
+
+    target: str
+    roles: tuple[Role, ...] = ("static",)
+    #: How many numbers of the source's scope the target's scope begins with.
+    keep: int = 0
+    #: The numbers that follow them.
+    enter: tuple[int, ...] = ()
+
+
+class Read(Part, frozen=True):
+    """An output that a node's templates and conditions use, beyond its live arrivals.
+
+    The instance read is the latest one under the first `keep` numbers of the reader's scope.
+    With `previous`, it is that of the iteration before: the node stands behind the reader in
+    the same loop body, so it is an ancestor only by way of the back edge, and `keep` counts
+    that loop's number.
+    """
+
+    node: str
+    keep: int = 0
+    previous: bool = False
+
+
+class Rule(Part, frozen=True):
+    """One rule of a branch."""
+
+    condition: Any
+    targets: tuple[str, ...] = ()
+
+
+class Branch(Part, frozen=True):
+    """Ordered rules, the first that holds wins."""
+
+    type: Literal["conditional", "agent_driven"] = "conditional"
+    rules: tuple[Rule, ...] = ()
+    default: tuple[str, ...] = ()
+    available: tuple[str, ...] = ()
+
+
+class Loop(Part, frozen=True):
+    """The condition that sends a run back, and how often it may."""
+
+    condition: Any
+    max_iterations: int
+    #: The first node of the body.
+    entry: str
+    #: Running out of iterations is an exit of its own; without one it fails the node.
+    has_timeout_path: bool = False
+
+
+class Retry(Part, frozen=True):
+    """A complete retry policy."""
+
+    max_attempts: int = 3
+    backoff_ms: int = 1000
+    multiplier: float = 2.0
+    max_delay_ms: int = 60_000
+    jitter: bool = True
+
+
+class Concurrency(Part, frozen=True):
+    """At most `limit` instances with the same rendered key at once."""
+
+    key: str
+    limit: int = 1
+
+
+class Node(Part, frozen=True):
+    """A step of the plan."""
+
+    id: str
+    type: str = "task"
+    handler: str | None = None
+    config: Any = None
+    config_ref: str | None = None
+    #: Where its ready tokens wait.
+    queue: str = "task"
+    nest: tuple[str, ...] = ()
+    edges: tuple[Edge, ...] = ()
+    #: Live arrivals that make it ready: all that are expected (0), or this many.
+    need: int = 0
+    #: Arrivals expected, by the innermost loop of `nest` that is past its first iteration:
+    #: `expects[0]` when none is, `expects[d]` when it is the d-th loop. Arrivals from outside
+    #: that loop came before and are not awaited again.
+    expects: tuple[int, ...] = (0,)
+    #: Nodes all of whose ways on lead through this join; cancelled when it fires early.
+    cancels: tuple[str, ...] = ()
+    reads: tuple[Read, ...] = ()
+    branch: Branch | None = None
+    loop: Loop | None = None
+    retry: Retry = Retry()
+    timeout_ms: int | None = None
+    #: What an unhandled error does: fail the run, go on, or take the edges with role `error`.
+    on_error: Literal["fail", "continue", "path"] = "fail"
+    max_hops: int | None = None
+    max_fanout: int | None = None
+    max_output_bytes: int | None = None
+    concurrency: Concurrency | None = None
+    secrets: tuple[str, ...] = ()
+    #: The node types that come later keep what they need here, as written.
+    extra: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Plan(Part, frozen=True, kw_only=True):
+    """A compiled version of a workflow."""
+
+    format: int = FORMAT
+    name: str
+    #: In topological order (back edges left out).
+    nodes: tuple[Node, ...]
+    #: Each construct by name: a loop by its loop node, an `each` join by its node.
+    constructs: dict[str, ConstructKind] = msgspec.field(default_factory=dict)
+    #: Nodes that start with the run.
+    entries: tuple[str, ...]
+    #: Nodes without an edge onward: the run's output is made of theirs.
+    terminals: tuple[str, ...]
+    #: The hidden node that renders the document's `output`, if it has one.
+    output_node: str | None = None
+    input_schema: dict[str, Any] | None = None
+    deadline_ms: int | None = None
+    max_hops: int | None = None
+    max_fanout: int | None = None
+    max_output_bytes: int | None = None
+    dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
+    description: str | None = None
