@@ -1,0 +1,311 @@
+"""`App`: a store, a worker, and what one does with them.
+
+    async with App(store="sqlite:///orders.db", handlers=["orders"]) as app:
+        run_id = await app.start("order.yaml", {"order_id": 7})
+        result = await app.wait(run_id)
+
+Leaving the block drains the worker. A run that was started lives in the store, not in the
+App: another App (or process) on the same store goes on with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
+from types import ModuleType, TracebackType
+from typing import Any, Self
+
+from minuet.app.doctor import Doctor
+from minuet.app.runs import RunResult, Runs
+from minuet.app.stores import DEFAULT_STORE, make_store
+from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
+from minuet.clock import Clock, SystemClock
+from minuet.errors import RunConflictError, RunFailed, RunTimeoutError
+from minuet.ids import Ids, SystemIds
+from minuet.kernel.explain import Explanation
+from minuet.kernel.fold import Recorded
+from minuet.nodes.handler import REGISTERED
+from minuet.store.base import Store
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Cancel,
+    Change,
+    Pause,
+    Resume,
+    RetryRun,
+    Run,
+)
+from minuet.types import TERMINAL, Json, RunStatus
+from minuet.worker.output import blob_value, encode_value, needs_blob
+from minuet.worker.programs import Programs
+from minuet.worker.worker import LEASE_MS, Worker
+
+#: Handlers that run at once in an embedded worker.
+CONCURRENCY = 32
+
+#: How long to wait for a change before looking again.
+LOOK_MS = 1_000
+
+
+class App:
+    """A store and, unless told otherwise, a worker on it."""
+
+    def __init__(
+        self,
+        store: str | Store = DEFAULT_STORE,
+        *,
+        handlers: Iterable[str | ModuleType] = (),
+        worker: bool = True,
+        concurrency: int = CONCURRENCY,
+        lease_ms: int = LEASE_MS,
+        drain_seconds: float = 30.0,
+        crashes_max: int = 3,
+        tenant: str = DEFAULT_TENANT,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._ids = ids or SystemIds()
+        self._store = make_store(store, clock=self._clock) if isinstance(store, str) else store
+        self._tenant = tenant
+        self._programs = Programs(self._store)
+        self._runs = Runs(self._store, tenant, self._programs)
+        self._handlers = REGISTERED.copy()
+        for module in handlers:
+            if isinstance(module, str):
+                self._handlers.load(module)
+            else:
+                self._handlers.allow(module)
+        self._with_worker = worker
+        self._options: dict[str, Any] = {
+            "concurrency": concurrency,
+            "lease_ms": lease_ms,
+            "drain_ms": int(drain_seconds * 1000),
+            "crashes_max": crashes_max,
+        }
+        self._worker: Worker | None = None
+        self._working: asyncio.Task[None] | None = None
+
+    # ── open and close ──────────────────────────────────────────────────────────────────
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Open the store and start working."""
+        await self._store.open()
+        if self._with_worker:
+            self._worker = Worker(
+                self._store,
+                handlers=self._handlers,
+                tenant=self._tenant,
+                clock=self._clock,
+                ids=self._ids,
+                programs=self._programs,
+                **self._options,
+            )
+            self._working = asyncio.get_running_loop().create_task(self._worker.run())
+
+    async def close(self) -> None:
+        """Drain the worker and close the store."""
+        if self._worker is not None and self._working is not None:
+            self._worker.stop()
+            try:
+                await self._working
+            finally:
+                self._worker = self._working = None
+                await self._store.close()
+        else:
+            await self._store.close()
+
+    @property
+    def store(self) -> Store:
+        """The store, for those who know what they do."""
+        return self._store
+
+    # ── starting ────────────────────────────────────────────────────────────────────────
+
+    def compile(self, source: Any) -> CompiledWorkflow:
+        """Read and verify a workflow; DocumentError with all its problems."""
+        return compile_source(source, handlers=self._handlers if self._with_worker else None)
+
+    async def start(
+        self,
+        workflow: Any,
+        input: Json = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> str:
+        """Start a run and return its id once it is durable.
+
+        With an idempotency key, starting the same again returns the same run.
+        """
+        (run_id,) = await self.start_many(
+            workflow, [input], idempotency_keys=[idempotency_key], tags=tags
+        )
+        return run_id
+
+    async def start_many(
+        self,
+        workflow: Any,
+        inputs: Sequence[Json],
+        *,
+        idempotency_keys: Sequence[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[str]:
+        """Start many runs of one workflow in one step."""
+        compiled = self.compile(workflow)
+        for value in inputs:
+            check_input(compiled.plan, value)
+        data = [await self._put(value) for value in inputs]
+        loaded = self._programs.get(compiled.digest)
+        if loaded is None:
+            await self._store.put_blob(compiled.data, tenant=self._tenant)
+            loaded = self._programs.keep(compiled.digest, compiled.plan)
+        if self._worker is not None:
+            self._worker.serve(tuple(sorted({node.queue for node in compiled.plan.nodes})))
+        keys = idempotency_keys or [None] * len(inputs)
+        new = [
+            loaded.translator.new_run(
+                self._ids.run_id(),
+                tenant=self._tenant,
+                input=value,
+                idempotency_key=key,
+                tags=tags or {},
+            )
+            for value, key in zip(data, keys, strict=True)
+        ]
+        created = []
+        for answer in await self._store.create_runs(new):
+            if isinstance(answer, RunConflictError):
+                raise answer
+            created.append(answer.run)
+        return created
+
+    async def _put(self, value: Json) -> bytes:
+        """Encode a run's input; a large one becomes a blob."""
+        data = encode_value(value)
+        if not needs_blob(data):
+            return data
+        return blob_value(await self._store.put_blob(data, tenant=self._tenant), len(data))
+
+    # ── waiting ─────────────────────────────────────────────────────────────────────────
+
+    async def wait(self, run_id: str, *, timeout: float | None = None) -> RunResult:
+        """Wait until a run is over; RunTimeoutError when that takes too long."""
+        await self.wait_ended(run_id, timeout=timeout)
+        return await self._runs.show(run_id)
+
+    async def wait_ended(self, run_id: str, *, timeout: float | None = None) -> Run:
+        """As `wait`, without looking at the run's history."""
+        loop = asyncio.get_running_loop()
+        deadline = None if timeout is None else loop.time() + timeout
+        while True:
+            run = await self._runs.get(run_id)
+            if run.status in TERMINAL:
+                return run
+            self._check_worker()
+            wait_ms = LOOK_MS
+            if deadline is not None:
+                if loop.time() >= deadline:
+                    raise RunTimeoutError(run_id, timeout or 0)
+                wait_ms = min(LOOK_MS, int((deadline - loop.time()) * 1000) + 1)
+            await self._store.wait_for_change(run_id, run.seq, wait_ms)
+
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+        """A run's events as they happen, until the run is over."""
+        while True:
+            over = (await self._runs.get(run_id)).status in TERMINAL
+            for recorded in await self._runs.history(run_id, after=after):
+                after = recorded[0]
+                yield recorded
+            if over:
+                return
+            self._check_worker()
+            await self._store.wait_for_change(run_id, after, LOOK_MS)
+
+    def _check_worker(self) -> None:
+        """A worker that died of a bug must not leave its callers waiting for ever."""
+        if self._working is not None and self._working.done():
+            self._working.result()
+
+    async def run(
+        self, workflow: Any, input: Json = None, *, timeout: float | None = None
+    ) -> RunResult:
+        """Start a run and wait for its end; RunFailed unless it completes."""
+        result = await self.wait(await self.start(workflow, input), timeout=timeout)
+        return raise_unless_completed(result)
+
+    # ── asking and changing ─────────────────────────────────────────────────────────────
+
+    @property
+    def runs(self) -> Runs:
+        """Questions about runs."""
+        return self._runs
+
+    @property
+    def doctor(self) -> Doctor:
+        """Whether the store is sound."""
+        return Doctor(self._store, self._tenant, self._programs, self._clock)
+
+    async def why(self, run_id: str, node: str) -> Explanation:
+        """Why a node has not run."""
+        return await self._runs.why(run_id, node)
+
+    async def cancel(self, run_id: str, *, reason: str = "cancelled") -> Run:
+        """End a run as CANCELLED. Running handlers are told; their results do not count."""
+        return await self._change(run_id, Cancel(reason))
+
+    async def pause(self, run_id: str) -> Run:
+        """Hand out nothing more of a run; what runs may finish."""
+        return await self._change(run_id, Pause())
+
+    async def resume(self, run_id: str) -> Run:
+        """Go on with a paused run."""
+        return await self._change(run_id, Resume())
+
+    async def retry(self, run_id: str) -> Run:
+        """Run what failed or was cut off again, in the run's next generation."""
+        return await self._change(run_id, RetryRun())
+
+    async def _change(self, run_id: str, change: Change) -> Run:
+        return await self._store.change_run(self._tenant, run_id, change)
+
+    async def open_runs(self) -> list[Run]:
+        """All runs that are not over, the oldest first."""
+        found: list[Run] = []
+        statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED")
+        before = None
+        while True:
+            page = await self._runs.list_runs(statuses=statuses, before=before, limit=1000)
+            found += page
+            if len(page) < 1000:
+                return found[::-1]
+            before = page[-1].run
+
+    async def prepare(self, runs: Iterable[Run]) -> None:
+        """Make the worker serve all queues that these runs use."""
+        for digest in sorted({run.plan for run in runs}):
+            loaded = await self._programs.load(digest, tenant=self._tenant)
+            if self._worker is not None:
+                self._worker.serve(
+                    tuple(sorted({node.queue for node in loaded.program.plan.nodes}))
+                )
+
+
+def raise_unless_completed(result: RunResult) -> RunResult:
+    """Turn a run that did not complete into RunFailed."""
+    if result.status != "COMPLETED":
+        node = (result.error or {}).get("node")
+        raise RunFailed(result.run_id, result.status, node=node, error=result.error)
+    return result

@@ -1,0 +1,35 @@
+"""`minuet.run` and `minuet.arun`: a workflow from start to end in one call."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from types import ModuleType
+from typing import Any
+
+from minuet.app.app import App
+from minuet.app.runs import RunResult
+from minuet.types import Json
+
+
+async def arun(
+    workflow: Any,
+    input: Json = None,
+    *,
+    store: str = "memory://",
+    handlers: Iterable[str | ModuleType] = (),
+    timeout: float | None = None,
+    **options: Any,
+) -> RunResult:
+    """Run a workflow to its end; RunFailed unless it completes.
+
+    `workflow` is a file's path or a document's data. The default store forgets everything at
+    the end; name one (`sqlite:///minuet.db`) for a run that survives a crash.
+    """
+    async with App(store, handlers=handlers, **options) as app:
+        return await app.run(workflow, input, timeout=timeout)
+
+
+def run(workflow: Any, input: Json = None, **options: Any) -> RunResult:
+    """As `arun`, for programs that do not use asyncio."""
+    return asyncio.run(arun(workflow, input, **options))

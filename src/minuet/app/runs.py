@@ -1,0 +1,209 @@
+"""What can be asked about a run: how it stands, what happened, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from minuet.errors import RunNotFoundError
+from minuet.events import decode_event, event_type
+from minuet.kernel.explain import Explanation, explain
+from minuet.kernel.fold import Fold, Recorded, replay
+from minuet.kernel.program import Program
+from minuet.kernel.view import NodeView, node_views, run_output
+from minuet.store.base import Store
+from minuet.store.records import Run, Token
+from minuet.types import Json, RunStatus
+from minuet.worker.output import blob_of
+from minuet.worker.programs import Programs
+
+#: Events read at once.
+PAGE = 5_000
+
+
+class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a node stands."""
+
+    status: str
+    output: Json = None
+    attempts: int = 0
+    error: dict[str, Any] | None = None
+    reason: str | None = None
+    started_ms: int | None = None
+    ended_ms: int | None = None
+    #: How often it has run, or is to run: more than 1 in loops.
+    instances: int = 0
+
+
+class RunResult(msgspec.Struct, frozen=True):
+    """How a run stands, or how it ended."""
+
+    run_id: str
+    workflow: str
+    status: RunStatus
+    output: Json
+    nodes: dict[str, NodeResult]
+    error: dict[str, Any] | None
+    duration_ms: int | None
+    seq: int
+    generation: int = 1
+
+    def to_json(self) -> dict[str, Any]:
+        """As the command line prints it."""
+        nodes = {
+            name: {
+                "status": node.status,
+                "output": node.output,
+                "attempts": node.attempts,
+                "error": node.error,
+            }
+            for name, node in self.nodes.items()
+        }
+        return {
+            "run_id": self.run_id,
+            "workflow": self.workflow,
+            "status": self.status,
+            "output": self.output,
+            "nodes": nodes,
+            "error": self.error,
+            "duration_ms": self.duration_ms,
+        }
+
+
+class Runs:
+    """Questions about the runs of a store."""
+
+    def __init__(self, store: Store, tenant: str, programs: Programs) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._programs = programs
+
+    async def get(self, run_id: str) -> Run:
+        """The run's row."""
+        run = await self._store.read_run(self._tenant, run_id)
+        if run is None:
+            raise RunNotFoundError(run_id)
+        return run
+
+    async def list_runs(
+        self,
+        *,
+        statuses: tuple[RunStatus, ...] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Runs, the newest first."""
+        return await self._store.list_runs(
+            self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+        )
+
+    async def history(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> list[Recorded]:
+        """A run's events."""
+        await self.get(run_id)
+        found: list[Recorded] = []
+        while True:
+            page = await self._store.read_events(self._tenant, run_id, after, PAGE)
+            for record in page:
+                if upto is not None and record.seq > upto:
+                    return found
+                found.append((record.seq, record.at_ms, decode_event(record.data)))
+            if len(page) < PAGE:
+                return found
+            after = page[-1].seq
+
+    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        """A run's events as plain data, for people and programs."""
+        return [
+            {"seq": seq, "at_ms": at_ms, "type": event_type(event), **_fields(event)}
+            for seq, at_ms, event in await self.history(run_id, after=after)
+        ]
+
+    async def program(self, run_id: str, digest: str) -> Program:
+        """The program that a run goes by."""
+        return (await self._programs.load(digest, tenant=self._tenant)).program
+
+    async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
+        """How the run stood after event `at` (or stands now, by its history alone)."""
+        history = await self.history(run_id, upto=at)
+        return await self._result(run_id, replay(history), history)
+
+    async def show(self, run_id: str) -> RunResult:
+        """How the run stands, with what runs at this moment."""
+        history = await self.history(run_id)
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        leased = frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
+        return await self._result(run_id, replay(history), history, leased)
+
+    async def why(self, run_id: str, node: str) -> Explanation:
+        """Why a node has not run, or why it is in its state."""
+        fold = replay(await self.history(run_id))
+        program = await self.program(run_id, fold.state.plan)
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        return explain(program, fold, node, facts={(t.node, t.scope): _facts(t) for t in tokens})
+
+    async def _result(
+        self,
+        run_id: str,
+        fold: Fold,
+        history: list[Recorded],
+        leased: frozenset[tuple[str, str]] = frozenset(),
+    ) -> RunResult:
+        state = fold.state
+        program = await self.program(run_id, state.plan)
+        await self._open_blobs(fold)
+        views = node_views(program, state, fold.details, leased)
+        started_ms, last_ms = history[0][1], history[-1][1]
+        over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
+        return RunResult(
+            run_id=run_id,
+            workflow=state.workflow,
+            status=state.status,  # type: ignore[arg-type]
+            output=run_output(program, state) if state.status == "COMPLETED" else None,
+            nodes={name: _node_result(view) for name, view in views.items()},
+            error=state.error,
+            duration_ms=last_ms - started_ms if over else None,
+            seq=state.seq,
+            generation=state.generation,
+        )
+
+    async def _open_blobs(self, fold: Fold) -> None:
+        """Put large outputs in the place of the references that stand for them."""
+        for token in fold.state.tokens.values():
+            ref = blob_of(token.output) if token.output else None
+            if ref is not None:
+                data = await self._store.get_blob(ref, tenant=self._tenant)
+                token.output = data if data is not None else token.output
+
+
+def _node_result(view: NodeView) -> NodeResult:
+    return NodeResult(
+        status=view.status,
+        output=None if view.output is None else msgspec.json.decode(view.output),
+        attempts=view.attempts,
+        error=view.error,
+        reason=view.reason,
+        started_ms=view.started_ms,
+        ended_ms=view.ended_ms,
+        instances=len(view.instances),
+    )
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
+    data.pop("type")
+    return data
+
+
+def _facts(token: Token) -> dict[str, Any]:
+    return {
+        "state": token.state,
+        "lane": token.lane,
+        "queue": token.queue,
+        "slot": token.slot,
+        "due_ms": token.due_ms,
+        "session": token.session,
+    }

@@ -1,0 +1,109 @@
+"""From what a caller has (a file, a mapping, a document) to a program that can run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from minuet.errors import DocumentError, HandlerError, InputError
+from minuet.model import Diagnostic, Document, read_file, read_mapping
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.handler import Handlers
+from minuet.plan.catalog import Catalog, NodeKind
+from minuet.plan.compile import compile_workflow
+from minuet.plan.digest import digest_plan, encode_plan
+from minuet.plan.plan import Plan
+from minuet.types import Json
+
+if TYPE_CHECKING:
+    from minuet.model.workflow import Workflow
+
+
+class CompiledWorkflow(msgspec.Struct, frozen=True):
+    """A workflow, ready to be started."""
+
+    document: Document
+    plan: Plan
+    #: The plan as it is stored, and its digest.
+    data: bytes
+    digest: str
+    warnings: tuple[Diagnostic, ...] = ()
+
+    @property
+    def workflow(self) -> Workflow:
+        return self.document.workflow
+
+
+def read_source(source: Any) -> Document:
+    """Read whatever a caller has; DocumentError with all problems if it is no workflow."""
+    if isinstance(source, CompiledWorkflow):
+        return source.document
+    if isinstance(source, Document):
+        return source
+    if isinstance(source, Mapping):
+        return read_mapping(dict(source))
+    return read_file(source)
+
+
+def compile_source(source: Any, *, handlers: Handlers | None = None) -> CompiledWorkflow:
+    """Read and compile; with `handlers`, also check that the handlers named exist."""
+    if isinstance(source, CompiledWorkflow):
+        return source
+    document = read_source(source)
+    compiled = compile_workflow(document, catalog())
+    if handlers is not None:
+        missing = _missing_handlers(document, handlers)
+        if missing:
+            raise DocumentError(missing, document.source)
+    data = encode_plan(compiled.plan)
+    return CompiledWorkflow(
+        document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
+    )
+
+
+def _missing_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
+    """Handlers that this process does not have, each reported where it is named."""
+    found = []
+    for number, node in enumerate(document.workflow.nodes):
+        if node.handler is None or NODE_TYPES[node.type].kind != "handler":
+            continue
+        try:
+            handlers.find(node.handler)
+        except HandlerError as error:
+            path = ("nodes", number, "handler")
+            found.append(document.diagnose("unknown-handler", str(error), path))
+    return found
+
+
+@lru_cache(maxsize=1)
+def catalog() -> Catalog:
+    """The node types, as the compiler wants to know them."""
+    return {
+        t.name: NodeKind(
+            name=t.name,
+            queue=t.queue,
+            available=t.kind != "later",
+            config_schema=t.config_schema,
+            needs_handler=t.kind == "handler",
+            expression_fields=("expression",) if t.name == "transform" else (),
+        )
+        for t in NODE_TYPES.values()
+    }
+
+
+def check_input(plan: Plan, value: Json) -> None:
+    """Check a run's input against the workflow's schema; InputError with all problems."""
+    if plan.input_schema is None:
+        return
+    import jsonschema_rs
+
+    validator = jsonschema_rs.validator_for(plan.input_schema, offline=True)
+    problems = []
+    for error in validator.iter_errors(value):
+        where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.instance_path)
+        problems.append(f"{where.lstrip('.') or 'input'}: {error.message}")
+    if problems:
+        raise InputError(problems[:20])

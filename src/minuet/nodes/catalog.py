@@ -1,0 +1,36 @@
+"""The node types that come with Minuet, by name."""
+
+from __future__ import annotations
+
+from minuet.nodes.io.task import TASK
+from minuet.nodes.io.wait import WAIT
+from minuet.nodes.pure.decision import DECISION
+from minuet.nodes.pure.noop import NOOP
+from minuet.nodes.pure.transform import TRANSFORM
+from minuet.nodes.spec import NodeType
+
+
+def _later(name: str, summary: str) -> NodeType:
+    return NodeType(name=name, summary=summary, kind="later", queue=name)
+
+
+#: Node types by name. Those of kind `later` are known to the document but cannot run yet.
+NODE_TYPES: dict[str, NodeType] = {
+    node_type.name: node_type
+    for node_type in (
+        TASK,
+        TRANSFORM,
+        DECISION,
+        NOOP,
+        WAIT,
+        _later("http", "Calls a service over HTTP."),
+        _later("llm", "Asks a language model."),
+        _later("human", "Waits for a person's decision."),
+        _later("agent", "Lets a language model work with tools."),
+        _later("workflow", "Runs another workflow as a child run."),
+        _later("function", "Runs on workers that announce it."),
+        _later("classifier", "Runs on workers that announce it."),
+        _later("search", "Runs on workers that announce it."),
+        _later("migration", "Hands a run over to another version."),
+    )
+}

@@ -1,0 +1,175 @@
+"""What a handler sees of the run it works for."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+from minuet.errors import HandlerError, LeaseLost
+from minuet.types import Json, Scope
+
+T = TypeVar("T")
+
+_log = logging.getLogger("minuet.handler")
+
+
+class Services(Protocol):
+    """What a worker does for the handlers that it runs."""
+
+    async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
+        """Whether a step has a result, and which."""
+        ...
+
+    async def keep_step(self, context: Context, name: str, value: Json) -> Json:
+        """Keep a step's result; the first one stays."""
+        ...
+
+    def read_secret(self, name: str) -> str | None: ...
+
+
+class Context:
+    """The run, node and attempt that a handler works for.
+
+    A handler may be started more than once for the same node (after a crash, say), and only
+    one result is committed. Pass `idempotency_key` on to whoever can tell a repetition by it.
+    """
+
+    __slots__ = (
+        "_cancelled",
+        "_inputs",
+        "_key",
+        "_loop",
+        "_secrets",
+        "_services",
+        "attempt",
+        "input",
+        "lease_id",
+        "node_id",
+        "resolution",
+        "run_id",
+        "scope",
+        "scope_text",
+        "workflow",
+    )
+
+    def __init__(
+        self,
+        *,
+        services: Services,
+        run_id: str,
+        workflow: str,
+        node_id: str,
+        scope: Scope,
+        scope_text: str,
+        attempt: int,
+        lease_id: str,
+        inputs: Callable[[], dict[str, Json]],
+        input: Json,
+        secrets: tuple[str, ...],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        self._services = services
+        self._inputs: Callable[[], dict[str, Json]] | dict[str, Json] = inputs
+        self._secrets = secrets
+        self._cancelled = False
+        self._key: str | None = None
+        #: Set for handlers that run in a thread: where the worker lives.
+        self._loop = loop
+        self.run_id = run_id
+        self.workflow = workflow
+        self.node_id = node_id
+        #: Iteration numbers of the loops around the node, outermost first.
+        self.scope = scope
+        self.scope_text = scope_text
+        #: 1 for the first try; a crash of a worker does not count, a failure does.
+        self.attempt = attempt
+        #: The authority to finish this attempt; changes each time the node is taken.
+        self.lease_id = lease_id
+        #: The run's input.
+        self.input = input
+
+    @property
+    def inputs(self) -> Mapping[str, Json]:
+        """The outputs of the dependencies that were live, by node."""
+        if callable(self._inputs):
+            self._inputs = self._inputs()
+        return self._inputs
+
+    @property
+    def idempotency_key(self) -> str:
+        """The same for every attempt of this node instance, and for no other instance."""
+        if self._key is None:
+            text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}"
+            self._key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return self._key
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the result is no longer wanted: run cancelled or lease lost."""
+        return self._cancelled
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that knows the run and the node."""
+        return logging.LoggerAdapter(
+            _log, {"run_id": self.run_id, "node_id": self.node_id, "attempt": self.attempt}
+        )
+
+    def heartbeat(self) -> None:
+        """Stop here if the result is no longer wanted.
+
+        Leases are renewed without it; call it in long loops of sync handlers, which cannot
+        be interrupted from outside.
+        """
+        if self._cancelled:
+            raise LeaseLost(f"node {self.node_id} of run {self.run_id} is no longer ours")
+
+    def secret(self, name: str) -> str:
+        """The value of a secret that the node declares under `secrets`."""
+        if name not in self._secrets:
+            raise HandlerError(f"node {self.node_id!r} does not declare the secret {name!r}")
+        value = self._services.read_secret(name)
+        if value is None:
+            raise HandlerError(f"the secret {name!r} is not set on this worker")
+        return value
+
+    def step(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Do `fn(*args, **kwargs)` once, and keep its result if the node is run again.
+
+        In an async handler await it; in a sync handler it returns the result. The result must
+        be JSON. `fn` may still run twice if the worker dies before the result is kept.
+        """
+        if self._loop is None:
+            return self._step(name, fn, args, kwargs)
+        known, value = self._wait(self._services.load_step(self, name))
+        if known:
+            return value
+        return self._wait(self._services.keep_step(self, name, fn(*args, **kwargs)))
+
+    async def _step(
+        self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Json:
+        known, value = await self._services.load_step(self, name)
+        if known:
+            return value
+        value = fn(*args, **kwargs)
+        if inspect.isawaitable(value):
+            value = await value
+        return await self._services.keep_step(self, name, value)
+
+    def _wait(self, awaitable: Awaitable[T]) -> T:
+        """Wait in a handler's thread for something that happens on the worker's loop."""
+        assert self._loop is not None
+
+        async def wrapped() -> T:
+            return await awaitable
+
+        return asyncio.run_coroutine_threadsafe(wrapped(), self._loop).result()
+
+    def cancel(self) -> None:
+        """Tell the handler that its result is no longer wanted. For the worker."""
+        self._cancelled = True

@@ -1,0 +1,260 @@
+"""Handlers: finding them, and calling them with a node's config.
+
+A handler is a function. `@task` registers it under its name; a document may also name it as
+`module:function`, but only in modules that whoever started the worker has named: a document
+must not be able to import and call just anything.
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import importlib
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, get_type_hints, overload
+
+import msgspec
+
+from minuet.errors import ConfigError, HandlerError
+from minuet.nodes.context import Context
+
+Function = Callable[..., Any]
+
+
+class Task:
+    """A function that can be a node's handler, and how it wants to be run.
+
+    Calling it calls the function.
+    """
+
+    def __init__(
+        self,
+        function: Function,
+        *,
+        name: str | None = None,
+        retries: int | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.name = name or function.__name__
+        #: Attempts beyond the first, for nodes that do not say; None: the default decides.
+        self.retries = retries
+        #: Seconds per attempt, for nodes that do not say.
+        self.timeout = timeout
+        self.is_async = inspect.iscoroutinefunction(function)
+        self._binder = _Binder(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function(*args, **kwargs)
+
+    def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        """The function's arguments, from a node's config; HandlerError when they do not fit."""
+        return self._binder.bind(self.name, config, context)
+
+
+class _Binder:
+    """How a function's parameters are filled, found out once."""
+
+    def __init__(self, function: Function) -> None:
+        self._names: list[str] = []
+        self._required: list[str] = []
+        self._context: str | None = None
+        self._takes_all = False
+        self._hints: dict[str, Any] = {}
+        try:
+            hints = get_type_hints(function)
+        except Exception:
+            # A hint that cannot be resolved is no reason to refuse the function.
+            hints = {}
+        for name, parameter in inspect.signature(function).parameters.items():
+            if hints.get(name) is Context or (name == "ctx" and name not in hints):
+                self._context = name
+            elif parameter.kind is parameter.VAR_KEYWORD:
+                self._takes_all = True
+            elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+                self._names.append(name)
+                if parameter.default is parameter.empty:
+                    self._required.append(name)
+                if name in hints:
+                    self._hints[name] = hints[name]
+
+    def bind(self, handler: str, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        arguments = dict(config)
+        if not self._takes_all:
+            for name in arguments:
+                if name not in self._names:
+                    raise HandlerError(
+                        f"handler {handler!r} has no argument {name!r}{_hint(name, self._names)}"
+                    )
+        for name in self._required:
+            if name not in arguments:
+                raise HandlerError(
+                    f"handler {handler!r} needs the argument {name!r}: add it to the node's config"
+                )
+        for name, hint in self._hints.items():
+            if name in arguments:
+                arguments[name] = _convert(handler, name, arguments[name], hint)
+        if self._context is not None:
+            arguments[self._context] = context
+        return arguments
+
+
+def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
+    try:
+        return msgspec.convert(value, hint)
+    except msgspec.ValidationError as error:
+        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from None
+    except TypeError:
+        # A type that msgspec does not know, such as a class of the user's: left as it is.
+        return value
+
+
+class Handlers:
+    """The handlers that a worker can run."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, Task] = {}
+        self._modules: dict[str, Any] = {}
+
+    def copy(self) -> Handlers:
+        """The same handlers, to be extended without touching these."""
+        made = Handlers()
+        made._tasks.update(self._tasks)
+        made._modules.update(self._modules)
+        return made
+
+    def add(self, task: Task) -> None:
+        """Register a task under its name; a later one of the same name replaces it."""
+        self._tasks[task.name] = task
+
+    def names(self) -> list[str]:
+        """All registered names."""
+        return sorted(self._tasks)
+
+    def allow(self, module: Any) -> None:
+        """Let documents name functions of this module as `module:function`."""
+        self._modules[module.__name__] = module
+        for value in vars(module).values():
+            if isinstance(value, Task):
+                self.add(value)
+
+    def load(self, module_or_file: str) -> None:
+        """Import a module, or a Python file, and allow its functions."""
+        self.allow(load_module(module_or_file))
+
+    def find(self, name: str) -> Task:
+        """The handler of this name; HandlerError says how to get it when there is none."""
+        task = self._tasks.get(name)
+        if task is None and ":" in name:
+            task = self._tasks[name] = self._find_in_module(name)
+        if task is None:
+            raise HandlerError(
+                f"there is no handler {name!r}{_hint(name, self._tasks)}; register it with "
+                "@minuet.task and name its module with --handlers"
+            )
+        return task
+
+    def _find_in_module(self, name: str) -> Task:
+        module_name, _, attribute = name.partition(":")
+        module = self._modules.get(module_name)
+        if module is None:
+            raise HandlerError(
+                f"handler {name!r} is in a module that this worker was not given: "
+                f"start it with --handlers {module_name}"
+            )
+        found = getattr(module, attribute, None)
+        if isinstance(found, Task):
+            return found
+        if not inspect.isfunction(found):
+            raise HandlerError(
+                f"module {module_name!r} has no function {attribute!r}"
+                f"{_hint(attribute, vars(module))}"
+            )
+        return Task(found, name=name)
+
+
+def load_module(module_or_file: str) -> Any:
+    """Import `package.module` or `path/to/file.py`; ConfigError when that fails."""
+    try:
+        if module_or_file.endswith(".py"):
+            path = Path(module_or_file)
+            if not path.is_file():
+                raise ConfigError(f"there is no file {module_or_file!r} to take handlers from")
+            if path.stem in sys.modules:
+                return sys.modules[path.stem]
+            spec = importlib.util.spec_from_file_location(path.stem, path)
+            assert spec is not None
+            assert spec.loader is not None
+            module = importlib.util.module_from_spec(spec)
+            sys.modules[path.stem] = module
+            try:
+                spec.loader.exec_module(module)
+            except BaseException:
+                del sys.modules[path.stem]
+                raise
+            return module
+        return importlib.import_module(module_or_file)
+    except ConfigError:
+        raise
+    except Exception as error:
+        raise ConfigError(
+            f"handlers {module_or_file!r} cannot be imported: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+#: Where `@task` registers. A worker starts from a copy of it.
+REGISTERED = Handlers()
+
+
+@overload
+def task(function: Function, /) -> Task: ...
+
+
+@overload
+def task(
+    *, name: str | None = None, retries: int | None = None, timeout: float | None = None
+) -> Callable[[Function], Task]: ...
+
+
+def task(
+    function: Function | None = None,
+    /,
+    *,
+    name: str | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+) -> Task | Callable[[Function], Task]:
+    """Make a function a handler, registered under its name.
+
+    `retries` are attempts beyond the first, `timeout` is seconds per attempt; a node's own
+    `retry` and `timeout_seconds` win over them.
+    """
+
+    def register(function: Function) -> Task:
+        made = Task(function, name=name, retries=retries, timeout=timeout)
+        REGISTERED.add(made)
+        return made
+
+    return register(function) if function is not None else register
+
+
+@task(name="input")
+def input_handler(ctx: Context, **config: Any) -> Any:
+    """Return the run's input, or the config when the node has one."""
+    return config or ctx.input
+
+
+@task(name="output")
+def output_handler(ctx: Context, **config: Any) -> Any:
+    """Return the config when the node has one, or the inputs, by dependency."""
+    return config or dict(ctx.inputs)

@@ -1,0 +1,1 @@
+"""Node types that reach outside: handlers, time, services and people."""

@@ -1,0 +1,56 @@
+"""`wait`: lets time pass, durably. No worker is held up meanwhile."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from minuet.errors import OutputError
+from minuet.nodes.spec import Call, NodeType, Wait
+from minuet.types import Json
+
+
+def run(call: Call) -> Json | Wait:
+    """Wait until the time has come, then return an empty object."""
+    if call.resolution is not None:
+        return {}
+    if "seconds" in call.config:
+        return Wait("timer", delay_ms=_seconds_ms(call.config["seconds"]))
+    return Wait("timer", due_ms=_until_ms(call.config["until"]))
+
+
+def _seconds_ms(seconds: Json) -> int:
+    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
+        raise OutputError(f"wait: `seconds` must be a number of 0 or more, not {seconds!r}")
+    return int(seconds * 1000)
+
+
+def _until_ms(until: Json) -> int:
+    try:
+        moment = datetime.fromisoformat(until)
+    except (TypeError, ValueError):
+        raise OutputError(
+            f"wait: `until` must be a time like 2026-12-24T18:00:00Z, not {until!r}"
+        ) from None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return int(moment.timestamp() * 1000)
+
+
+WAIT = NodeType(
+    name="wait",
+    summary="Waits for a time to pass or a point in time to come.",
+    description="The token waits in the store, not in a worker: a wait survives any crash and "
+    "costs nothing. A time without a zone is UTC.",
+    config_schema={
+        "type": "object",
+        "properties": {
+            "seconds": {"type": "number", "minimum": 0},
+            "until": {"type": "string", "description": "ISO 8601, e.g. 2026-12-24T18:00:00Z"},
+        },
+        "additionalProperties": False,
+        "oneOf": [{"required": ["seconds"]}, {"required": ["until"]}],
+    },
+    output="`{}`",
+    example={"id": "cool_off", "type": "wait", "config": {"seconds": 3600}},
+    run=run,
+)

@@ -1,0 +1,20 @@
+"""`noop`: does nothing. A place for edges to meet."""
+
+from __future__ import annotations
+
+from minuet.nodes.spec import Call, NodeType
+from minuet.types import Json
+
+
+def run(call: Call) -> Json:
+    """Return an empty object."""
+    return {}
+
+
+NOOP = NodeType(
+    name="noop",
+    summary="Does nothing; a place for edges to meet.",
+    output="`{}`",
+    example={"id": "all_done", "type": "noop", "dependencies": ["left", "right"]},
+    run=run,
+)

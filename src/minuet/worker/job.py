@@ -1,0 +1,142 @@
+"""One token in a worker's hands, from the grant to the item that is handed in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from minuet.kernel.scope import decode
+from minuet.kernel.settle import Outcome
+from minuet.plan.plan import Node
+from minuet.store.records import Grant, Held, Key, Output, RunHeader
+from minuet.types import Json, Scope
+from minuet.worker.output import blob_of
+
+if TYPE_CHECKING:
+    from minuet.nodes.context import Context
+    from minuet.worker.programs import Loaded
+
+
+class Job:
+    """What a worker knows about a token while it works on it."""
+
+    __slots__ = (
+        "_values",
+        "abandoned",
+        "blobs",
+        "context",
+        "grant",
+        "header",
+        "holds_slot",
+        "loaded",
+        "node",
+        "outcome",
+        "output",
+        "releasing",
+        "run_input",
+        "scope",
+        "task",
+        "thread",
+    )
+
+    def __init__(self, grant: Grant, header: RunHeader) -> None:
+        self.grant = grant
+        self.header = header
+        self.scope: Scope = decode(grant.scope)
+        self.holds_slot = bool(grant.slot)
+        #: Contents of the blobs that stand for inputs, by reference; filled before use.
+        self.blobs: dict[str, bytes] = {}
+        self._values: dict[tuple[str, str], Json] = {}
+        self.run_input: Any = msgspec.UNSET
+        self.loaded: Loaded | None = None
+        self.node: Node | None = None
+        self.context: Context | None = None
+        #: The handler as a task, or as a future of the thread it runs in.
+        self.task: asyncio.Task[None] | None = None
+        self.thread: asyncio.Future[Any] | None = None
+        #: What came of it, kept until the store has accepted it.
+        self.outcome: Outcome | None = None
+        self.output: bytes = b"null"
+        #: The lease is lost: whatever the handler returns is dropped.
+        self.abandoned = False
+        #: The worker drains: give the token back instead of failing it.
+        self.releasing = False
+
+    @property
+    def key(self) -> Key:
+        return (self.grant.run, self.grant.node, self.grant.scope)
+
+    @property
+    def held(self) -> Held:
+        return Held(self.grant.run, self.grant.node, self.grant.scope, self.grant.lease)
+
+    # ── values that came with the token ─────────────────────────────────────────────────
+
+    def missing_blobs(self) -> list[str]:
+        """Blobs that must be loaded before the values can be read."""
+        values = [o.data for o in self.grant.inputs] + [o.data for o in self.grant.reads]
+        values.append(self.header.input)
+        if self.grant.resolution is not None:
+            values.append(self.grant.resolution)
+        refs = [blob_of(data) for data in values]
+        return [ref for ref in refs if ref is not None and ref not in self.blobs]
+
+    def value(self, data: bytes) -> Json:
+        """Read a stored value, looking through to its blob."""
+        ref = blob_of(data)
+        return msgspec.json.decode(self.blobs[ref] if ref is not None else data)
+
+    def _output(self, output: Output) -> Json:
+        key = (output.node, output.scope)
+        if key not in self._values:
+            self._values[key] = self.value(output.data)
+        return self._values[key]
+
+    def input(self) -> Json:
+        """The run's input."""
+        if self.run_input is msgspec.UNSET:
+            self.run_input = self.value(self.header.input)
+        return self.run_input
+
+    def inputs(self) -> dict[str, Json]:
+        """Outputs of the dependencies that were live."""
+        return {output.node: self._output(output) for output in self.grant.inputs}
+
+    def outputs(self) -> dict[str, Json]:
+        """All outputs at hand: inputs, and what templates and conditions read beyond them."""
+        found = {output.node: self._output(output) for output in self.grant.reads}
+        found.update(self.inputs())
+        return found
+
+    def run_variable(self) -> Json:
+        """What templates and conditions see as `run`."""
+        return {
+            "id": self.header.run,
+            "workflow": self.header.workflow,
+            "created_ms": self.header.created_ms,
+            "tags": self.header.tags,
+        }
+
+    def resolution(self) -> Json:
+        """What the node waited for, or None."""
+        return None if self.grant.resolution is None else self.value(self.grant.resolution)
+
+    # ── the end ─────────────────────────────────────────────────────────────────────────
+
+    def abandon(self) -> None:
+        """The token is no longer ours: tell the handler and drop what it returns."""
+        self.abandoned = True
+        self._interrupt()
+
+    def release(self) -> None:
+        """Stop the handler and give the token back."""
+        self.releasing = True
+        self._interrupt()
+
+    def _interrupt(self) -> None:
+        if self.context is not None:
+            self.context.cancel()
+        if self.task is not None:
+            self.task.cancel()

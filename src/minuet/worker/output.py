@@ -1,0 +1,115 @@
+"""Values on their way into the store and back: strict JSON, large ones as blobs.
+
+A value is kept only if it is JSON without doubt: what one store or one language would read
+back differently (NaN, huge integers, lone surrogates, bytes) is refused with a reason, before
+anything is written. There is one encoding and no fallback.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import msgspec
+
+from minuet.errors import OutputError
+from minuet.types import Json
+
+#: Nesting of a value: deeper than any real data, and safe for every reader.
+DEPTH_MAX = 100
+
+#: A value up to this size travels inside its event; a larger one becomes a blob.
+INLINE_BYTES_MAX = 64 * 1024
+
+#: Size of a value, unless the document says otherwise.
+OUTPUT_BYTES_MAX = 16 * 1024 * 1024
+
+#: An object with this key stands for a blob. A user's own object that has the key is itself
+#: stored as a blob, so what is read back is never mistaken.
+BLOB_KEY = "$blob"
+
+_BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
+
+_encoder = msgspec.json.Encoder()
+_INTEGER_MAX = 2**63
+
+
+def encode_value(value: Json, *, bytes_max: int | None = None) -> bytes:
+    """Write a value as JSON, or raise OutputError saying what is wrong with it and where."""
+    check_value(value)
+    try:
+        data = _encoder.encode(value)
+    except UnicodeEncodeError:
+        raise OutputError(
+            "the value holds text that is not valid Unicode (a lone surrogate)"
+        ) from None
+    limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_MAX)
+    if len(data) > limit:
+        raise OutputError(
+            f"the value has {len(data):,} bytes as JSON, more than the {limit:,} allowed; "
+            "keep large data elsewhere and return where it is"
+        )
+    return data
+
+
+def check_value(value: Json) -> None:
+    """Raise OutputError unless the value is plain JSON."""
+    if type(value) is dict and not value:
+        return
+    _check(value, "", 0)
+
+
+def _check(value: Any, path: str, depth: int) -> None:
+    kind = type(value)
+    if kind is str or kind is bool or value is None:
+        return
+    if kind is int:
+        if not -_INTEGER_MAX <= value < _INTEGER_MAX:
+            raise _refusal(path, "an integer beyond 64 bits; return it as text")
+    elif kind is float:
+        if not math.isfinite(value):
+            raise _refusal(path, f"{value}, which JSON does not have")
+    elif kind is dict:
+        if depth >= DEPTH_MAX:
+            raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
+        for key, item in value.items():
+            if type(key) is not str:
+                raise _refusal(path, f"a key that is no text: {key!r:.50}")
+            _check(item, f"{path}.{key}", depth + 1)
+    elif kind is list or kind is tuple:
+        if depth >= DEPTH_MAX:
+            raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
+        for number, item in enumerate(value):
+            _check(item, f"{path}[{number}]", depth + 1)
+    else:
+        raise _refusal(path, f"of type {kind.__name__}, which is no JSON")
+
+
+def _refusal(path: str, what: str) -> OutputError:
+    where = path.lstrip(".")
+    where = f" at {where[:200]}" if where else ""
+    return OutputError(f"the value{where} is {what}")
+
+
+def to_json(value: Any) -> Json:
+    """Turn dataclasses and msgspec Structs into plain objects; leave everything else alone."""
+    if isinstance(value, msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
+        return msgspec.to_builtins(value)
+    return value
+
+
+def needs_blob(data: bytes) -> bool:
+    """Whether an encoded value is to be kept as a blob."""
+    return len(data) > INLINE_BYTES_MAX or data.startswith(_BLOB_START)
+
+
+def blob_value(ref: str, size: int) -> bytes:
+    """The value that stands for a blob."""
+    return _encoder.encode({BLOB_KEY: ref, "bytes": size})
+
+
+def blob_of(data: bytes) -> str | None:
+    """The blob that a stored value stands for, or None when it is the value itself."""
+    if not data.startswith(_BLOB_START):
+        return None
+    return str(msgspec.json.decode(data)[BLOB_KEY])

@@ -1,0 +1,81 @@
+"""Plans that a worker has at hand, loaded once each and found by digest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from minuet.errors import StoreUnusableError
+from minuet.kernel.program import Program
+from minuet.plan.digest import decode_plan
+from minuet.plan.plan import Node
+from minuet.store.base import Store
+from minuet.templates import Template, compile_template
+from minuet.types import Json
+from minuet.worker.translate import Translator
+
+if TYPE_CHECKING:
+    from minuet.plan.plan import Plan
+
+#: Plans kept; the least recently used goes first.
+PROGRAMS_MAX = 256
+
+
+class Loaded:
+    """A program, its translator, and its nodes' configs as templates."""
+
+    def __init__(self, plan: Plan, digest: str) -> None:
+        self.program = Program(plan, digest)
+        self.translator = Translator(self.program)
+        self._templates: dict[str, Template] = {}
+        self._configs: dict[str, Json] = {}
+
+    def template(self, node: Node) -> Template:
+        """The node's config."""
+        found = self._templates.get(node.id)
+        if found is None:
+            config = self._configs.get(node.id, node.config)
+            found = self._templates[node.id] = compile_template(config or {})
+        return found
+
+    def needs_config(self, node: Node) -> bool:
+        """Whether the node's config is a blob that has not been loaded yet."""
+        return node.config_ref is not None and node.id not in self._configs
+
+    def keep_config(self, node: Node, config: Json) -> None:
+        """Keep a config that was loaded from its blob; the node's own entries win."""
+        self._configs[node.id] = {**config, **(node.config or {})}
+
+
+class Programs:
+    """Programs by digest."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+
+    def get(self, digest: str) -> Loaded | None:
+        """A program that is at hand."""
+        found = self._loaded.get(digest)
+        if found is not None:
+            self._loaded.move_to_end(digest)
+        return found
+
+    def keep(self, digest: str, plan: Plan) -> Loaded:
+        """Have a plan at hand."""
+        found = self.get(digest)
+        if found is None:
+            found = self._loaded[digest] = Loaded(plan, digest)
+            if len(self._loaded) > PROGRAMS_MAX:
+                self._loaded.popitem(last=False)
+        return found
+
+    async def load(self, digest: str, *, tenant: str) -> Loaded:
+        """A program, from the store if need be."""
+        found = self.get(digest)
+        if found is not None:
+            return found
+        data = await self._store.get_blob(digest, tenant=tenant)
+        if data is None:
+            raise StoreUnusableError(f"the plan {digest} is missing in the store")
+        return self.keep(digest, decode_plan(data))

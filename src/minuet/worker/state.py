@@ -1,0 +1,95 @@
+"""A run's stored rows, reduced to what the kernel compares them with.
+
+`state_of(snapshot)` must equal the fold of the snapshot's events, at every moment and in every
+store; `facts_of` adds what only the store knows. The other direction, from a kernel settlement
+to store records, is `worker.translate`.
+"""
+
+from __future__ import annotations
+
+from minuet.events import NodeCompleted, decode_event
+from minuet.kernel.fold import JoinView, Recorded, State, TokenView
+from minuet.kernel.invariants import Leased, RunFacts
+from minuet.store.records import LEASE_MS_MAX, Snapshot, Token
+
+
+def events_of(snapshot: Snapshot) -> list[Recorded]:
+    """The history, decoded."""
+    return [(record.seq, record.at_ms, decode_event(record.data)) for record in snapshot.events]
+
+
+def state_of(snapshot: Snapshot) -> State:
+    """The stored rows of a run as a state; who holds a token is left out."""
+    run = snapshot.run
+    outputs = {
+        record.seq: bytes(event.output)
+        for record in snapshot.events
+        if isinstance(event := decode_event(record.data), NodeCompleted)
+    }
+    sources: dict[tuple[str, str], dict[str, bool]] = {}
+    for arrival in snapshot.arrivals:
+        sources.setdefault((arrival.node, arrival.scope), {})[arrival.source] = arrival.live
+    return State(
+        status=run.status,
+        counter=run.counter,
+        seq=run.seq,
+        generation=run.generation,
+        workflow=run.workflow,
+        plan=run.plan,
+        input=run.input,
+        error=run.error,
+        tokens={
+            (token.node, token.scope): _view(token, outputs.get(token.event))
+            for token in snapshot.tokens
+        },
+        joins={
+            (join.node, join.scope): JoinView(
+                need=join.need,
+                total=join.total,
+                live=join.live,
+                skipped=join.skipped,
+                fired=join.fired,
+                sources=sources.get((join.node, join.scope), {}),
+            )
+            for join in snapshot.joins
+        },
+        steps={(node, scope, name): value for node, scope, name, value in snapshot.steps},
+    )
+
+
+def _view(token: Token, output: bytes | None) -> TokenView:
+    return TokenView(
+        node=token.node,
+        scope=token.scope,
+        # A lease is no history: whoever holds the token, it is ready.
+        state="ready" if token.state == "leased" else token.state,
+        outcome=token.outcome,
+        skip=token.skip,
+        attempt=token.attempt,
+        expiry=token.expiry,
+        # The store does not trouble to forget how far a finished fan-out had got.
+        cursor=bool(token.cursor) and token.state != "done",
+        wait=token.wait,
+        wait_key=token.wait_key,
+        due_ms=token.due_ms if token.state == "waiting" else None,
+        event=token.event,
+        output=output,
+    )
+
+
+def facts_of(snapshot: Snapshot, now_ms: int, *, max_expiry: int | None = None) -> RunFacts:
+    """What the store knows of a run beyond its state."""
+    return RunFacts(
+        now_ms=now_ms,
+        max_lease_ms=LEASE_MS_MAX,
+        max_expiry=max_expiry,
+        deadline_ms=snapshot.run.deadline_ms,
+        leased=tuple(
+            Leased(token.node, token.scope, token.lease, token.session, token.due_ms)
+            for token in snapshot.tokens
+            if token.state == "leased"
+        ),
+        dead_letters=tuple(
+            (letter.node, letter.scope, letter.generation) for letter in snapshot.dead_letters
+        ),
+    )

@@ -1,0 +1,109 @@
+"""From the kernel's decisions to the store's records: the only place that knows both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minuet.kernel import settle
+from minuet.kernel.program import Program, Send
+from minuet.kernel.scope import encode
+from minuet.store.records import (
+    Delivery,
+    Done,
+    Failed,
+    Grant,
+    Item,
+    NewRun,
+    Read,
+    Retry,
+    Waiting,
+)
+
+#: Deliveries by the tuple of sends they come from. The sends of a node outside all loops are
+#: one cached value (`Program.sends`), so their translation is as well.
+_Cache = dict[int, tuple[tuple[Send, ...], tuple[Delivery, ...]]]
+
+
+class Translator:
+    """Turns settlements on one program into items to hand in."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self._cache: _Cache = {}
+
+    def item(self, grant: Grant, settlement: settle.Settlement, output: bytes) -> Item:
+        """What to hand in for a token; `output` is the settlement's, encoded."""
+        token = (grant.run, grant.node, grant.scope, grant.lease)
+        match settlement:
+            case settle.Sent():
+                return Done(
+                    *token,
+                    self._program.digest,
+                    settlement.outcome,
+                    output,
+                    self.deliveries(settlement.sends),
+                    settlement.error,
+                    settlement.notes,
+                    settlement.cursor,
+                )
+            case settle.Retried():
+                return Retry(*token, settlement.error, settlement.delay_ms)
+            case settle.Broken():
+                return Failed(*token, settlement.error, settlement.dead_letter)
+            case settle.Waiting():
+                return Waiting(
+                    *token,
+                    settlement.kind,
+                    settlement.key,
+                    settlement.due_ms,
+                    settlement.delay_ms,
+                    output,
+                )
+
+    def deliveries(self, sends: tuple[Send, ...]) -> tuple[Delivery, ...]:
+        """Deliveries for the store."""
+        found = self._cache.get(id(sends))
+        if found is not None and found[0] is sends:
+            return found[1]
+        made = tuple(_delivery(send) for send in sends)
+        if not sends or not sends[0].scope:
+            if len(self._cache) > 100_000:
+                self._cache.clear()
+            self._cache[id(sends)] = (sends, made)
+        return made
+
+    def new_run(
+        self,
+        run: str,
+        *,
+        tenant: str,
+        input: bytes,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> NewRun:
+        """A run of this program, as the store creates and starts it."""
+        plan = self._program.plan
+        return NewRun(
+            run=run,
+            workflow=plan.name,
+            plan=self._program.digest,
+            tenant=tenant,
+            input=input,
+            entries=self.deliveries(self._program.entries()),
+            deadline_ms=plan.deadline_ms,
+            idempotency_key=idempotency_key,
+            tags=tags or {},
+        )
+
+
+def _delivery(send: Send) -> Delivery:
+    return Delivery(
+        send.node,
+        encode(send.scope),
+        send.live,
+        send.need,
+        send.total,
+        send.queue,
+        tuple(Read(node, encode(prefix)) for node, prefix in send.reads),
+        send.withdraws,
+    )
