@@ -43,7 +43,7 @@ format: $(DEV) ## Format the code and mend what the linter can mend
 	@$(RUN) -m ruff format .
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
-	@$(RUN) bench/main.py $(ARGS)
+	@$(RUN) -m bench.main $(ARGS)
 
 requirements: $(DEV) ## Which requirement is shown by which test; writes docs/requirements.md
 	@$(RUN) tools/requirements.py

@@ -63,6 +63,8 @@ class NodeView(msgspec.Struct, frozen=True):
 
     node: str
     status: NodeStatus
+    #: Of the instance shown.
+    scope: Scope = ()
     attempts: int = 0
     #: Of the latest instance that has one.
     output: bytes | None = None
@@ -164,6 +166,7 @@ def _summarize(
     return NodeView(
         node=node.id,
         status=chosen.status,
+        scope=chosen.scope,
         attempts=chosen.attempt,
         output=outputs[-1] if outputs else None,
         error=chosen.error,

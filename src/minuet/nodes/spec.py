@@ -58,7 +58,7 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     summary: str
     description: str = ""
     #: JSON Schema of `config`.
-    config_schema: dict[str, Any] = {"type": "object"}
+    config_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
     #: What its output looks like, in words.
     output: str = "any JSON"
     #: One node of this type, as an author would write it.

@@ -111,6 +111,8 @@ class Transition:
         #: Runs whose pending dead letters were taken up again.
         self.reprocessed: set[str] = set()
         self.steps: dict[tuple[Key, str], bytes] = {}
+        #: Outputs that this step has committed.
+        self.outputs: dict[Key, bytes] = {}
         #: Change in the number of holders of a slot, and slots that may have room.
         self.holders: dict[tuple[str, str], int] = {}
         self._freed: dict[tuple[str, str], None] = {}
@@ -448,9 +450,9 @@ class Transition:
                 withdrawn,
                 more,
             )
+            self.outputs[token.key] = item.output.strip()
         seq = self._append(run, event)
         token.event = token.event or seq
-        self.changed_tokens.add(token.key)
         if run.counter == 0:
             self._complete(run)
 

@@ -31,9 +31,11 @@ from minuet.store.records import (
     Key,
     Reply,
     Result,
+    Retry,
     RunHeader,
     Slot,
     Take,
+    Waiting,
 )
 from minuet.worker.execute import CRASHES_MAX, Executor
 from minuet.worker.job import Job
@@ -220,7 +222,20 @@ class Worker:
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
                 _log.info("%s of run %s came too late (%s)", job.key[1], job.key[0], result)
+            elif isinstance(item, Retry | Waiting):
+                self._look_again(item)
             self._forget(job)
+
+    def _look_again(self, item: Retry | Waiting) -> None:
+        """Something falls due later: sweep then, and not at the next turn."""
+        delay_ms = item.delay_ms
+        if delay_ms is None:
+            due_ms = item.due_ms if isinstance(item, Waiting) else None
+            if due_ms is None:
+                return
+            delay_ms = due_ms - self._clock.now_ms()
+        at = asyncio.get_running_loop().time() + max(delay_ms, 1) / 1000
+        self._sweep_at = min(self._sweep_at, at)
 
     def _replan(self, job: Job, header: RunHeader) -> None:
         """The run has another plan by now: route the same result on it."""

@@ -1,0 +1,139 @@
+"""One measurement in a process of its own: `python -m bench.case NAME [OPTIONS]`.
+
+Prints one JSON object. The parent (`bench.main`) runs each case several times, beside the
+floor, and prints ratios.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import minuet
+from minuet.app.workflows import compile_source
+
+
+@minuet.task
+async def step(ctx: minuet.Context) -> dict[str, int]:
+    """What every measured node does: next to nothing, but as a real handler."""
+    return {"i": 1}
+
+
+def chain(length: int, node: dict[str, Any]) -> dict[str, Any]:
+    """A workflow of nodes one after the other."""
+    nodes = [
+        {"id": f"n{i}", **node, "dependencies": [f"n{i - 1}"] if i else []} for i in range(length)
+    ]
+    return {"name": "chain", "nodes": nodes}
+
+
+def fan(width: int, node: dict[str, Any]) -> dict[str, Any]:
+    """One node, then many, then one."""
+    middle = [f"m{i}" for i in range(width)]
+    nodes = [{"id": "first", **node}]
+    nodes += [{"id": name, **node, "dependencies": ["first"]} for name in middle]
+    nodes += [{"id": "last", **node, "dependencies": middle}]
+    return {"name": "fan", "nodes": nodes}
+
+
+def dag(path: Path, node: dict[str, Any]) -> dict[str, Any]:
+    """A workflow in the shape of a real one."""
+    tasks = json.loads(path.read_text())["tasks"]
+    nodes = [{"id": name, **node, "dependencies": parents} for name, parents in tasks.items()]
+    return {"name": path.stem[:60], "nodes": nodes}
+
+
+NODES = {
+    "task": {"type": "task", "handler": "step"},
+    "noop": {"type": "noop"},
+}
+
+
+async def run_many(store: str, document: dict[str, Any], runs: int, concurrency: int) -> float:
+    """Seconds from the first start to the last end."""
+    compiled = compile_source(document)
+    async with minuet.App(store, concurrency=concurrency) as app:
+        started = time.perf_counter()
+        ids: list[str] = []
+        for first in range(0, runs, 100):
+            ids += await app.start_many(compiled, [None] * min(100, runs - first))
+        for run_id in ids:
+            run = await app.wait_ended(run_id)
+            assert run.status == "COMPLETED", run
+        return time.perf_counter() - started
+
+
+def measure(options: argparse.Namespace) -> dict[str, Any]:
+    """Run the case and say what it took."""
+    node = NODES[options.node]
+    if options.case == "chain":
+        document, runs = chain(options.length, node), options.runs
+    elif options.case == "fan":
+        document, runs = fan(options.length, node), options.runs
+    else:
+        document, runs = dag(Path(options.dag), node), options.runs
+    with tempfile.TemporaryDirectory() as folder:
+        path = options.file or str(Path(folder) / "bench.db")
+        began = time.perf_counter()
+        compile_source(document)
+        compile_s = time.perf_counter() - began
+        work = run_many(f"sqlite:///{path}", document, runs, options.concurrency)
+        took = run_loop(work, options.loop)
+    count = runs * len(document["nodes"])
+    return {
+        "case": options.case,
+        "node": options.node,
+        "runs": runs,
+        "nodes": count,
+        "nodes_per_s": round(count / took, 1),
+        "ms_per_hop": round(took * 1000 / count, 4),
+        "seconds": round(took, 3),
+        "compile_s": round(compile_s, 3),
+        "memory_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+    }
+
+
+def run_loop(work: Any, loop: str) -> float:
+    """Run a coroutine on the loop asked for."""
+    if loop == "uvloop":
+        import uvloop
+
+        return float(uvloop.run(work))
+    return float(asyncio.run(work))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("case", choices=["chain", "fan", "dag"])
+    parser.add_argument("--runs", type=int, default=1)
+    parser.add_argument("--length", type=int, default=10)
+    parser.add_argument("--node", choices=sorted(NODES), default="task")
+    parser.add_argument("--dag")
+    parser.add_argument("--file", help="an existing file to run on")
+    parser.add_argument("--concurrency", type=int, default=500)
+    parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="uvloop")
+    parser.add_argument("--profile", action="store_true")
+    options = parser.parse_args()
+    if options.profile:
+        import cProfile
+        import pstats
+
+        profile = cProfile.Profile()
+        profile.enable()
+        result = measure(options)
+        profile.disable()
+        pstats.Stats(profile, stream=sys.stderr).sort_stats("tottime").print_stats(45)
+    else:
+        result = measure(options)
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,307 @@
+"""What can be written on the command line: commands, arguments and options.
+
+Only declarations: each command names the function that does it (`module:function`), which is
+imported when the command is called. The reference page is made from the same parsers.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import NoReturn
+
+from minuet import __version__
+
+DEFAULT_STORE = "sqlite:///minuet.db"
+
+STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
+
+EPILOG = """\
+exit codes:
+  0  done (a run: COMPLETED)      2  wrong usage, document, input or store
+  1  a run FAILED, or findings    3  a run was CANCELLED, or the time was over
+"""
+
+
+class UsageError(Exception):
+    """The command line makes no sense."""
+
+    def __init__(self, command: str, message: str) -> None:
+        self.command = command
+        super().__init__(message)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that leaves it to the caller to say what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(self.prog, message)
+
+
+def build_parser() -> Parser:
+    """The whole command line."""
+    parser = Parser(
+        prog="minuet",
+        description="Durable workflows of tasks, agents and people.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"minuet {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
+    _add_run(commands)
+    _add_resume(commands)
+    _add_documents(commands)
+    _add_runs(commands)
+    _add_operations(commands)
+    return parser
+
+
+Commands = argparse._SubParsersAction
+
+
+def _add(
+    commands: Commands[Parser], name: str, function: str, summary: str, description: str = ""
+) -> Parser:
+    """Add a command that `function` does, with the options that all commands have."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(function=f"minuet.cli.{function}")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="print text for people (default) or JSON for programs",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_const",
+        const="json",
+        dest="output",
+        default=argparse.SUPPRESS,
+        help="the same as -o json",
+    )
+    return parser
+
+
+def _add_store(parser: Parser) -> None:
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        default=os.environ.get("MINUET_STORE") or DEFAULT_STORE,
+        help="sqlite:///FILE or memory:// (default: $MINUET_STORE, else sqlite:///minuet.db)",
+    )
+
+
+def _add_working(parser: Parser) -> None:
+    """Options of the commands that run handlers."""
+    _add_store(parser)
+    parser.add_argument(
+        "--handlers",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="Python module or file with the handlers; may be given more than once",
+    )
+    parser.add_argument(
+        "--timeout",
+        metavar="S",
+        type=_seconds,
+        help="wait at most this many seconds; the run can be resumed afterwards",
+    )
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=_count,
+        default=32,
+        help="handlers that run at once (default: 32)",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="S",
+        type=_seconds,
+        default=30.0,
+        help="seconds after which a node of a worker that died is given to another (default: 30)",
+    )
+
+
+def _add_run(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "run",
+        "execute:run",
+        "run a workflow to its end in this process",
+        "Check a workflow and run it to its end in this process.\n\n"
+        "Without --handlers, a Python file of the same name beside the workflow\n"
+        "(order.py beside order.yaml) is taken.",
+    )
+    parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
+    parser.add_argument(
+        "-i",
+        "--input",
+        metavar="INPUT",
+        action="append",
+        nargs="+",
+        default=[],
+        help="the run's input: JSON, @FILE (@- for standard input), or key=value … "
+        "where a value that is JSON is taken as JSON",
+    )
+    _add_working(parser)
+
+
+def _add_resume(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "resume",
+        "execute:resume",
+        "go on with open runs until they end",
+        "Go on with the open runs of a store, or with those named, until they end.",
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="run id; without any: all open runs")
+    _add_working(parser)
+
+
+def _add_documents(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands, "validate", "documents:validate", "check documents and list all problems"
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="workflow document, YAML or JSON")
+    parser.add_argument(
+        "--handlers",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="check also that the handlers named exist here; may be given more than once",
+    )
+    parser = _add(commands, "graph", "documents:graph", "draw a workflow")
+    parser.add_argument("file", metavar="FILE", help="workflow document, YAML or JSON")
+    parser.add_argument(
+        "--format",
+        choices=("mermaid", "json"),
+        default="mermaid",
+        help="Mermaid flowchart (default) or nodes and edges as JSON",
+    )
+    parser = _add(commands, "node-types", "catalog:node_types", "list the node types, or show one")
+    parser.add_argument("name", metavar="NAME", nargs="?", help="show this one, with its schema")
+
+
+def _add_runs(commands: Commands[Parser]) -> None:
+    group = commands.add_parser(
+        "runs",
+        help="look at runs and change them",
+        description="Look at runs and change them.",
+        allow_abbrev=False,
+    )
+    verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    parser = _add(verbs, "list", "runs:list_runs", "list runs, the newest first")
+    parser.add_argument(
+        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
+    )
+    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--limit", metavar="N", type=_count, default=20, help="at most this many (default: 20)"
+    )
+    _add_store(parser)
+    _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
+    parser = _add_about(verbs, "events", "runs:events", "list a run's history, event by event")
+    parser.add_argument(
+        "--after", metavar="SEQ", type=_number, default=0, help="only events after this number"
+    )
+    parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
+    parser.add_argument("node", metavar="NODE", help="id of the node")
+    parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")
+    parser.add_argument(
+        "--at", metavar="SEQ", type=_count, help="number of the event (default: the last one)"
+    )
+    parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
+    parser.add_argument("--reason", default="cancelled", help="kept with the run")
+    _add_change(verbs, "pause", "hand out nothing more of a run")
+    _add_change(verbs, "resume", "let a paused run go on")
+    _add_change(verbs, "retry", "open a FAILED or CANCELLED run again, without what is done")
+
+
+def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
+    parser = _add(verbs, name, function, summary)
+    parser.add_argument(
+        "run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`"
+    )
+    _add_store(parser)
+    return parser
+
+
+def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
+    parser = _add(verbs, name, f"runs:{name}", summary)
+    parser.add_argument("run", metavar="RUN", help="whole run id")
+    _add_store(parser)
+    return parser
+
+
+def _add_operations(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands, "doctor", "doctor:doctor", "check that everything that must hold does hold"
+    )
+    _add_store(parser)
+    parser = _add(
+        commands,
+        "demo",
+        "demo:demo",
+        "watch a run survive the death of its process",
+        "Run an example workflow, kill its process half-way, and go on in another one.",
+    )
+    parser.add_argument("--keep", metavar="DIR", help="keep the store in this folder")
+
+
+def _number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 0 or more")
+    return number
+
+
+def _count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is no whole number of 1 or more")
+    return number
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
+    return seconds
+
+
+def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands of a parser; none if it is a command itself."""
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            return dict(action.choices)
+    return {}
+
+
+def every_command(
+    parser: argparse.ArgumentParser | None = None,
+) -> Iterator[argparse.ArgumentParser]:
+    """The parsers of all commands, in the order of the help page."""
+    children = subcommands(parser or build_parser())
+    for child in children.values():
+        yield from every_command(child)
+    if not children and parser is not None:
+        yield parser

@@ -1,0 +1,76 @@
+"""A run's input, from what stands on the command line."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from minuet.errors import ConfigError
+from minuet.types import Json
+
+_PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)
+
+
+def read_input(values: Sequence[str]) -> Json:
+    """Put the values of all `-i` together; without any, the input is an empty object.
+
+    Objects are united, a later value of a key wins. Anything but an object stands alone.
+    """
+    parts = [_read_one(value) for value in values]
+    if not parts:
+        return {}
+    if len(parts) == 1:
+        return parts[0]
+    merged: dict[str, Json] = {}
+    for part, value in zip(parts, values, strict=True):
+        if not isinstance(part, dict):
+            raise ConfigError(
+                f"input {_shown(value)} is no object, so it cannot be united with the others"
+            )
+        merged.update(part)
+    return merged
+
+
+def _read_one(value: str) -> Json:
+    if value.startswith("@"):
+        return _read_file(value[1:])
+    pair = _PAIR.fullmatch(value)
+    if pair:
+        return {pair[1]: _guess(pair[2])}
+    return _parse(value.encode(), f"input {_shown(value)}")
+
+
+def _read_file(name: str) -> Json:
+    if name == "-":
+        return _parse(sys.stdin.buffer.read(), "the input on standard input")
+    try:
+        with open(name, "rb") as file:
+            data = file.read()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ConfigError(f"the input file {name!r} cannot be read: {reason}") from None
+    return _parse(data, f"the input file {name!r}")
+
+
+def _guess(text: str) -> Json:
+    """A value that is JSON is taken as JSON, anything else as a string."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return text
+
+
+def _parse(data: bytes, what: str) -> Json:
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+        raise ConfigError(
+            f"{what} is no JSON ({error}); write JSON, @FILE or key=value"
+        ) from None
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 60 else f"{value[:59]}…")

@@ -1,0 +1,93 @@
+"""What is wrong, told so that it can be mended: where, what, and how."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from minuet.cli.output import clean, print_json
+from minuet.errors import DocumentError, MinuetError
+from minuet.model.diagnostics import Diagnostic
+
+#: Characters of a source line that are shown around a problem.
+LINE_LENGTH_MAX = 100
+
+
+def tell(error: MinuetError, *, as_json: bool) -> None:
+    """Say what went wrong; for programs also as JSON on standard output."""
+    if as_json:
+        print_json({"error": error_record(error)})
+    if isinstance(error, DocumentError):
+        tell_diagnostics(error.source, error.diagnostics)
+        print(count_text(error.diagnostics), file=sys.stderr)
+    else:
+        print(f"minuet: {clean(str(error))}", file=sys.stderr)
+
+
+def error_record(error: MinuetError) -> dict[str, Any]:
+    """An error as data."""
+    record: dict[str, Any] = {"code": error.code, "message": str(error)}
+    if isinstance(error, DocumentError):
+        record["message"] = f"{error.source}: {count_text(error.diagnostics)}"
+        record["diagnostics"] = diagnostic_records(error.source, error.diagnostics)
+    return record
+
+
+def diagnostic_records(file: str, diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
+    """Problems of a document as data."""
+    return [
+        {
+            "file": file,
+            "line": found.line,
+            "column": found.column,
+            "severity": found.severity,
+            "code": found.code,
+            "message": found.message,
+            "path": found.path,
+            "hint": found.hint,
+        }
+        for found in diagnostics
+    ]
+
+
+def tell_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
+    """Print every problem, with the line it is on."""
+    lines = _source_lines(source) if any(found.line for found in diagnostics) else []
+    for found in diagnostics:
+        print(clean("\n".join(_describe(source, found, lines))), file=sys.stderr)
+
+
+def count_text(diagnostics: Sequence[Diagnostic]) -> str:
+    """How many problems there are, in words."""
+    errors = sum(found.severity == "error" for found in diagnostics)
+    return f"{errors} error{'s' if errors != 1 else ''}"
+
+
+def _describe(source: str, found: Diagnostic, lines: list[str]) -> list[str]:
+    place = f":{found.line}:{found.column}" if found.line is not None else ""
+    path = f" (at {found.path})" if found.path else ""
+    told = [f"{source}{place}: {found.severity}[{found.code}]: {found.message}{path}"]
+    if found.line is not None and found.column is not None and found.line <= len(lines):
+        told += _excerpt(lines[found.line - 1], found.line, found.column)
+    if found.hint:
+        told.append(f"  hint: {found.hint}")
+    return told
+
+
+def _excerpt(line: str, number: int, column: int) -> list[str]:
+    """The line and a caret below the place; of a long line, the part around it."""
+    line = line.replace("\t", " ")
+    start = max(0, column - 1 - LINE_LENGTH_MAX // 2) if len(line) > LINE_LENGTH_MAX else 0
+    shown = line[start : start + LINE_LENGTH_MAX]
+    margin = f"{number:>5} | "
+    return [f"{margin}{shown}", f"{' ' * (len(margin) - 2)}| {' ' * (column - 1 - start)}^"]
+
+
+def _source_lines(source: str) -> list[str]:
+    """The document's lines, to be shown; none when they cannot be read any more."""
+    try:
+        with open(source, encoding="utf-8-sig", errors="replace", newline=None) as file:
+            return file.read().split("\n")
+    except (OSError, ValueError):
+        return []

@@ -1,0 +1,161 @@
+"""What holds a run up: from a node that has not delivered up to whatever is alive or failed.
+
+The walk goes against the edges and ends at live tokens, at failures, and at loops that go on.
+It is a loop over a list, not a recursion: graphs can be very deep.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TypedDict
+
+from minuet.events import Place
+from minuet.kernel.fold import Detail, Fold, TokenView
+from minuet.kernel.program import Program
+from minuet.kernel.scope import decode, show
+from minuet.kernel.view import NodeView
+from minuet.plan.plan import Node
+
+
+class Fact(TypedDict, total=False):
+    """What the store knows of a live token."""
+
+    state: str
+    #: Why it is not handed out: "pause" or "slot".
+    lane: str
+    queue: str
+    slot: str
+    lease_until_ms: int | None
+    session: str
+    #: How many workers serve its queue, if somebody counted.
+    workers: int
+
+
+class Causes:
+    """The live tokens of a run, and the way to them."""
+
+    def __init__(
+        self,
+        program: Program,
+        fold: Fold,
+        views: Mapping[str, NodeView],
+        facts: Mapping[Place, Fact],
+    ) -> None:
+        self._program, self._details = program, fold.details
+        self._views, self._facts = views, facts
+        self._alive: dict[str, list[TokenView]] = {}
+        for token in fold.state.tokens.values():
+            # A patch may have removed a node whose token lives on.
+            if token.state in ("ready", "waiting") and token.node in program.nodes:
+                self._alive.setdefault(token.node, []).append(token)
+
+    def silence(self, name: str, target: str) -> str:
+        """Why a node has not delivered to another: what can be said of it alone."""
+        if name in self._alive:
+            return self.phrase(self._alive[name][-1])
+        loop = self._loop_between(name, target)
+        if loop is not None:
+            return self._loop_phrase(loop)
+        status = self._views[name].status
+        return f"is {status}" if status in ("FAILED", "CANCELLED") else "has not run yet"
+
+    def find(self, names: Sequence[str], target: str) -> list[str]:
+        """What holds these nodes up, so that they do not deliver to a target."""
+        found: dict[str, None] = {}
+        seen = set(names)
+        waiting = [(name, target) for name in names]
+        for name, below in waiting:  # grows while it is walked
+            loop = self._loop_between(name, below)
+            tokens = self._alive.get(name) or (self._inside(loop) if loop else [])
+            found |= {self._describe(token): None for token in tokens}
+            if tokens or not self._may_be_awaited(name, below):
+                continue
+            for parent in self._program.parents[name]:
+                if parent not in seen:
+                    seen.add(parent)
+                    waiting.append((parent, name))
+        return list(found)
+
+    def _may_be_awaited(self, name: str, below: str) -> bool:
+        """Whether a node has yet to run: never reached, or in a loop that also holds `below`."""
+        if not self._views[name].instances:
+            return True
+        node, other = self._program.nodes[name], self._program.nodes[below]
+        return any(loop.id in other.nest for loop in self._loops(node))
+
+    def _loops(self, node: Node) -> list[Node]:
+        kinds = self._program.plan.constructs
+        return [self._program.nodes[name] for name in node.nest if kinds[name] == "loop"]
+
+    def _loop_between(self, name: str, target: str) -> Node | None:
+        """A loop that is under way, which must end before the node delivers to the target."""
+        outside = self._program.nodes[target]
+        for loop in self._loops(self._program.nodes[name]):
+            if loop.id not in outside.nest and self._inside(loop):
+                return loop
+        return None
+
+    def _inside(self, loop: Node) -> list[TokenView]:
+        """The live tokens in the body of a loop."""
+        return [
+            token
+            for name, tokens in self._alive.items()
+            if loop.id in self._program.nodes[name].nest
+            for token in tokens
+        ]
+
+    def _loop_phrase(self, loop: Node) -> str:
+        assert loop.loop is not None
+        iteration = 1 + max(
+            decode(token.scope)[self._program.nodes[token.node].nest.index(loop.id)]
+            for token in self._inside(loop)
+        )
+        most = loop.loop.max_iterations
+        return f"is in the loop of {loop.id!r}, in iteration {iteration} of at most {most}"
+
+    # ── phrases ─────────────────────────────────────────────────────────────────────────
+
+    def _describe(self, token: TokenView) -> str:
+        return f"{token.node!r}{show(decode(token.scope))} {self.phrase(token)}"
+
+    def phrase(self, token: TokenView) -> str:
+        """What a live token is doing."""
+        place = (token.node, token.scope)
+        fact, detail = self._facts.get(place, Fact()), self._details.get(place, Detail())
+        if token.state == "waiting":
+            return _wait_phrase(token)
+        if token.skip:
+            return "is being skipped"
+        if fact.get("state") == "leased":
+            return _lease_phrase(token, fact)
+        if fact.get("lane") == "slot":
+            return f"waits for a free slot under the concurrency key {fact.get('slot', '')!r}"
+        if fact.get("lane") == "pause":
+            return "is held back: the run is paused"
+        if detail.due_ms is not None and detail.error is not None:
+            message = detail.error.get("message", detail.error)
+            return f"is tried again ({token.attempt}) at {_time(detail.due_ms)} after: {message}"
+        queue = fact.get("queue") or self._program.nodes[token.node].queue
+        if fact.get("workers") == 0:
+            return f"is queued, and no worker serves the queue {queue!r}"
+        more = ", to send the rest of its output" if token.cursor else ""
+        lost = f", after {token.expiry} expired leases" if token.expiry else ""
+        return f"is queued in {queue!r}{more}{lost}"
+
+
+def _wait_phrase(token: TokenView) -> str:
+    key = f" {token.wait_key!r}" if token.wait_key else ""
+    until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
+    return f"waits for a {token.wait}{key}{until}"
+
+
+def _lease_phrase(token: TokenView, fact: Fact) -> str:
+    by = f" in session {fact['session']}" if fact.get("session") else ""
+    until_ms = fact.get("lease_until_ms")
+    until = f", leased until {_time(until_ms)}" if until_ms is not None else ""
+    return f"is running, attempt {token.attempt}{by}{until}"
+
+
+def _time(at_ms: int) -> str:
+    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,24 @@
+"""What an author wrote: documents, their reading and writing, and what is wrong with them."""
+
+from minuet.model.diagnostics import Diagnostic, Path, Position, format_path
+from minuet.model.document import (
+    Document,
+    dump_document,
+    read_document,
+    read_file,
+    read_mapping,
+)
+from minuet.model.schema import document_schema
+
+__all__ = [
+    "Diagnostic",
+    "Document",
+    "Path",
+    "Position",
+    "document_schema",
+    "dump_document",
+    "format_path",
+    "read_document",
+    "read_file",
+    "read_mapping",
+]

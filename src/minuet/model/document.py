@@ -1,0 +1,160 @@
+"""A workflow document: text or plain data in, a `Workflow` with positions out.
+
+This module checks the shape of a document, all of it at once; whether its parts fit together
+(references, cycles, expressions) is `plan.compile`'s to say, by way of `Document.diagnose`.
+Reading has no side effects, reads nothing but the text it is given and constructs nothing but
+plain values.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from minuet.errors import DocumentError
+from minuet.model.diagnostics import Diagnostic, Path, Position, Severity, format_path
+from minuet.model.kind import Kind
+from minuet.model.plain import copy_plain
+from minuet.model.problem import BROKEN, Problem, Problems
+from minuet.model.table import WORKFLOW
+from minuet.model.text import TEXT_BYTES_MAX, parse, parse_marks
+from minuet.model.tree import Mark
+from minuet.model.workflow import Workflow
+from minuet.types import Json
+
+
+class Document:
+    """A workflow as written: the model's value, the plain data, and where everything stands."""
+
+    def __init__(self, workflow: Workflow, raw: dict[str, Any], source: str, text: str) -> None:
+        self.workflow = workflow
+        #: The plain data as written, all spellings included. Not to be changed.
+        self.raw = raw
+        #: Name of the file, for messages.
+        self.source = source
+        self._places = _Places(text)
+
+    def locate(self, path: Path) -> Position | None:
+        """Find where a part of the workflow was written; None if there is no text.
+
+        The path is in the model's names (`("nodes", 2, "id")`), whatever spelling the author
+        chose. For a part that was not written, it is the nearest one around it.
+        """
+        return self._places.find(self._as_written(path))
+
+    def diagnose(
+        self,
+        code: str,
+        message: str,
+        path: Path,
+        *,
+        hint: str | None = None,
+        severity: Severity = "error",
+    ) -> Diagnostic:
+        """Describe a problem at a path in the model's names."""
+        written = self._as_written(path)
+        place = self._places.find(written)
+        return Diagnostic(
+            code=code,
+            message=message,
+            path=format_path(written),
+            line=place.line if place else None,
+            column=place.column if place else None,
+            hint=hint,
+            severity=severity,
+        )
+
+    def _as_written(self, path: Path) -> Path:
+        kind: Kind = WORKFLOW
+        raw: Json = self.raw
+        written: list[str | int] = []
+        for part in path:
+            kind, part = kind.child(part, raw)
+            written.append(part)
+            raw = _get(raw, part)
+        return tuple(written)
+
+
+def _get(raw: Json, part: str | int) -> Json:
+    try:
+        return raw[part]
+    except (KeyError, IndexError, TypeError):
+        return None
+
+
+class _Places:
+    """Positions in a text, found by reading it again the first time that one is needed."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._mark: Mark | None = None
+
+    def find(self, path: Path, *, at_key: bool = False) -> Position | None:
+        if not self._text:
+            return None
+        if self._mark is None:
+            self._mark = parse_marks(self._text)
+        return self._mark.find(path, at_key=at_key)
+
+
+def read_document(text: str | bytes, *, source: str = "<document>") -> Document:
+    """Read YAML or JSON; raises DocumentError with everything that is wrong with it."""
+    parsed = parse(text)
+    return _read(parsed.value, parsed.problems, source=source, text=parsed.text)
+
+
+def read_file(path: str | os.PathLike[str]) -> Document:
+    """Read a YAML or JSON file; raises DocumentError, also when it cannot be opened."""
+    source = os.fspath(path)
+    try:
+        with open(source, "rb") as file:
+            content = file.read(TEXT_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        problems = Problems()
+        problems.add(Problem("unreadable-file", f"the file cannot be read: {reason}"))
+        raise _error(problems, source, _Places("")) from None
+    return read_document(content, source=source)
+
+
+def read_mapping(data: dict[str, Any], *, source: str = "<document>") -> Document:
+    """Read a workflow given as plain Python data; raises DocumentError."""
+    problems = Problems()
+    return _read(copy_plain(data, problems), problems, source=source, text="")
+
+
+def dump_document(workflow: Workflow) -> dict[str, Any]:
+    """Write a workflow as plain data, in canonical names and without defaults."""
+    written: dict[str, Any] = WORKFLOW.dump(workflow)
+    return written
+
+
+def _read(value: Json, problems: Problems, *, source: str, text: str) -> Document:
+    workflow = BROKEN if value is BROKEN else WORKFLOW.read(value, (), problems)
+    if problems.count:
+        raise _error(problems, source, _Places(text))
+    return Document(workflow, value, source, text)
+
+
+def _error(problems: Problems, source: str, places: _Places) -> DocumentError:
+    shown = sorted(
+        (_diagnostic(problem, places) for problem in problems.kept),
+        key=lambda diagnostic: (diagnostic.line or 0, diagnostic.column or 0),
+    )
+    left = problems.count - len(shown)
+    if left:
+        message = f"{left} more problem{'s' if left != 1 else ''} not shown"
+        shown.append(Diagnostic(code="too-many-problems", message=message))
+    return DocumentError(shown, source)
+
+
+def _diagnostic(problem: Problem, places: _Places) -> Diagnostic:
+    place = problem.position or places.find(problem.path, at_key=problem.at_key)
+    return Diagnostic(
+        code=problem.code,
+        message=problem.message,
+        path=format_path(problem.path),
+        line=place.line if place else None,
+        column=place.column if place else None,
+        hint=problem.hint,
+    )

@@ -1,0 +1,423 @@
+"""The fields of a workflow document: the one place where they are declared.
+
+Reading, dumping, the JSON Schema for editors and docs/reference/document.md all follow from
+this table. Defaults are those of the classes in `model.workflow`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from minuet.model.diagnostics import Path
+from minuet.model.kind import (
+    ANY,
+    STRING,
+    Choice,
+    Either,
+    Flag,
+    JsonList,
+    JsonObject,
+    ListOf,
+    Number,
+    Text,
+    Whole,
+)
+from minuet.model.part import Field, Part
+from minuet.model.problem import BROKEN, Problem, Problems
+from minuet.model.workflow import (
+    AgentConfig,
+    Branch,
+    Budget,
+    Compensator,
+    Concurrency,
+    ConfigRef,
+    Defaults,
+    Edge,
+    Foreach,
+    HumanConfig,
+    Limits,
+    Loop,
+    Node,
+    OnFailure,
+    Placement,
+    Retry,
+    Rule,
+    Workflow,
+)
+
+FLAG = Flag()
+COUNT = Whole(1)
+MILLISECONDS = Whole(0)
+#: Thirty years: longer than any process lasts, and its milliseconds fit everywhere.
+SECONDS = Number(above=0, maximum=10**9)
+HOURS = Number(above=0, maximum=10**9 // 3600, unit=3600)
+MONEY = Number(minimum=0, maximum=10**9)
+
+NODE_ID = Text(
+    "a node id",
+    pattern="[A-Za-z0-9_-]{1,128}",
+    rule="a node id has 1 to 128 letters (a-z, A-Z), digits, _ or -",
+    code="bad-id",
+)
+NODE_IDS = ListOf("a list of node ids", NODE_ID)
+STRINGS = ListOf("a list of strings", STRING)
+NAME = Text(
+    "a name",
+    pattern="[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,255}",
+    rule="a name has 1 to 256 letters (a-z, A-Z), digits, _, -, ., : or /",
+)
+WORKFLOW_NAME = Text(
+    "a workflow name",
+    pattern=r"[^\s/@\\](?:[^\n\r\t/@\\]{0,126}[^\s/@\\])?",
+    rule="a workflow name has 1 to 128 characters, without /, @ and \\ and blanks at its ends",
+)
+VARIABLE = Text(
+    "a variable name",
+    pattern="[A-Za-z_][A-Za-z0-9_]{0,63}",
+    rule="a variable name has letters (a-z, A-Z), digits and _, and no digit in front",
+)
+BLOB = Text(
+    "a blob reference",
+    pattern=r"(?:cas://)?sha256:[A-Za-z0-9_.-]{1,128}",
+    rule="a blob reference is cas://sha256:… or sha256:…",
+    prefix="cas://",
+)
+TEMPLATE = STRING
+SCHEMA = JsonObject("a JSON Schema object")
+CONDITION = Either(
+    "a condition (CEL text, or an object with a type)",
+    STRING,
+    JsonObject("a condition object", required=("type",)),
+)
+
+
+def _keep_unless_disabled(
+    values: dict[str, Any], helpers: dict[str, Any], path: Path, problems: Problems
+) -> bool:
+    return helpers.get("enabled", True) is not False
+
+
+def _settle_loop(
+    values: dict[str, Any], helpers: dict[str, Any], path: Path, problems: Problems
+) -> bool:
+    if values.get("loop_back_to") == "self":
+        values["loop_back_to"] = None
+    return _keep_unless_disabled(values, helpers, path, problems)
+
+
+def _settle_node(
+    values: dict[str, Any], helpers: dict[str, Any], path: Path, problems: Problems
+) -> bool:
+    waits = helpers.get("wait_for_all")
+    if waits is None or waits is BROKEN:
+        return True
+    join = values.setdefault("join", "all" if waits else "any")
+    if join is not BROKEN and (join == "all") is not waits:
+        written = "true" if waits else "false"
+        message = f"wait_for_all: {written} contradicts join: {join}"
+        hint = "keep join, it says more"
+        problems.add(Problem("contradiction", message, (*path, "wait_for_all"), hint))
+    return True
+
+
+RETRY = Part(
+    "Retry",
+    "a retry policy",
+    Retry,
+    Field("max_attempts", COUNT, "Attempts in all, the first one included."),
+    Field("backoff_ms", MILLISECONDS, "Delay before the second attempt."),
+    Field(
+        "multiplier",
+        Number(minimum=1, maximum=100),
+        "By how much each further delay is longer than the one before.",
+    ),
+    Field("max_delay_ms", MILLISECONDS, "No delay is longer."),
+    Field("jitter", FLAG, "Whether delays are spread at random, so that not all retry at once."),
+    short="max_attempts",
+)
+
+BUDGET = Part(
+    "Budget",
+    "a budget",
+    Budget,
+    Field("tokens", Whole(1, 10**12), "Tokens of a language model, in and out."),
+    Field("usd", MONEY, "Money, in US dollars."),
+)
+
+_LIMITS = (
+    Field("deadline_s", SECONDS, "Seconds until it must be over."),
+    Field("max_hops", COUNT, "How many node instances may be settled."),
+    Field("max_fanout", COUNT, "How many tokens one node may send on at once."),
+    Field("max_output_bytes", COUNT, "How large one output may be, as JSON."),
+)
+NODE_LIMITS = Part("NodeLimits", "limits of a node", Limits, *_LIMITS)
+LIMITS = Part(
+    "Limits",
+    "limits",
+    Limits,
+    *_LIMITS,
+    Field("max_iterations", COUNT, "How often a loop that says nothing may go round."),
+    Field("budget", BUDGET, "What all agents of a run may spend together."),
+)
+
+DEFAULTS = Part(
+    "Defaults",
+    "defaults",
+    Defaults,
+    Field("retry", RETRY, "For nodes without `retry`."),
+    Field(
+        "timeout_seconds", SECONDS, "For nodes without `timeout_seconds`.", spellings=("timeout",)
+    ),
+    Field("queue", NAME, "Where tokens of the nodes wait; workers choose what they serve."),
+)
+
+ON_FAILURE = Part(
+    "OnFailure",
+    "a failure policy",
+    OnFailure,
+    Field("compensate", FLAG, "Whether what completed is undone when a run fails."),
+)
+
+RULE = Part(
+    "Rule",
+    "a rule",
+    Rule,
+    Field("condition", CONDITION, "When the rule applies.", spellings=("when",)),
+    Field("next_nodes", NODE_IDS, "Where the run goes then; may be empty.", required=True),
+)
+
+BRANCH = Part(
+    "Branch",
+    "a branch",
+    Branch,
+    Field("enabled", FLAG, "`false`: as if the branch were not there.", helper=True),
+    Field("type", Choice("conditional", "agent_driven"), "Who decides: the rules, or an agent."),
+    Field("rules", ListOf("a list of rules", RULE), "Tried in order; the first that holds wins."),
+    Field("default", NODE_IDS, "Where the run goes when nothing else was chosen."),
+    Field("available_next_nodes", NODE_IDS, "What an agent may choose among."),
+    settle=_keep_unless_disabled,
+)
+
+LOOP = Part(
+    "Loop",
+    "a loop",
+    Loop,
+    Field("enabled", FLAG, "`false`: as if the loop were not there.", helper=True),
+    Field("condition", CONDITION, "The loop goes on while it holds.", spellings=("while",)),
+    Field("max_iterations", COUNT, "How often it may go on."),
+    Field("loop_back_to", NODE_ID, "Where it goes on: an earlier node, or `self`."),
+    Field(
+        "break_path",
+        NODE_IDS,
+        "Where the run goes when the condition no longer holds; "
+        "without it, to the node's dependents.",
+    ),
+    Field(
+        "timeout_path",
+        NODE_IDS,
+        "Where the run goes when the iterations are used up; without it, the node fails.",
+    ),
+    settle=_settle_loop,
+)
+
+FOREACH = Part(
+    "Foreach",
+    "a foreach",
+    Foreach,
+    Field(
+        "items",
+        Either("a template or a list", TEMPLATE, JsonList()),
+        "The node runs once per item.",
+    ),
+    Field("max_parallel", COUNT, "How many items run at once."),
+    Field("need", COUNT, "How many items must complete; without it, all."),
+    Field("as", VARIABLE, "What templates call the item.", attribute="as_"),
+)
+
+HUMAN_CONFIG = Part(
+    "HumanConfig",
+    "the human_config of a node",
+    HumanConfig,
+    Field("approvers", STRINGS, "Who may decide."),
+    Field(
+        "timeout_seconds",
+        SECONDS,
+        "How long to wait for the decision.",
+        spellings=("timeout",),
+        converted={"timeout_hours": HOURS},
+    ),
+    Field(
+        "escalation_policy",
+        Choice(
+            "reject",
+            "approve",
+            "fail",
+            also={
+                "auto_reject": "reject",
+                "auto_reject_after_timeout": "reject",
+                "auto_approve": "approve",
+                "auto_approve_after_timeout": "approve",
+            },
+        ),
+        "What counts as decided when the time is over; `auto_reject`, `auto_approve` and both "
+        "with `_after_timeout` are accepted too.",
+    ),
+    Field("form", SCHEMA, "JSON Schema of the data that a decision carries."),
+    Field("quorum", COUNT, "How many approvers must agree."),
+    Field("title", STRING, "What the approvers see first."),
+    Field("approval_ui_url", STRING, "Where the approvers decide, if not in Minuet's own UI."),
+)
+
+AGENT_CONFIG = Part(
+    "AgentConfig",
+    "the agent_config of a node",
+    AgentConfig,
+    Field("model", STRING, "The language model."),
+    Field("temperature", Number(minimum=0, maximum=2), "How much the answers vary."),
+    Field("available_tools", STRINGS, "The tools that the agent may call."),
+    Field("prompt", TEMPLATE, "What the agent is asked to do; a template."),
+    Field("max_turns", COUNT, "How often the model may be asked."),
+    Field("budget", BUDGET, "What the agent may spend."),
+)
+
+COMPENSATOR = Part(
+    "Compensator",
+    "a compensator",
+    Compensator,
+    Field(
+        "handler", NAME, "The handler that undoes the node.", spellings=("action",), required=True
+    ),
+    Field("config", JsonObject(), "The handler's arguments; strings in it are templates."),
+    Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout_sec", "timeout")),
+    Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
+)
+
+PLACEMENT = Part(
+    "Placement",
+    "placement constraints",
+    Placement,
+    Field("requires_executors", STRINGS, "Node types, of which the worker serves at least one."),
+    Field(
+        "requires_capabilities",
+        JsonObject(),
+        "What the worker must offer: a number is a minimum, a list a subset, anything else equal.",
+    ),
+    Field("max_parallel_per_node", COUNT, "How many instances one worker runs at once."),
+    Field("allowed_nodes", STRINGS, "The only workers that may run it."),
+    Field("forbidden_nodes", STRINGS, "Workers that may not."),
+)
+
+CONCURRENCY = Part(
+    "Concurrency",
+    "a concurrency limit",
+    Concurrency,
+    Field("key", TEMPLATE, "Instances with the same key share the limit; a template."),
+    Field("limit", COUNT, "How many may run at once."),
+)
+
+CONFIG_REF = Part(
+    "ConfigRef",
+    "a config_ref object",
+    ConfigRef,
+    Field("cas_ref", BLOB, "The blob."),
+    Field("type_url", STRING, "What the blob holds."),
+    short="cas_ref",
+)
+
+NODE = Part(
+    "Node",
+    "a node",
+    Node,
+    Field("id", NODE_ID, "Unique in the document.", spellings=("node_id",)),
+    Field("type", NAME, "The node type."),
+    Field("handler", NAME, "For `task`: a registered name or `module:function`."),
+    Field(
+        "config", JsonObject(), "What the node type or handler needs; strings in it are templates."
+    ),
+    Field("config_ref", CONFIG_REF, "The config, kept as a blob."),
+    Field("dependencies", NODE_IDS, "Nodes that come before.", spellings=("depends_on",)),
+    Field("dependents", NODE_IDS, "Nodes that come after."),
+    Field(
+        "join",
+        Either(
+            '"all", "any", "each" or a whole number',
+            Choice("all", "any", "each", otherwise="a whole number"),
+            COUNT,
+        ),
+        "How many dependencies the node waits for; `each`: it runs once per arrival.",
+        told_by="wait_for_all",
+    ),
+    Field("wait_for_all", FLAG, "`true` is `join: all`, `false` is `join: any`.", helper=True),
+    Field(
+        "join_rest",
+        Choice("absorb", "cancel"),
+        "What becomes of the dependencies that are still running when the join has enough.",
+    ),
+    Field("branch", BRANCH, "Where the output goes, decided when it is known."),
+    Field("loop", LOOP, "Whether the run goes back to this or an earlier node."),
+    Field("foreach", FOREACH, "Run the node once per item of a list."),
+    Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
+    Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout",)),
+    Field("limits", NODE_LIMITS, "Upper bounds; the smallest that applies wins."),
+    Field(
+        "on_error",
+        Either(
+            '"fail", "continue" or a list of node ids',
+            Choice("fail", "continue", otherwise="a list of node ids"),
+            NODE_IDS,
+        ),
+        "What a failure of the node does: fail the run, go on, or take another path.",
+    ),
+    Field("human_config", HUMAN_CONFIG, "For `human` nodes: who decides, by when."),
+    Field(
+        "rejection_path",
+        NODE_IDS,
+        "Where the run goes after a rejection; without it, the branch ends.",
+    ),
+    Field("agent_config", AGENT_CONFIG, "For `agent` nodes: model, tools and bounds."),
+    Field("compensator", COMPENSATOR, "How the node is undone."),
+    Field(
+        "placement_constraints",
+        PLACEMENT,
+        "Which workers may run it.",
+        spellings=("placement",),
+        attribute="placement",
+    ),
+    Field("concurrency", CONCURRENCY, "How many instances with the same key run at once."),
+    Field("secrets", ListOf("a list of names", NAME), "Secrets that the handler may read."),
+    settle=_settle_node,
+)
+
+EDGE = Part(
+    "Edge",
+    "an edge",
+    Edge,
+    Field("from", NODE_ID, "The node that comes before.", attribute="source"),
+    Field("to", NODE_ID, "The node that comes after.", attribute="target"),
+)
+
+WORKFLOW = Part(
+    "Workflow",
+    "a workflow",
+    Workflow,
+    Field("$schema", STRING, "For editors; Minuet does not look at it.", helper=True),
+    Field("name", WORKFLOW_NAME, "What the workflow is called."),
+    Field("description", STRING, "What it is for."),
+    Field("input", SCHEMA, "JSON Schema of a run's input, checked at its start."),
+    Field("limits", LIMITS, "Upper bounds; the smallest that applies wins."),
+    Field("defaults", DEFAULTS, "What nodes get that do not say otherwise."),
+    Field("on_failure", ON_FAILURE, "What happens when a run fails."),
+    Field("dlq_policy", Choice("non_retryable", "all"), "Which failures become dead letters."),
+    Field(
+        "output",
+        ANY,
+        "The run's output, with templates; without it, the outputs of the "
+        "nodes that nothing follows, by node.",
+    ),
+    Field("nodes", ListOf("a list of nodes", NODE), "The steps.", required=True),
+    Field(
+        "edges",
+        ListOf("a list of edges", EDGE),
+        "Dependencies written on their own; they are united with those of the nodes.",
+    ),
+)

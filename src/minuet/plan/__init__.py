@@ -1,0 +1,1 @@
+"""Compiled workflows: verify, digest and render them."""

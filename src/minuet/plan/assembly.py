@@ -1,0 +1,170 @@
+"""Writing a plan down, once everything about the workflow is verified."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet.model import workflow as model
+from minuet.plan import plan, policy
+from minuet.plan.catalog import Catalog
+from minuet.plan.graph import Graph
+from minuet.plan.nest import count_common
+from minuet.plan.reference import References
+from minuet.plan.structure import Structure
+
+#: The hidden node that renders the document's `output`; no author's node can have this name.
+OUTPUT_NODE = "$output"
+
+
+def make_plan(
+    workflow: model.Workflow, structure: Structure, references: References, catalog: Catalog
+) -> plan.Plan:
+    """Write down what was verified."""
+    graph = structure.graph
+    terminals = [number for number, targets in enumerate(graph.targets) if not targets]
+    has_output = workflow.output is not None
+    nodes = [_make_node(workflow, structure, catalog, number) for number in range(len(graph.nodes))]
+    if has_output:
+        for number in terminals:
+            onward = plan.Edge(target=OUTPUT_NODE)
+            nodes[number] = msgspec.structs.replace(
+                nodes[number], edges=(onward, *nodes[number].edges)
+            )
+        nodes.append(_make_output_node(workflow, graph, references, catalog, len(terminals)))
+    limits = workflow.limits
+    return plan.Plan(
+        name=workflow.name,
+        nodes=tuple(nodes),
+        constructs=structure.nests.constructs,
+        entries=tuple(
+            node.id for node, sources in zip(graph.nodes, graph.sources, strict=True) if not sources
+        ),
+        terminals=tuple(graph.nodes[number].id for number in terminals),
+        output_node=OUTPUT_NODE if has_output else None,
+        input_schema=workflow.input,
+        deadline_ms=policy.to_ms(limits.deadline_s),
+        max_hops=limits.max_hops,
+        max_fanout=limits.max_fanout,
+        max_output_bytes=limits.max_output_bytes,
+        dlq_policy=workflow.dlq_policy,
+        description=workflow.description,
+    )
+
+
+def _make_node(
+    workflow: model.Workflow, structure: Structure, catalog: Catalog, number: int
+) -> plan.Node:
+    node = structure.graph.nodes[number]
+    limits = node.limits or model.Limits()
+    return plan.Node(
+        id=node.id,
+        type=node.type,
+        handler=node.handler,
+        config=node.config if node.config or node.config_ref is None else None,
+        config_ref=node.config_ref.cas_ref if node.config_ref is not None else None,
+        queue=workflow.defaults.queue or catalog[node.type].queue,
+        nest=structure.nests.names[number],
+        edges=_make_edges(structure, number),
+        need=structure.needs[number],
+        expects=structure.expects[number],
+        cancels=structure.cancels.get(number, ()),
+        reads=structure.reads[number],
+        branch=_make_branch(structure.graph, number),
+        loop=_make_loop(node, workflow.limits),
+        retry=policy.complete_retry(node.retry, workflow.defaults.retry),
+        timeout_ms=policy.find_timeout_ms(node, workflow.defaults),
+        on_error=policy.find_on_error(node),
+        max_hops=limits.max_hops,
+        max_fanout=limits.max_fanout,
+        max_output_bytes=limits.max_output_bytes,
+        concurrency=_make_concurrency(node),
+        secrets=node.secrets,
+        extra=policy.collect_extra(node),
+    )
+
+
+def _make_edges(structure: Structure, number: int) -> tuple[plan.Edge, ...]:
+    """Write down a node's edges in the order of their targets, the back edge last."""
+    graph, nests = structure.graph, structure.nests.names
+    edges = []
+    for target in graph.targets[number]:
+        keep = count_common(nests[number], nests[target])
+        enter = [0] * (len(nests[target]) - keep)
+        if target in structure.nests.arrivals:
+            # Loops are never around an `each` join, so its own number comes last.
+            enter[-1] = structure.nests.arrivals[target][number]
+        edges.append(
+            plan.Edge(
+                target=graph.nodes[target].id,
+                roles=graph.roles(number, target),
+                keep=keep,
+                enter=tuple(enter),
+            )
+        )
+    back = _make_back_edge(structure, number)
+    return (*edges, back) if back is not None else tuple(edges)
+
+
+def _make_back_edge(structure: Structure, number: int) -> plan.Edge | None:
+    if structure.graph.nodes[number].loop is None:
+        return None
+    # Its own loop is the innermost around a loop node: from any other inside, it would be reached.
+    body = structure.loops.bodies[structure.loops.innermost[number]]
+    keep = len(structure.nests.names[number])
+    entered = len(structure.nests.names[body.entry]) - keep
+    return plan.Edge(
+        target=structure.graph.nodes[body.entry].id,
+        roles=("back",),
+        keep=keep,
+        enter=(0,) * entered,
+    )
+
+
+def _make_branch(graph: Graph, number: int) -> plan.Branch | None:
+    branch = graph.nodes[number].branch
+    # A branch that leads nowhere at a node that leads nowhere decides nothing.
+    if branch is None or not graph.targets[number]:
+        return None
+    return plan.Branch(
+        type=branch.type,
+        rules=tuple(
+            plan.Rule(condition=rule.condition, targets=rule.next_nodes) for rule in branch.rules
+        ),
+        default=branch.default,
+        available=branch.available_next_nodes,
+    )
+
+
+def _make_concurrency(node: model.Node) -> plan.Concurrency | None:
+    if node.concurrency is None:
+        return None
+    return plan.Concurrency(key=node.concurrency.key, limit=node.concurrency.limit)
+
+
+def _make_loop(node: model.Node, limits: model.Limits) -> plan.Loop | None:
+    if node.loop is None:
+        return None
+    return plan.Loop(
+        condition=node.loop.condition,
+        max_iterations=policy.find_iterations(node.loop, limits),
+        entry=node.loop.loop_back_to or node.id,
+        has_timeout_path=bool(node.loop.timeout_path),
+    )
+
+
+def _make_output_node(
+    workflow: model.Workflow,
+    graph: Graph,
+    references: References,
+    catalog: Catalog,
+    terminals: int,
+) -> plan.Node:
+    read = {graph.numbers[reference.name] for reference in references.of_output}
+    return plan.Node(
+        id=OUTPUT_NODE,
+        type="transform",
+        config={"value": workflow.output},
+        queue=workflow.defaults.queue or catalog["transform"].queue,
+        expects=(terminals,),
+        reads=tuple(plan.Read(node=graph.nodes[number].id) for number in sorted(read)),
+    )

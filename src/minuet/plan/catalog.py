@@ -1,0 +1,81 @@
+"""What the compiler must know about node types, and the checks that need nothing else.
+
+The catalogue is an argument: this package imports no node type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from minuet.model.diagnostics import quote
+from minuet.model.workflow import Node, Workflow
+from minuet.plan.problems import Problems
+from minuet.plan.schema import check_config
+
+
+class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
+    """A node type, as far as plans are concerned."""
+
+    name: str
+    #: Where its tokens wait unless the workflow says otherwise.
+    queue: str
+    #: False: the name is known, the type comes in a later version.
+    available: bool = True
+    #: JSON Schema of `config`.
+    config_schema: dict[str, Any] | None = None
+    needs_handler: bool = False
+    #: Fields of `config` that hold a CEL expression instead of text with templates.
+    expression_fields: tuple[str, ...] = ()
+
+
+#: Node types by name.
+Catalog: TypeAlias = Mapping[str, NodeKind]
+
+
+def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> None:
+    """Check every node against its type, and that this version has what the document asks for."""
+    for place, node in enumerate(workflow.nodes):
+        kind = catalog.get(node.type)
+        if kind is None:
+            problems.error(
+                "unknown-node-type",
+                f"there is no node type {quote(node.type)}",
+                ("nodes", place, "type"),
+                hint=problems.suggest(node.type, catalog.keys()),
+            )
+        elif not kind.available:
+            problems.error(
+                "node-type-unavailable",
+                f"node type {quote(node.type)} comes in a later version",
+                ("nodes", place, "type"),
+            )
+        else:
+            _check_kind(place, node, kind, problems)
+        if node.foreach is not None:
+            problems.error(
+                "feature-unavailable",
+                "'foreach' comes in a later version",
+                ("nodes", place, "foreach"),
+            )
+    if workflow.on_failure.compensate:
+        problems.error(
+            "feature-unavailable",
+            "undoing a failed run ('on_failure.compensate') comes in a later version",
+            ("on_failure", "compensate"),
+        )
+
+
+def _check_kind(place: int, node: Node, kind: NodeKind, problems: Problems) -> None:
+    if kind.needs_handler and node.handler is None:
+        problems.error(
+            "missing-handler",
+            f"{node.type} node {quote(node.id)} has no handler",
+            ("nodes", place),
+            hint="name a registered handler, or write 'handler: module:function'",
+        )
+    # What a blob holds is known when the node runs.
+    if kind.config_schema is not None and node.config_ref is None:
+        check_config(place, node, kind.config_schema, problems)

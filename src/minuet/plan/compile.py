@@ -1,0 +1,76 @@
+"""Compile a workflow: verify all of it, then write it down as a plan.
+
+Every problem is found before anything is refused: what the graph's edges say, what the node
+types say, what the templates and conditions say, and, if the graph has an order, what its loops,
+joins and reads say. Each of these is a module of its own; this one only calls them.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet.model import workflow as model
+from minuet.model.diagnostics import Diagnostic, quote
+from minuet.plan.assembly import make_plan
+from minuet.plan.catalog import Catalog, check_kinds
+from minuet.plan.graph import build_graph
+from minuet.plan.plan import Plan
+from minuet.plan.problems import Document, Problems
+from minuet.plan.reference import collect_references
+from minuet.plan.schema import check_input_schema
+from minuet.plan.structure import Structure, find_structure
+
+
+class Compiled(msgspec.Struct, frozen=True):
+    """A plan, and the warnings that came with it."""
+
+    plan: Plan
+    diagnostics: tuple[Diagnostic, ...] = ()
+
+
+def compile_workflow(document: Document, catalog: Catalog) -> Compiled:
+    """Turn a document into a plan; DocumentError with all its problems if it cannot be one."""
+    problems = Problems(document)
+    workflow = document.workflow
+    graph = build_graph(workflow, problems)
+    check_kinds(workflow, catalog, problems)
+    check_input_schema(workflow, problems)
+    check_branches(workflow, problems)
+    references = collect_references(workflow, catalog, problems)
+    structure = find_structure(graph, references, problems) if graph is not None else None
+    if structure is not None and workflow.output is not None:
+        check_output(structure, problems)
+    problems.stop()
+    assert structure is not None  # without a graph there was an error
+    made = make_plan(workflow, structure, references, catalog)
+    return Compiled(made, problems.listed())
+
+
+def check_branches(workflow: model.Workflow, problems: Problems) -> None:
+    """Refuse branches that have nothing to choose from."""
+    for place, node in enumerate(workflow.nodes):
+        branch = node.branch
+        if branch is None or branch.default:
+            continue
+        agent = branch.type == "agent_driven"
+        if not (branch.available_next_nodes if agent else branch.rules):
+            missing = "'available_next_nodes'" if agent else "'rules'"
+            problems.error(
+                "empty-branch",
+                f"the branch of node {quote(node.id)} has neither {missing} nor 'default'",
+                ("nodes", place, "branch"),
+            )
+
+
+def check_output(structure: Structure, problems: Problems) -> None:
+    """Refuse an output that would be rendered once per arrival of an `each` join."""
+    for number, node in enumerate(structure.graph.nodes):
+        if not structure.graph.targets[number] and structure.nests.eaches[number]:
+            problems.error(
+                "join-nest-mismatch",
+                f"'output' is rendered once, and node {quote(node.id)} runs once per arrival at "
+                f"{quote(structure.nests.names[number][0])}",
+                ("output",),
+                hint="without 'output' a run's output is that of its last nodes",
+            )
+            return

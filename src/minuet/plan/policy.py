@@ -1,0 +1,74 @@
+"""How a node runs: retries, time, limits, errors, and what later node types keep as written."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from minuet.model import workflow as model
+from minuet.plan import plan
+
+#: A loop that names no limit, in a workflow that names none, goes round this often.
+ITERATIONS_DEFAULT = 100
+
+#: Parts of a node that only its type understands.
+EXTRAS = ("human_config", "agent_config", "compensator", "placement", "rejection_path")
+
+
+def complete_retry(own: model.Retry | None, default: model.Retry | None) -> plan.Retry:
+    """Fill what a node leaves open from the workflow's default, then from the built-in one."""
+    fields: dict[str, Any] = {}
+    for policy in (default, own):
+        if policy is not None:
+            fields |= {
+                field: value
+                for field in policy.__struct_fields__
+                if (value := getattr(policy, field)) is not None
+            }
+    return plan.Retry(**fields)
+
+
+def find_timeout_ms(node: model.Node, defaults: model.Defaults) -> int | None:
+    """Tell how long an attempt may take: the smaller of its timeout and its deadline."""
+    timeout_s = node.timeout_seconds
+    if timeout_s is None:
+        timeout_s = defaults.timeout_seconds
+    deadline_s = node.limits.deadline_s if node.limits is not None else None
+    return to_ms(smallest(timeout_s, deadline_s))
+
+
+def find_iterations(loop: model.Loop, limits: model.Limits) -> int:
+    """Tell how often a loop may go round: the smallest limit that applies."""
+    least = smallest(loop.max_iterations, limits.max_iterations)
+    return ITERATIONS_DEFAULT if least is None else int(least)
+
+
+def find_on_error(node: model.Node) -> Literal["fail", "continue", "path"]:
+    """Tell what an unhandled error does."""
+    return "path" if isinstance(node.on_error, tuple) else node.on_error
+
+
+def collect_extra(node: model.Node) -> dict[str, Any]:
+    """Keep, as plain data, what the plan itself gives no meaning to."""
+    extra = {
+        # By way of JSON, so that a plan equals what is read back from its bytes.
+        field: msgspec.json.decode(msgspec.json.encode(value))
+        for field in EXTRAS
+        if (value := getattr(node, field)) is not None
+    }
+    if node.config_ref is not None and node.config_ref.type_url is not None:
+        extra["type_url"] = node.config_ref.type_url
+    return extra
+
+
+def smallest(*limits: float | None) -> float | None:
+    """Tell the smallest limit that is given."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def to_ms(seconds: float | None) -> int | None:
+    """Turn seconds into milliseconds; a time that is not 0 does not become 0."""
+    if seconds is None:
+        return None
+    return max(round(seconds * 1000), 1 if seconds > 0 else 0)

@@ -1,0 +1,91 @@
+"""What the compiler finds wrong with a document, collected until it is all known.
+
+It knows of documents only what `Document` says; where a problem stands in the text is the
+document's business.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection
+from typing import Protocol
+
+from minuet.errors import DocumentError
+from minuet.model.diagnostics import Diagnostic, Path, Severity, quote
+from minuet.model.workflow import Workflow
+
+#: More errors, and more warnings, than anybody mends before trying again.
+SHOWN_MAX = 100
+
+#: Comparing a name with every other costs time; a document with more names, or with more wrong
+#: ones, gets its problems without suggestions.
+SUGGESTED_NAMES_MAX = 5_000
+SUGGESTIONS_MAX = 20
+
+
+class Document(Protocol):
+    """What the compiler needs of a document."""
+
+    @property
+    def workflow(self) -> Workflow: ...
+
+    @property
+    def source(self) -> str: ...
+
+    def diagnose(
+        self,
+        code: str,
+        message: str,
+        path: Path,
+        *,
+        hint: str | None = None,
+        severity: Severity = "error",
+    ) -> Diagnostic: ...
+
+
+class Problems:
+    """Collects diagnostics; `stop` raises them when an error is among them."""
+
+    def __init__(self, document: Document) -> None:
+        self._document = document
+        self._found: list[Diagnostic] = []
+        self._suggestions = 0
+        self.errors = 0
+        self.warnings = 0
+
+    def error(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
+        """Note something that forbids a plan."""
+        self.errors += 1
+        if self.errors <= SHOWN_MAX:
+            self._found.append(self._document.diagnose(code, message, path, hint=hint))
+
+    def warn(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
+        """Note something that is probably not meant."""
+        self.warnings += 1
+        if self.warnings <= SHOWN_MAX:
+            self._found.append(
+                self._document.diagnose(code, message, path, hint=hint, severity="warning")
+            )
+
+    def suggest(self, name: str, names: Collection[str]) -> str | None:
+        """Guess which of the names was meant, as a hint."""
+        if self._suggestions >= SUGGESTIONS_MAX or len(names) > SUGGESTED_NAMES_MAX:
+            return None
+        self._suggestions += 1
+        close = difflib.get_close_matches(name[:64], sorted(names), n=1)
+        return f"did you mean {quote(close[0])}?" if close else None
+
+    def listed(self) -> tuple[Diagnostic, ...]:
+        """List what was found, in the order of the text where positions are known."""
+        shown = sorted(self._found, key=lambda found: (found.line or 0, found.column or 0))
+        left = self.errors + self.warnings - len(shown)
+        if left:
+            message = f"{left} more problem{'s' if left != 1 else ''} not shown"
+            severity: Severity = "error" if self.errors else "warning"
+            shown.append(Diagnostic(code="too-many-problems", message=message, severity=severity))
+        return tuple(shown)
+
+    def stop(self) -> None:
+        """Raise everything that was found, if any of it is an error."""
+        if self.errors:
+            raise DocumentError(self.listed(), self._document.source)

@@ -1,0 +1,188 @@
+"""The nodes that templates and conditions name, and which of their outputs a node reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from minuet.conditions import ConditionUnavailableError
+from minuet.errors import ConditionError, TemplateError
+from minuet.model.diagnostics import Path, quote
+from minuet.model.workflow import Node, Workflow
+from minuet.plan.ancestor import find_ancestors
+from minuet.plan.catalog import Catalog
+from minuet.plan.graph import Graph
+from minuet.plan.loop import Loops
+from minuet.plan.nest import Nests, count_common
+from minuet.plan.plan import Read
+from minuet.plan.problems import Problems
+from minuet.plan.text import is_template, strings
+
+
+class Reference(NamedTuple):
+    """A node's name inside a template or condition."""
+
+    name: str
+    path: Path
+    #: A condition is judged when its node's output is known, and may name it.
+    knows_output: bool = False
+
+
+class References(NamedTuple):
+    """Every name in the document that must be a node."""
+
+    #: By the place of the node that reads.
+    of_nodes: list[list[Reference]]
+    of_output: list[Reference]
+
+
+def collect_references(workflow: Workflow, catalog: Catalog, problems: Problems) -> References:
+    """Compile every template and condition once, and list the nodes that they name."""
+    reader = _Reader(problems)
+    of_nodes = []
+    for place, node in enumerate(workflow.nodes):
+        kind = catalog.get(node.type)
+        expressions = kind.expression_fields if kind is not None else ()
+        of_nodes.append(list(_collect_node(reader, place, node, expressions)))
+    references = References(of_nodes, list(reader.templates(workflow.output, ("output",))))
+    _check_names(workflow, references, problems)
+    return references
+
+
+def _collect_node(
+    reader: _Reader, place: int, node: Node, expressions: tuple[str, ...]
+) -> Iterator[Reference]:
+    at: Path = ("nodes", place)
+    for field, value in node.config.items():
+        path = (*at, "config", field)
+        if field in expressions and isinstance(value, str):
+            yield from reader.expression(value, path)
+        else:
+            yield from reader.templates(value, path)
+    if node.concurrency is not None:
+        yield from reader.templates(node.concurrency.key, (*at, "concurrency", "key"))
+    if node.branch is not None:
+        for number, rule in enumerate(node.branch.rules):
+            path = (*at, "branch", "rules", number, "condition")
+            yield from reader.condition(rule.condition, path)
+    if node.loop is not None:
+        yield from reader.condition(node.loop.condition, (*at, "loop", "condition"))
+
+
+class _Reader:
+    """Compiles texts, each different one once."""
+
+    def __init__(self, problems: Problems) -> None:
+        self._problems = problems
+        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    def templates(self, value: Any, path: Path) -> Iterator[Reference]:
+        for where, text in strings(value, path):
+            if is_template(text):
+                names = self._compile("bad-template", text, where, _compile_template)
+                yield from (Reference(name, where) for name in names)
+
+    def expression(self, source: str, path: Path) -> Iterator[Reference]:
+        names = self._compile("bad-expression", source, path, _compile_expression)
+        return (Reference(name, path) for name in names)
+
+    def condition(self, source: Any, path: Path) -> Iterator[Reference]:
+        names = self._compile("bad-condition", source, path, _compile_condition)
+        return (Reference(name, path, knows_output=True) for name in names)
+
+    def _compile(
+        self, code: str, source: Any, path: Path, compiler: Callable[[Any], frozenset[str]]
+    ) -> tuple[str, ...]:
+        key = (code, source) if isinstance(source, str) else None
+        if key in self._known:
+            return self._known[key]
+        try:
+            names = tuple(sorted(compiler(source)))
+        except (ConditionError, TemplateError) as error:
+            unavailable = isinstance(error, ConditionUnavailableError)
+            self._problems.error("feature-unavailable" if unavailable else code, str(error), path)
+            return ()
+        if key is not None:
+            self._known[key] = names
+        return names
+
+
+def _compile_template(source: str) -> frozenset[str]:
+    from minuet.templates import compile_template
+
+    template = compile_template(source)
+    if "item" in template.uses:
+        raise TemplateError("'item' has a value only inside a 'foreach'", source=source)
+    return template.references
+
+
+def _compile_expression(source: str) -> frozenset[str]:
+    from minuet.conditions import compile_expression
+
+    return compile_expression(source).references
+
+
+def _compile_condition(source: Any) -> frozenset[str]:
+    from minuet.conditions import compile_condition
+
+    return compile_condition(source).references
+
+
+def _check_names(workflow: Workflow, references: References, problems: Problems) -> None:
+    names = {node.id for node in workflow.nodes}
+    meant = names | {"input", "run"}
+    for listed in (*references.of_nodes, references.of_output):
+        for reference in listed:
+            if reference.name not in names:
+                problems.error(
+                    "unknown-reference",
+                    f"there is no node {quote(reference.name)} to read from",
+                    reference.path,
+                    hint=problems.suggest(reference.name, meant),
+                )
+
+
+def find_reads(
+    graph: Graph, loops: Loops, nests: Nests, references: References, problems: Problems
+) -> list[tuple[Read, ...]]:
+    """Resolve every reference; one that names no ancestor is refused."""
+    wanted: list[dict[int, Reference]] = []
+    pairs: set[tuple[int, int]] = set()
+    for number, place in enumerate(graph.places):
+        others: dict[int, Reference] = {}
+        for reference in references.of_nodes[place]:
+            other = graph.numbers.get(reference.name)
+            own = other == number and reference.knows_output
+            if other is not None and not own:
+                others.setdefault(other, reference)
+        wanted.append(others)
+        pairs.update((number, other) for other in others)
+    ancestors = find_ancestors(graph, pairs)
+    reads = []
+    for number, others in enumerate(wanted):
+        found = []
+        for other in sorted(others):
+            keep = count_common(nests.names[number], nests.names[other])
+            if (number, other) in ancestors:
+                found.append(Read(node=graph.nodes[other].id, keep=keep))
+            elif set(loops.around(number)) & set(loops.around(other)):
+                # Everything in a body is above everything else in it, by way of the back edge;
+                # the innermost loop around both is the last construct that they share.
+                found.append(Read(node=graph.nodes[other].id, keep=keep, previous=True))
+            elif graph.complete:
+                _report_unrelated(graph, number, other, others[other], problems)
+        reads.append(tuple(found))
+    return reads
+
+
+def _report_unrelated(
+    graph: Graph, number: int, other: int, reference: Reference, problems: Problems
+) -> None:
+    name, read = graph.nodes[number].id, graph.nodes[other].id
+    if number == other:
+        message = f"node {quote(name)} reads its own output before it has one"
+        hint = "inside a loop that would be its output of the round before"
+    else:
+        message = f"node {quote(name)} reads {quote(read)}, which does not come before it"
+        hint = f"add {quote(read)} to the dependencies of {quote(name)}"
+    problems.error("not-an-ancestor", message, reference.path, hint=hint)

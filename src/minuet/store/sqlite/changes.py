@@ -1,0 +1,119 @@
+"""The writing verbs other than the exchange: what each does inside the writer's transaction."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from minuet.errors import RunConflictError
+from minuet.store import records
+from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Swept
+from minuet.store.reply import TIMED_OUT, check_same
+from minuet.store.sqlite.rows import run_of, to_json
+from minuet.store.sqlite.statements import statement
+from minuet.store.sqlite.writer import Change
+
+_END_SESSION = statement("end_session")
+_EXPIRED_LEASES = statement("expired_leases")
+_DUE_TIMERS = statement("due_timers")
+_OVERDUE_RUNS = statement("overdue_runs")
+_NEXT_DUE = statement("next_due")
+_FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
+_DELETABLE_RUNS = statement("deletable_runs")
+_DELETE_RUNS = statement("delete_runs")
+_DISCARD_DEAD_LETTER = statement("discard_dead_letter")
+_PUT_BLOB = statement("put_blob")
+
+
+def end_session(change: Change, session: str) -> None:
+    change.db.execute(_END_SESSION, {"session": session})
+    change.known.clear()
+
+
+def sweep(change: Change, limit: int) -> Swept:
+    db, step, now_ms = change.db, change.step, change.now_ms
+    due = {"now": now_ms, "latest": now_ms + LEASE_MS_MAX, "limit": limit}
+    expired: list[Key] = [row[1:] for row in db.execute(_EXPIRED_LEASES, due)]
+    overdue = [run for (run,) in db.execute(_OVERDUE_RUNS, due)]
+    waiting: list[tuple[str, Key]] = [(row[0], row[1:]) for row in db.execute(_DUE_TIMERS, due)]
+    keys = [*expired, *(key for _, key in waiting)]
+    change.rows.load_tokens(keys)
+    change.rows.load_runs([*(key[0] for key in keys), *overdue])
+    counts = (
+        sum(step.expire(key) for key in expired),
+        sum(step.resume(tenant, key, TIMED_OUT, by="") for tenant, key in waiting),
+        sum(step.pass_deadline(run) for run in overdue),
+    )
+    change.write()
+    next_due_ms = db.execute(_NEXT_DUE, {"now": now_ms}).get
+    more = limit in (len(expired), len(waiting), len(overdue))
+    return Swept(*counts, next_due_ms=next_due_ms, more=more)
+
+
+def create_runs(change: Change, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+    change.rows.load_runs(dict.fromkeys(new.run for new in runs))
+    by_key = _runs_by_key(change, runs)
+    answers: list[Run | RunConflictError] = []
+    for new in runs:
+        key = (new.tenant, new.idempotency_key)
+        known = change.step.run(new.run)
+        if known is None and new.idempotency_key is not None:
+            known = by_key.get(key)
+        if known is None:
+            known = change.step.create_run(new)
+            by_key[key] = known
+            answers.append(known)
+        else:
+            answers.append(check_same(known, new))
+    change.write()
+    return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
+
+
+def _runs_by_key(change: Change, runs: Sequence[NewRun]) -> dict[tuple[str, str | None], Run]:
+    keys = [(new.tenant, new.idempotency_key) for new in runs if new.idempotency_key is not None]
+    if not keys:
+        return {}
+    rows = change.db.execute(_FIND_BY_IDEMPOTENCY_KEY, (to_json(keys),))
+    found = [run_of(row[1:]) for row in rows]
+    return {(run.tenant, run.idempotency_key): run for run in found}
+
+
+def change_run(
+    change: Change, tenant: str, run: str, wanted: records.Change, expected_seq: int | None
+) -> Run:
+    changed = change.step.change_run(tenant, run, wanted, expected_seq)
+    change.write()
+    return copy.copy(changed)
+
+
+def resolve(
+    change: Change, tenant: str, key: Key, resolution: bytes, by: str, wait_key: str | None
+) -> bool:
+    resolved = change.step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
+    change.write()
+    return resolved
+
+
+def record_step(change: Change, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+    kept = change.step.record_step(held, tenant, name, value)
+    change.write()
+    return kept
+
+
+def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
+    asked = {"tenant": tenant, "runs": to_json(sorted(set(runs)))}
+    doomed = [run for (run,) in change.db.execute(_DELETABLE_RUNS, asked)]
+    if doomed:
+        change.db.execute(_DELETE_RUNS, {"runs": to_json(doomed)})
+        change.known.clear()
+    return len(doomed)
+
+
+def discard_dead_letter(change: Change, tenant: str, key: Key) -> bool:
+    run, node, scope = key
+    bindings = {"tenant": tenant, "run": run, "node": node, "scope": scope}
+    return change.db.execute(_DISCARD_DEAD_LETTER, bindings).get is not None
+
+
+def put_blob(change: Change, tenant: str, ref: str, data: bytes) -> None:
+    change.db.execute(_PUT_BLOB, {"tenant": tenant, "ref": ref, "data": data})

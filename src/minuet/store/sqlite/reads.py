@@ -1,0 +1,169 @@
+"""What can be asked of a file without changing it: one function for each question."""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_args
+
+from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.store.sqlite.rows import (
+    arrival_of,
+    dead_letter_of,
+    join_of,
+    run_of,
+    to_json,
+    token_of,
+)
+from minuet.store.sqlite.statements import statement
+from minuet.types import RunStatus
+
+if TYPE_CHECKING:
+    import apsw
+
+_READ_RUN = statement("read_run")
+_LIST_RUNS = statement("list_runs")
+_LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
+_LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
+_READ_EVENTS = statement("read_events")
+_READ_TOKENS = statement("read_tokens")
+_READ_JOINS = statement("read_joins")
+_READ_ARRIVALS = statement("read_arrivals")
+_READ_RUN_STEPS = statement("read_run_steps")
+_READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
+_READ_STEPS = statement("read_steps")
+_LIST_WAITING = statement("list_waiting")
+_LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
+_LIST_DEAD_LETTERS = statement("list_dead_letters")
+_LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
+_LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
+_LIST_QUEUES = statement("list_queues")
+_HAS_WORK = statement("has_work")
+_RUN_SEQ = statement("run_seq")
+_GET_BLOB = statement("get_blob")
+
+#: No snapshot holds more events than a run may have.
+_ALL = -1
+
+#: Sorts after every run.
+_AFTER_ALL = "\U0010ffff"
+
+
+def read_run(db: apsw.Connection, tenant: str, run: str) -> Run | None:
+    for row in db.execute(_READ_RUN, {"tenant": tenant, "run": run}):
+        return run_of(row[1:])
+    return None
+
+
+def list_runs(
+    db: apsw.Connection,
+    tenant: str,
+    statuses: Sequence[RunStatus],
+    workflow: str | None,
+    before: str | None,
+    limit: int,
+) -> list[Run]:
+    bindings: dict[str, Any] = {
+        "tenant": tenant,
+        "workflow": workflow,
+        "before": _AFTER_ALL if before is None else before,
+        "limit": max(limit, 0),
+    }
+    if workflow is None and not statuses:
+        rows = db.execute(_LIST_RUNS, bindings).fetchall()
+    else:
+        # Each status has its own stretch of the index: take the newest of each and merge.
+        text = _LIST_RUNS_BY_STATUS if workflow is None else _LIST_RUNS_BY_WORKFLOW
+        wanted = sorted(set(statuses or get_args(RunStatus)))
+        stretches = [
+            db.execute(text, {**bindings, "status": status}).fetchall() for status in wanted
+        ]
+        merged = heapq.merge(*stretches, key=_run_name, reverse=True)
+        rows = list(itertools.islice(merged, max(limit, 0)))
+    return [run_of(row[1:]) for row in rows]
+
+
+def _run_name(row: tuple[Any, ...]) -> str:
+    return str(row[1])
+
+
+def read_events(
+    db: apsw.Connection, tenant: str, run: str, after_seq: int, limit: int
+) -> list[EventRecord]:
+    bindings = {"tenant": tenant, "run": run, "after": after_seq, "limit": limit}
+    return [EventRecord(*row) for row in db.execute(_READ_EVENTS, bindings)]
+
+
+def read_tokens(db: apsw.Connection, tenant: str, run: str) -> list[Token]:
+    rows = db.execute(_READ_TOKENS, {"tenant": tenant, "run": run})
+    return [token_of(row[1:]) for row in rows]
+
+
+def read_steps(db: apsw.Connection, tenant: str, key: Key) -> dict[str, bytes]:
+    run, node, scope = key
+    bindings = {"tenant": tenant, "run": run, "node": node, "scope": scope}
+    rows: list[tuple[str, bytes]] = db.execute(_READ_STEPS, bindings).fetchall()
+    return dict(rows)
+
+
+def read_snapshot(db: apsw.Connection, tenant: str, run: str) -> Snapshot | None:
+    db.execute("BEGIN")  # One transaction, so one moment.
+    try:
+        row = read_run(db, tenant, run)
+        return None if row is None else _snapshot(db, row)
+    finally:
+        db.execute("COMMIT")
+
+
+def _snapshot(db: apsw.Connection, run: Run) -> Snapshot:
+    name = {"run": run.run}
+    return Snapshot(
+        run=run,
+        tokens=tuple(read_tokens(db, run.tenant, run.run)),
+        joins=tuple(map(join_of, db.execute(_READ_JOINS, name))),
+        arrivals=tuple(map(arrival_of, db.execute(_READ_ARRIVALS, name))),
+        events=tuple(read_events(db, run.tenant, run.run, 0, _ALL)),
+        steps=tuple(db.execute(_READ_RUN_STEPS, name)),
+        dead_letters=tuple(map(dead_letter_of, db.execute(_READ_RUN_DEAD_LETTERS, name))),
+    )
+
+
+def list_waiting(
+    db: apsw.Connection, tenant: str, kind: str, key: str | None, limit: int
+) -> list[Token]:
+    text = _LIST_WAITING if key is None else _LIST_WAITING_FOR_KEY
+    bindings = {"tenant": tenant, "kind": kind, "key": key, "limit": max(limit, 0)}
+    return [token_of(row[1:]) for row in db.execute(text, bindings)]
+
+
+def list_dead_letters(
+    db: apsw.Connection, tenant: str, run: str | None, status: str | None, limit: int
+) -> list[DeadLetter]:
+    if run is not None:
+        text = _LIST_DEAD_LETTERS_OF_RUN
+    elif status == "pending":
+        text = _LIST_PENDING_DEAD_LETTERS
+    else:
+        text = _LIST_DEAD_LETTERS
+    bindings = {"tenant": tenant, "run": run, "status": status, "limit": max(limit, 0)}
+    return [dead_letter_of(row) for row in db.execute(text, bindings)]
+
+
+def list_queues(db: apsw.Connection) -> list[QueueDepth]:
+    return [QueueDepth(*row) for row in db.execute(_LIST_QUEUES)]
+
+
+def has_work(db: apsw.Connection, tenant: str, queues: Sequence[str], now_ms: int) -> bool:
+    bindings = {"tenant": tenant, "queues": to_json(queues), "now": now_ms}
+    return db.execute(_HAS_WORK, bindings).get is not None
+
+
+def run_seq(db: apsw.Connection, run: str) -> int:
+    """The number of a run's last event; 0: there is no such run."""
+    return int(db.execute(_RUN_SEQ, {"run": run}).get or 0)
+
+
+def get_blob(db: apsw.Connection, tenant: str, ref: str) -> bytes | None:
+    data = db.execute(_GET_BLOB, {"tenant": tenant, "ref": ref}).get
+    return None if data is None else bytes(data)

@@ -1,0 +1,337 @@
+"""Rows of the SQLite store: loading them for a transition and writing back what it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from minuet.store.records import (
+    Arrival,
+    DeadLetter,
+    Done,
+    Exchange,
+    Join,
+    Key,
+    Read,
+    Run,
+    Token,
+)
+from minuet.store.sqlite.known import BYTES_MAX, Known
+from minuet.store.sqlite.statements import statement
+from minuet.store.transition import Transition
+
+if TYPE_CHECKING:
+    import apsw
+
+Row: TypeAlias = tuple[Any, ...]
+
+_LOAD_RUNS = statement("load_runs")
+_LOAD_TOKENS = statement("load_tokens")
+_LOAD_JOINS = statement("load_joins")
+_LOAD_ARRIVALS = statement("load_arrivals")
+_HAS_TOKEN = statement("has_token")
+_TOKENS_OF_RUN = statement("tokens_of_run")
+_SLOT_WAITERS = statement("slot_waiters")
+_SLOT_HOLDERS = statement("slot_holders")
+_LOAD_STEP = statement("load_step")
+_INSERT_RUN = statement("insert_run")
+_ADVANCE_RUN = statement("advance_run")
+_UPDATE_RUN = statement("update_run")
+_INSERT_TOKEN = statement("insert_token")
+_UPDATE_TOKEN = statement("update_token")
+_WRITE_JOIN = statement("write_join")
+_INSERT_ARRIVAL = statement("insert_arrival")
+_INSERT_EVENT = statement("insert_event")
+_INSERT_STEP = statement("insert_step")
+_INSERT_DEAD_LETTER = statement("insert_dead_letter")
+_REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
+
+
+def to_json(value: Any) -> str:
+    """JSON as SQLite's functions want it: text."""
+    return _encode(value).decode()
+
+
+def token_of(row: Row) -> Token:
+    """A row of `tokens`, without its id, as a record."""
+    token = Token(*row)
+    token.skip = bool(token.skip)
+    token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
+    return token
+
+
+def run_of(row: Row) -> Run:
+    """A row of `runs`, without its id, as a record."""
+    run = Run(*row)
+    run.tags = _decode(run.tags) if run.tags != "{}" else {}  # type: ignore[arg-type, comparison-overlap]
+    if run.error is not None:
+        run.error = _decode(run.error)  # type: ignore[arg-type]
+    return run
+
+
+def join_of(row: Row) -> Join:
+    """A row of `joins` as a record."""
+    join = Join(*row)
+    join.fired = bool(join.fired)
+    return join
+
+
+def arrival_of(row: Row) -> Arrival:
+    """A row of `arrivals` as a record."""
+    return Arrival(row[0], row[1], row[2], row[3], row[4], bool(row[5]))
+
+
+def dead_letter_of(row: Row) -> DeadLetter:
+    """A row of `dead_letters` as a record."""
+    letter = DeadLetter(*row)
+    letter.error = _decode(letter.error)  # type: ignore[arg-type]
+    return letter
+
+
+class Rows:
+    """The rows of one atomic step, as a `Transition` loads them.
+
+    What is known to be needed is loaded ahead, in a few statements for a whole group of calls;
+    anything else is looked up when it is asked for. A row that is known is one object: nobody
+    gets another copy of it, so a change is seen by all who ask later.
+    """
+
+    def __init__(self, db: apsw.Connection, known: Known, *, careful: bool = True) -> None:
+        self._db = db
+        self._known = known
+        #: Look whether a token exists before one is made. Otherwise the unique index finds
+        #: out, and the whole group is applied again with care: it hardly ever happens.
+        self._careful = careful
+        #: Runs and tokens with their numbers in the file; None: there is no such row.
+        self._runs: dict[str, tuple[int, Run] | None] = {}
+        self._tokens: dict[Key, tuple[int, Token] | None] = {}
+        self._joins: dict[Key, Join | None] = {}
+        self._arrivals: dict[tuple[str, str, str, str], bool] = {}
+
+    # ── loading ahead ───────────────────────────────────────────────────────────────────
+
+    def look_ahead(self, requests: Iterable[Exchange]) -> None:
+        """Load what these exchanges hand in and renew, and the joins that they deliver to."""
+        tokens: dict[Key, None] = {}
+        arrivals: dict[tuple[str, str, str, str], None] = {}
+        for request in requests:
+            for item in request.hand_in:
+                tokens[item.run, item.node, item.scope] = None
+                if isinstance(item, Done):
+                    for d in item.deliveries:
+                        if d.total > 1:
+                            arrivals[item.run, d.node, d.scope, item.node] = None
+            for held in request.renew:
+                tokens[held.run, held.node, held.scope] = None
+        self.load_tokens(tokens)
+        self.load_runs({key[0]: None for key in tokens})
+        if arrivals:
+            self._load_joins(list(arrivals))
+
+    def load_runs(self, runs: Iterable[str]) -> None:
+        """Load runs by name."""
+        mine, known = self._runs, self._known.runs
+        missing = []
+        for run in runs:
+            if run not in mine:
+                entry = mine[run] = known.get(run)
+                if entry is None:
+                    missing.append(run)
+        if missing:
+            for row in self._db.execute(_LOAD_RUNS, (to_json(missing),)):
+                mine[row[1]] = (row[0], run_of(row[1:]))
+
+    def load_tokens(self, keys: Iterable[Key]) -> None:
+        """Load tokens by key."""
+        mine, known = self._tokens, self._known.tokens
+        missing = []
+        for key in keys:
+            if key not in mine:
+                entry = mine[key] = known.get(key)
+                if entry is None:
+                    missing.append(key)
+        if missing:
+            for row in self._db.execute(_LOAD_TOKENS, (to_json(missing),)):
+                mine[row[1:4]] = (row[0], token_of(row[1:]))
+
+    def _load_joins(self, arrivals: list[tuple[str, str, str, str]]) -> None:
+        joins = list({key[:3]: None for key in arrivals if key[:3] not in self._joins})
+        if joins:
+            self._joins.update(dict.fromkeys(joins))
+            for row in self._db.execute(_LOAD_JOINS, (to_json(joins),)):
+                self._joins[row[:3]] = join_of(row)
+        self._arrivals.update(dict.fromkeys(arrivals, False))
+        for row in self._db.execute(_LOAD_ARRIVALS, (to_json(arrivals),)):
+            self._arrivals[row] = True
+
+    def _token(self, row: Row) -> Token:
+        key = row[1:4]
+        entry = self._tokens.get(key) or self._known.tokens.get(key)
+        if entry is None:
+            entry = (row[0], token_of(row[1:]))
+        self._tokens[key] = entry
+        return entry[1]
+
+    # ── as a transition asks ────────────────────────────────────────────────────────────
+
+    def load_run(self, run: str) -> Run | None:
+        if run not in self._runs:
+            self.load_runs([run])
+        entry = self._runs[run]
+        return None if entry is None else entry[1]
+
+    def load_token(self, key: Key) -> Token | None:
+        if key not in self._tokens:
+            self.load_tokens([key])
+        entry = self._tokens[key]
+        return None if entry is None else entry[1]
+
+    def has_token(self, key: Key) -> bool:
+        return self._careful and self._db.execute(_HAS_TOKEN, key).get is not None
+
+    def load_join(self, key: Key) -> Join | None:
+        if key not in self._joins:
+            self._load_joins([(*key, "")])
+        return self._joins[key]
+
+    def has_arrival(self, key: Key, source: str) -> bool:
+        arrival = (*key, source)
+        if arrival not in self._arrivals:
+            self._load_joins([arrival])
+        return self._arrivals[arrival]
+
+    def find_tokens(self, run: str, states: tuple[str, ...]) -> list[Token]:
+        rows = self._db.execute(_TOKENS_OF_RUN, (run, to_json(states)))
+        return [self._token(row) for row in rows]
+
+    def find_waiters(self, tenant: str, slot: str) -> list[Token]:
+        return [self._token(row) for row in self._db.execute(_SLOT_WAITERS, (tenant, slot))]
+
+    def count_holders(self, tenant: str, slot: str) -> int:
+        return int(self._db.execute(_SLOT_HOLDERS, (tenant, slot)).get)
+
+    def load_step(self, key: Key, name: str) -> bytes | None:
+        value = self._db.execute(_LOAD_STEP, (*key, name)).get
+        return None if value is None else bytes(value)
+
+    # ── writing back ────────────────────────────────────────────────────────────────────
+
+    def write(self, step: Transition) -> None:
+        """Write what a transition changed."""
+        step.promote_waiters()
+        many = self._db.executemany
+        if step.new_runs:
+            many(_INSERT_RUN, [_run_row(step.runs[run]) for run in sorted(step.new_runs)])
+        self._update_runs(step)
+        if step.new_tokens:
+            many(_INSERT_TOKEN, [_token_row(step.tokens[key]) for key in step.new_tokens])
+        self._update_tokens(step)
+        if step.changed_joins:
+            many(_WRITE_JOIN, [astuple(step.joins[key]) for key in step.changed_joins])
+        if step.arrivals:
+            many(_INSERT_ARRIVAL, [astuple(arrival) for arrival in step.arrivals.values()])
+        if step.events:
+            many(_INSERT_EVENT, [astuple(event) for event in step.events])
+        for (key, name), value in step.steps.items():
+            self._db.execute(_INSERT_STEP, (*key, name, value))
+        for run in step.reprocessed:
+            self._db.execute(_REPROCESS_DEAD_LETTERS, (run,))
+        for letter in step.dead_letters:
+            row = astuple(letter)
+            self._db.execute(_INSERT_DEAD_LETTER, (*row[:7], to_json(row[7]), *row[8:]))
+        for key, output in step.outputs.items():
+            if len(output) <= BYTES_MAX:
+                self._known.outputs[key] = output
+
+    def _update_runs(self, step: Transition) -> None:
+        rewritten: list[Row] = []
+        advanced: list[Row] = []
+        known = self._known.runs
+        for name in step.changed_runs:
+            entry = self._runs.get(name)
+            if entry is None:  # It is new.
+                continue
+            number, run = entry
+            if name in step.rewritten_runs:
+                rewritten.append(_run_change(run, number))
+            else:
+                advanced.append((run.counter, run.seq, number))
+            if run.counter == 0:
+                known.pop(name, None)
+            elif len(run.input) <= BYTES_MAX:
+                known[name] = entry
+        if rewritten:
+            self._db.executemany(_UPDATE_RUN, rewritten)
+        if advanced:
+            self._db.executemany(_ADVANCE_RUN, advanced)
+
+    def _update_tokens(self, step: Transition) -> None:
+        changed: list[Row] = []
+        known = self._known.tokens
+        for key in step.changed_tokens:
+            entry = self._tokens.get(key)
+            if entry is None:  # It is new.
+                continue
+            number, token = entry
+            changed.append(_token_change(token, number))
+            if token.state == "leased":
+                known[key] = entry
+            else:
+                known.pop(key, None)
+        if changed:
+            self._db.executemany(_UPDATE_TOKEN, changed)
+
+
+def _run_row(run: Run) -> Row:
+    row = astuple(run)
+    error = None if run.error is None else to_json(run.error)
+    return (*row[:9], to_json(run.tags), *row[10:15], error, *row[16:])
+
+
+def _run_change(run: Run, run_id: int) -> Row:
+    return (
+        run.plan,
+        run.status,
+        run.counter,
+        run.seq,
+        run.generation,
+        run.input,
+        run.started_ms,
+        run.ended_ms,
+        run.deadline_ms,
+        None if run.error is None else to_json(run.error),
+        run.dead_letters,
+        run_id,
+    )
+
+
+def _token_row(token: Token) -> Row:
+    row = astuple(token)
+    return (*row[:18], to_json(token.reads) if token.reads else None, *row[19:])
+
+
+def _token_change(token: Token, token_id: int) -> Row:
+    return (
+        token.state,
+        token.outcome,
+        token.due_ms,
+        token.attempt,
+        token.expiry,
+        token.lease,
+        token.cursor,
+        token.wait,
+        token.wait_key,
+        token.resolution,
+        token.event,
+        token.lane,
+        token.slot,
+        token.slot_limit,
+        token_id,
+    )

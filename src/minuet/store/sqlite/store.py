@@ -1,0 +1,275 @@
+"""The store in one SQLite file: the default, and durable when a call returns.
+
+Two threads, each with a connection of its own: one writes (`writer`), one answers questions.
+Several processes may open the same file; SQLite lets one of them write at a time.
+
+With `durability="full"` (the default) an answered call survives a power cut. With "normal" it
+survives the end of any process, but a power cut or a crash of the operating system may undo
+the last calls: the file stays sound, and what remains is a complete earlier state.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from minuet.clock import Clock, SystemClock
+from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.blob import blob_ref
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.store.sqlite import changes, reads
+from minuet.store.sqlite.connection import Durability, connect_to_read, failure, path_of
+from minuet.store.sqlite.thread import CallThread
+from minuet.store.sqlite.writer import WriteCall, Writer
+from minuet.store.wake import Wake
+from minuet.types import RunStatus
+
+if TYPE_CHECKING:
+    import apsw
+
+Value = TypeVar("Value")
+
+#: While somebody waits, how often to look for what other processes have changed.
+POLL_MS = 100
+
+
+class SqliteStore:
+    """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        clock: Clock | None = None,
+        durability: Durability = "full",
+    ) -> None:
+        self._path = path_of(path)
+        self._clock = clock or SystemClock()
+        self._writer = Writer(self._path, self._clock, durability)
+        self._reader: apsw.Connection
+        self._writing: CallThread[WriteCall] | None = None
+        self._reading: CallThread[Callable[[apsw.Connection], Any]] | None = None
+        self._work = Wake()
+        self._changed = Wake()
+
+    async def open(self) -> None:
+        writing: CallThread[WriteCall] = CallThread(
+            "minuet-sqlite-writer",
+            self._writer.work,
+            opened=self._writer.open,
+            closed=self._writer.close,
+            answered=self._notify,
+        )
+        await writing.start()
+        reading: CallThread[Callable[[apsw.Connection], Any]] = CallThread(
+            "minuet-sqlite-reader",
+            self._answer,
+            opened=self._open_reader,
+            closed=self._close_reader,
+        )
+        await reading.start()
+        self._writing, self._reading = writing, reading
+
+    async def close(self) -> None:
+        writing, reading = self._writing, self._reading
+        self._writing = self._reading = None
+        # The reader goes first, so that the writer is the one to remove the log.
+        if reading is not None:
+            await reading.stop()
+        if writing is not None:
+            await writing.stop()
+        self._work.notify()
+        self._changed.notify()
+
+    def _notify(self) -> None:
+        """Called on the event loop when a group of changes is durable."""
+        if self._writer.made_ready:
+            self._writer.made_ready = False
+            self._work.notify()
+        self._changed.notify()
+
+    def _write(self, call: WriteCall) -> asyncio.Future[Any]:
+        if self._writing is None:
+            raise StoreUnavailableError("the store is closed")
+        return self._writing.call(call)
+
+    def _read(self, question: Callable[..., Value], *arguments: Any) -> asyncio.Future[Value]:
+        if self._reading is None:
+            raise StoreUnavailableError("the store is closed")
+        return self._reading.call(lambda db: question(db, *arguments))
+
+    # ── in the reader's thread ──────────────────────────────────────────────────────────
+
+    def _open_reader(self) -> None:
+        self._reader = connect_to_read(self._path)
+
+    def _close_reader(self) -> None:
+        self._reader.close()
+
+    def _answer(self, questions: list[Callable[[apsw.Connection], Any]]) -> list[Any]:
+        import apsw
+
+        answers: list[Any] = []
+        for question in questions:
+            try:
+                answers.append(question(self._reader))
+            except apsw.Error as error:
+                answers.append(failure(error, self._path) or error)
+            except Exception as error:
+                answers.append(error)
+        return answers
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        reply: Reply = await self._write(request)
+        return reply
+
+    async def end_session(self, session: str) -> None:
+        await self._write(lambda change: changes.end_session(change, session))
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        swept: Swept = await self._write(lambda change: changes.sweep(change, limit))
+        return swept
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        def is_ready(db: apsw.Connection) -> bool:
+            return reads.has_work(db, tenant, queues, self._clock.now_ms())
+
+        return await self._wait(self._work, is_ready, timeout_ms)
+
+    async def _wait(
+        self, wake: Wake, holds: Callable[[apsw.Connection], bool], timeout_ms: int
+    ) -> bool:
+        """Wait for a wake-up in this process, or until another process has made it hold."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_ms / 1000
+        while True:
+            seen = wake.count
+            if await self._read(holds):
+                return True
+            left_ms = (end - loop.time()) * 1000
+            if left_ms <= 0:
+                return False
+            if await wake.wait(min(left_ms, POLL_MS), seen):
+                return True
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        created: list[Run | RunConflictError] = await self._write(
+            lambda change: changes.create_runs(change, runs)
+        )
+        return created
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        changed: Run = await self._write(
+            lambda write: changes.change_run(write, tenant, run, change, expected_seq)
+        )
+        return changed
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        resolved: bool = await self._write(
+            lambda change: changes.resolve(change, tenant, key, resolution, by, wait_key)
+        )
+        return resolved
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        kept: bytes | None = await self._write(
+            lambda change: changes.record_step(change, tenant, held, name, value)
+        )
+        return kept
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
+        return count
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        return await self._wait(
+            self._changed, lambda db: reads.run_seq(db, run) > after_seq, timeout_ms
+        )
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        return await self._read(reads.read_run, tenant, run)
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        return await self._read(reads.list_runs, tenant, statuses, workflow, before, limit)
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        return await self._read(reads.read_events, tenant, run, after_seq, limit)
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        return await self._read(reads.read_tokens, tenant, run)
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        return await self._read(reads.read_steps, tenant, key)
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        return await self._read(reads.read_snapshot, tenant, run)
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        return await self._read(reads.list_waiting, tenant, kind, key, limit)
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        return await self._read(reads.list_dead_letters, tenant, run, status, limit)
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        discarded: bool = await self._write(
+            lambda change: changes.discard_dead_letter(change, tenant, key)
+        )
+        return discarded
+
+    async def list_queues(self) -> list[QueueDepth]:
+        return await self._read(reads.list_queues)
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        ref = blob_ref(data)
+        await self._write(lambda change: changes.put_blob(change, tenant, ref, data))
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return await self._read(reads.get_blob, tenant, ref)

@@ -1,0 +1,231 @@
+"""The one connection of this process that writes: group commit and checkpoints.
+
+Calls that wait together are applied in one transaction and share its commit. Each is judged
+alone: if one of them fails unexpectedly, the group is rolled back and every call gets a
+transaction of its own, so that only the culprit sees the error. Nobody is answered before the
+commit; if it fails, all of them hear of it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from minuet.clock import Clock
+from minuet.errors import MinuetError, StoreError
+from minuet.store.records import Exchange
+from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure
+from minuet.store.sqlite.exchange import ExchangeGroup
+from minuet.store.sqlite.known import Known
+from minuet.store.sqlite.migrate import migrate
+from minuet.store.sqlite.rows import Rows
+from minuet.store.sqlite.statements import statement
+from minuet.store.transition import Transition
+
+if TYPE_CHECKING:
+    import apsw
+
+_FORGET_SESSIONS = statement("forget_sessions")
+
+#: Size of the log at which it is moved into the file, at which it is cut off after that, and
+#: at which somebody should look for who keeps it from shrinking.
+CHECKPOINT_BYTES = 4 << 20
+TRUNCATE_BYTES = 32 << 20
+ALARM_BYTES = 128 << 20
+
+#: A session that has not called for so long belongs to a worker that is gone.
+SESSION_MS_MAX = 7 * 24 * 3_600_000
+
+_log = logging.getLogger("minuet.store.sqlite")
+
+
+class Change:
+    """What a call may use inside the transaction."""
+
+    def __init__(self, db: apsw.Connection, known: Known, now_ms: int, *, careful: bool) -> None:
+        self.db = db
+        self.known = known
+        self.now_ms = now_ms
+        self.rows = Rows(db, known, careful=careful)
+        self.step = Transition(self.rows, now_ms)
+        self.made_ready = False
+
+    def write(self) -> None:
+        """Write what the transition changed."""
+        self.rows.write(self.step)
+        self.made_ready = bool(self.step.changed_tokens)
+
+
+#: A call: an exchange, or a function that makes any other change.
+WriteCall: TypeAlias = Exchange | Callable[[Change], Any]
+
+
+class Writer:
+    """Applies calls to the file. All methods run in the writer's thread."""
+
+    def __init__(self, path: Path, clock: Clock, durability: Durability) -> None:
+        self._path, self._clock, self._durability = path, clock, durability
+        self._db: apsw.Connection
+        self._known = Known()
+        self._wal_pages = 0
+        self._checkpoint_at = self._alarm_at = 0
+        #: Whether a commit since this was last reset made something ready to be taken.
+        self.made_ready = False
+
+    def open(self) -> None:
+        """Connect and bring the file up to date."""
+        self._db = connect(self._path, self._durability)
+        try:
+            now_ms = self._clock.now_ms()
+            migrate(self._db, self._path, now_ms)
+            self._db.execute(_FORGET_SESSIONS, {"before": now_ms - SESSION_MS_MAX})
+        except BaseException:
+            self._db.close()
+            raise
+        page_size = self._db.pragma("page_size")
+        self._checkpoint_pages = CHECKPOINT_BYTES // page_size
+        self._truncate_pages = TRUNCATE_BYTES // page_size
+        self._alarm_pages = self._alarm_at = ALARM_BYTES // page_size
+        self._checkpoint_at = self._checkpoint_pages
+        self._db.set_wal_hook(self._committed)
+
+    def close(self) -> None:
+        """Leave the file tidy: the last one to close it also removes the log."""
+        self._db.close()
+
+    def work(self, calls: list[WriteCall]) -> list[Any]:
+        """Apply a group; an answer, or the exception to raise, for each."""
+        answers = self._group(calls)
+        if self._wal_pages >= self._checkpoint_at:
+            self._checkpoint()
+        return answers
+
+    # ── group commit ────────────────────────────────────────────────────────────────────
+
+    def _group(self, calls: list[WriteCall]) -> list[Any]:
+        try:
+            return self._transaction(calls, careful=False)
+        except StoreError as error:
+            return [error] * len(calls)
+        except Exception:
+            return [self._alone(call) for call in calls]
+
+    def _alone(self, call: WriteCall) -> Any:
+        try:
+            return self._transaction([call], careful=True)[0]
+        except Exception as error:
+            return error
+
+    def _transaction(self, calls: list[WriteCall], *, careful: bool) -> list[Any]:
+        import apsw
+
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+            self._check_known()
+            answers = self._apply(calls, self._clock.now_ms(), careful=careful)
+            self._db.execute("COMMIT")
+            self._known.trim()
+        except BaseException as error:
+            self._known.clear()
+            self._roll_back()
+            if isinstance(error, apsw.Error):
+                known = failure(error, self._path)
+                if known is not None:
+                    raise known from error
+            raise
+        return answers
+
+    def _check_known(self) -> None:
+        """Forget what is known when another connection has written since."""
+        version = self._db.execute("PRAGMA data_version").get
+        if version != self._known.data_version:
+            self._known.clear()
+            self._known.data_version = version
+
+    def _roll_back(self) -> None:
+        import apsw
+
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except apsw.Error:
+            _log.exception("a transaction could not be rolled back")
+
+    def _apply(self, calls: list[WriteCall], now_ms: int, *, careful: bool) -> list[Any]:
+        answers: list[Any] = []
+        exchanges: list[Exchange] = []
+        sessions: set[tuple[str, str]] = set()
+
+        def apply_exchanges() -> None:
+            if exchanges:
+                group = ExchangeGroup(self._db, self._known, exchanges, now_ms, careful=careful)
+                answers.extend(group.apply())
+                self.made_ready |= group.made_ready
+                exchanges.clear()
+                sessions.clear()
+
+        for call in calls:
+            if isinstance(call, Exchange):
+                session = (call.tenant, call.session)
+                if session in sessions:
+                    apply_exchanges()
+                sessions.add(session)
+                exchanges.append(call)
+            else:
+                apply_exchanges()
+                answers.append(self._change(call, now_ms, careful=careful))
+        apply_exchanges()
+        return answers
+
+    def _change(self, call: Callable[[Change], Any], now_ms: int, *, careful: bool) -> Any:
+        change = Change(self._db, self._known, now_ms, careful=careful)
+        try:
+            return call(change)
+        except MinuetError as error:
+            # A refusal comes before the first change, so there is nothing to undo.
+            return error
+        finally:
+            self.made_ready |= change.made_ready
+
+    # ── the write-ahead log ─────────────────────────────────────────────────────────────
+
+    def _committed(self, _db: apsw.Connection, _name: str, pages: int) -> int:
+        self._wal_pages = pages
+        return 0
+
+    def _checkpoint(self) -> None:
+        """Move the log into the file, so that the next commit starts it anew.
+
+        A reader that has been looking at an old state for long can prevent that. Then the log
+        grows, and this is tried again after as much has been added.
+        """
+        import apsw
+
+        mode = apsw.SQLITE_CHECKPOINT_PASSIVE
+        if self._wal_pages >= self._truncate_pages:
+            mode = apsw.SQLITE_CHECKPOINT_TRUNCATE
+        try:
+            # Waiting for readers here would hold up all writers.
+            self._db.set_busy_timeout(0)
+            logged, moved = self._db.wal_checkpoint(mode=mode)
+        except apsw.BusyError:
+            logged, moved = self._wal_pages, 0
+        except apsw.Error as error:
+            _log.warning("%s: the log could not be moved into the file: %s", self._path, error)
+            logged, moved = self._wal_pages, 0
+        finally:
+            self._db.set_busy_timeout(BUSY_TIMEOUT_MS)
+        if moved >= logged:
+            self._wal_pages = 0
+            self._checkpoint_at, self._alarm_at = self._checkpoint_pages, self._alarm_pages
+            return
+        self._checkpoint_at = self._wal_pages + self._checkpoint_pages
+        if self._wal_pages >= self._alarm_at:
+            self._alarm_at = 2 * self._wal_pages
+            _log.warning(
+                "%s: the log has grown to %d pages because a reader keeps an old state open",
+                self._path,
+                self._wal_pages,
+            )

@@ -1,0 +1,222 @@
+"""`{{ … }}` in a document: typed, safe, strict and bounded.
+
+A template is any JSON value; its strings may hold Jinja expressions. A string that is one
+expression becomes the expression's value, whatever its type; text around it makes a string.
+What is rendered in is never looked at again, so data cannot become an expression. Names and
+fields that do not exist are errors, never an empty string. There are no statements, calls or
+methods: see `expression`, which is loaded when an expression is more than a path.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TypeAlias
+
+import msgspec
+
+from minuet.errors import TemplateError
+from minuet.templates.lookup import (
+    LIMITS,
+    VARIABLES,
+    Expression,
+    Limits,
+    Problem,
+    Scope,
+    compile_path,
+    parse_path,
+    text_of,
+)
+from minuet.types import Json
+
+__all__ = ["LIMITS", "VARIABLES", "Limits", "Template", "compile_template"]
+
+_Render: TypeAlias = Callable[[Scope], Json]
+
+_OPENING = re.compile(r"\{\{|\{%|\{#")
+
+#: What matters for finding the end of an expression: strings, and braces.
+_INSIDE = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | \}\} | [{}] """, re.X | re.S)
+
+
+class Template:
+    """A compiled template. Immutable, and safe to share between threads."""
+
+    __slots__ = ("_render", "is_constant", "references", "source", "uses")
+
+    def __init__(
+        self, source: Json, render: _Render | None, references: set[str], uses: set[str]
+    ) -> None:
+        #: The value as written.
+        self.source = source
+        #: The ids of the nodes whose outputs it reads.
+        self.references = frozenset(references)
+        #: The variables that it reads: `input`, `run`, `iteration`, `item`, `secrets`.
+        self.uses = frozenset(uses)
+        #: Whether it has no expressions at all.
+        self.is_constant = render is None
+        self._render = render
+
+    def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
+        """The value with its expressions replaced.
+
+        `outputs` maps node ids to outputs. The result shares parts with the template and with
+        the data: it is to be read, not changed.
+        """
+        if self._render is None:
+            return self.source
+        return self._render(Scope(outputs, variables))
+
+
+def compile_template(value: Json) -> Template:
+    """Compile any JSON value. The keys of objects are not templates."""
+    references: set[str] = set()
+    uses: set[str] = set()
+    render = _compile_value(value, references, uses, 0)
+    return Template(value, render, references, uses)
+
+
+def _compile_value(value: Json, references: set[str], uses: set[str], depth: int) -> _Render | None:
+    """How the value is rendered; None: it is what it is."""
+    if isinstance(value, str):
+        text = _compile_text(value)
+        if text is None:
+            return None
+        references |= text.references
+        uses |= text.uses
+        return text.render
+    if not isinstance(value, (dict, list)):
+        return None
+    if depth >= LIMITS.depth:
+        raise TemplateError(f"the value is nested deeper than {LIMITS.depth} levels")
+    renders: dict[str | int, _Render] = {}
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        render = _compile_value(item, references, uses, depth + 1)
+        if render is not None:
+            renders[key] = render
+    return _render_container(value, renders) if renders else None
+
+
+def _render_container(value: Json, renders: Mapping[str | int, _Render]) -> _Render:
+    entries = tuple(renders.items())
+
+    def render(scope: Scope) -> Json:
+        result = value.copy()
+        for key, render_item in entries:
+            result[key] = render_item(scope)
+        return result
+
+    return render
+
+
+class _Text(msgspec.Struct, frozen=True):
+    """A string with expressions."""
+
+    render: Callable[[Scope], Json]
+    references: frozenset[str]
+    uses: frozenset[str]
+
+
+@lru_cache(maxsize=LIMITS.cached)
+def _compile_text(text: str) -> _Text | None:
+    if _OPENING.search(text) is None:
+        return None
+    if len(text) > LIMITS.source_chars:
+        raise TemplateError(
+            f"the text has {len(text)} characters, {LIMITS.source_chars} are allowed with "
+            f"expressions in it",
+            source=text[:60] + "…",
+        )
+    try:
+        parts = _split(text)
+        compiled = [p if isinstance(p, str) else _compile_expression(p[0]) for p in parts]
+    except Problem as problem:
+        raise TemplateError(str(problem), source=text) from None
+    expressions = [part for part in compiled if isinstance(part, Expression)]
+    if len(compiled) == 1:
+        render = expressions[0].evaluate
+    else:
+        render = _join([p if isinstance(p, str) else p.evaluate for p in compiled])
+    return _Text(
+        _with_source(render, text),
+        frozenset(name for e in expressions for name in e.references),
+        frozenset(name for e in expressions for name in e.uses),
+    )
+
+
+def _split(text: str) -> list[str | tuple[str]]:
+    """Literal text, and the text of each expression as a tuple of one."""
+    parts: list[str | tuple[str]] = []
+    at = 0
+    while opening := _OPENING.search(text, at):
+        if opening[0] != "{{":
+            raise Problem(
+                f"only {{{{ … }}}} is available; plain {opening[0]!r} is written "
+                f'{{{{ "{opening[0]}" }}}}'
+            )
+        if opening.start() > at:
+            parts.append(text[at : opening.start()])
+        end = _find_end(text, opening.end())
+        expression = text[opening.end() : end]
+        if expression[:1] in ("-", "+") or expression[-1:] in ("-", "+"):
+            raise Problem("whitespace control is not available: leave a space after '{{'")
+        parts.append((expression.strip(),))
+        at = end + 2
+    if at < len(text):
+        parts.append(text[at:])
+    if len(parts) > LIMITS.parts:
+        raise Problem(f"there are more than {LIMITS.parts} parts in one text")
+    return parts
+
+
+def _find_end(text: str, at: int) -> int:
+    depth = 0
+    while token := _INSIDE.search(text, at):
+        at = token.end()
+        if token[0] == "{":
+            depth += 1
+        elif token[0] == "}":
+            depth -= 1
+        elif token[0] == "}}":
+            if depth <= 0:
+                return token.start()
+            # The first of the two closes an object inside the expression.
+            depth -= 1
+            at -= 1
+    raise Problem("'{{' without '}}'")
+
+
+def _compile_expression(text: str) -> Expression:
+    if len(text) > LIMITS.expression_chars:
+        raise Problem(
+            f"an expression has {len(text)} characters, {LIMITS.expression_chars} are allowed"
+        )
+    path = parse_path(text)
+    if path is not None:
+        return compile_path(path)
+    from minuet.templates import expression
+
+    return expression.compile_expression(text)
+
+
+def _join(parts: list[str | Callable[[Scope], Json]]) -> Callable[[Scope], str]:
+    def render(scope: Scope) -> str:
+        texts = [p if isinstance(p, str) else text_of(scope, p(scope)) for p in parts]
+        if sum(map(len, texts)) > LIMITS.text_chars:
+            raise Problem(f"the text would be longer than {LIMITS.text_chars} characters")
+        return "".join(texts)
+
+    return render
+
+
+def _with_source(render: Callable[[Scope], Json], text: str) -> Callable[[Scope], Json]:
+    def checked(scope: Scope) -> Json:
+        try:
+            return render(scope)
+        except Problem as problem:
+            raise TemplateError(str(problem), source=text) from None
+        except RecursionError:
+            raise TemplateError("the data is nested too deeply", source=text) from None
+
+    return checked
