@@ -24,7 +24,7 @@ from minuet.errors import RunConflictError, RunFailed, RunTimeoutError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
 from minuet.kernel.fold import Recorded
-from minuet.nodes.handler import REGISTERED
+from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -70,7 +70,7 @@ class App:
         self._tenant = tenant
         self._programs = Programs(self._store)
         self._runs = Runs(self._store, tenant, self._programs)
-        self._handlers = REGISTERED.copy()
+        self._handlers = Handlers(REGISTERED)
         for module in handlers:
             if isinstance(module, str):
                 self._handlers.load(module)

@@ -8,12 +8,13 @@ import msgspec
 
 from minuet.errors import RunNotFoundError
 from minuet.events import decode_event, event_type
+from minuet.kernel.cause import Fact
 from minuet.kernel.explain import Explanation, explain
 from minuet.kernel.fold import Fold, Recorded, replay
 from minuet.kernel.program import Program
 from minuet.kernel.view import NodeView, node_views, run_output
 from minuet.store.base import Store
-from minuet.store.records import Run, Token
+from minuet.store.records import LIVE_STATES, Run, Token
 from minuet.types import Json, RunStatus
 from minuet.worker.output import blob_of
 from minuet.worker.programs import Programs
@@ -143,7 +144,8 @@ class Runs:
         fold = replay(await self.history(run_id))
         program = await self.program(run_id, fold.state.plan)
         tokens = await self._store.read_tokens(self._tenant, run_id)
-        return explain(program, fold, node, facts={(t.node, t.scope): _facts(t) for t in tokens})
+        live = {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
+        return explain(program, fold, node, facts=live)
 
     async def _result(
         self,
@@ -198,12 +200,12 @@ def _fields(event: Any) -> dict[str, Any]:
     return data
 
 
-def _facts(token: Token) -> dict[str, Any]:
+def _facts(token: Token) -> Fact:
     return {
         "state": token.state,
         "lane": token.lane,
         "queue": token.queue,
         "slot": token.slot,
-        "due_ms": token.due_ms,
+        "lease_until_ms": token.due_ms if token.state == "leased" else None,
         "session": token.session,
     }

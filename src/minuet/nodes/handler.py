@@ -117,16 +117,11 @@ def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
 class Handlers:
     """The handlers that a worker can run."""
 
-    def __init__(self) -> None:
+    def __init__(self, parent: Handlers | None = None) -> None:
+        #: Looked at for what is not found here.
+        self._parent = parent
         self._tasks: dict[str, Task] = {}
         self._modules: dict[str, Any] = {}
-
-    def copy(self) -> Handlers:
-        """The same handlers, to be extended without touching these."""
-        made = Handlers()
-        made._tasks.update(self._tasks)
-        made._modules.update(self._modules)
-        return made
 
     def add(self, task: Task) -> None:
         """Register a task under its name; a later one of the same name replaces it."""
@@ -134,7 +129,8 @@ class Handlers:
 
     def names(self) -> list[str]:
         """All registered names."""
-        return sorted(self._tasks)
+        inherited = self._parent.names() if self._parent is not None else []
+        return sorted({*self._tasks, *inherited})
 
     def allow(self, module: Any) -> None:
         """Let documents name functions of this module as `module:function`."""
@@ -149,14 +145,20 @@ class Handlers:
 
     def find(self, name: str) -> Task:
         """The handler of this name; HandlerError says how to get it when there is none."""
-        task = self._tasks.get(name)
+        task = self._registered(name)
         if task is None and ":" in name:
             task = self._tasks[name] = self._find_in_module(name)
         if task is None:
             raise HandlerError(
-                f"there is no handler {name!r}{_hint(name, self._tasks)}; register it with "
+                f"there is no handler {name!r}{_hint(name, self.names())}; register it with "
                 "@minuet.task and name its module with --handlers"
             )
+        return task
+
+    def _registered(self, name: str) -> Task | None:
+        task = self._tasks.get(name)
+        if task is None and self._parent is not None:
+            task = self._parent._registered(name)
         return task
 
     def _find_in_module(self, name: str) -> Task:
@@ -212,7 +214,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
-#: Where `@task` registers. A worker starts from a copy of it.
+#: Where `@task` registers.
 REGISTERED = Handlers()
 
 

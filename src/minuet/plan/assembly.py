@@ -21,9 +21,9 @@ def make_plan(
 ) -> plan.Plan:
     """Write down what was verified."""
     graph = structure.graph
-    terminals = [number for number, targets in enumerate(graph.targets) if not targets]
     has_output = workflow.output is not None
     nodes = [_make_node(workflow, structure, catalog, number) for number in range(len(graph.nodes))]
+    terminals = [number for number, node in enumerate(nodes) if is_terminal(node)]
     if has_output:
         for number in terminals:
             onward = plan.Edge(target=OUTPUT_NODE)
@@ -49,6 +49,11 @@ def make_plan(
         dlq_policy=workflow.dlq_policy,
         description=workflow.description,
     )
+
+
+def is_terminal(node: plan.Node) -> bool:
+    """Whether nothing follows the node when all goes well."""
+    return all(set(edge.roles) <= {"error", "reject", "back"} for edge in node.edges)
 
 
 def _make_node(
@@ -148,7 +153,7 @@ def _make_loop(node: model.Node, limits: model.Limits) -> plan.Loop | None:
         condition=node.loop.condition,
         max_iterations=policy.find_iterations(node.loop, limits),
         entry=node.loop.loop_back_to or node.id,
-        has_timeout_path=bool(node.loop.timeout_path),
+        has_timeout_path=node.loop.timeout_path is not None,
     )
 
 
