@@ -42,6 +42,8 @@ class RunStarted(Fact, frozen=True, tag="run.started"):
     to: list[Sent]
     counter: int = 0
     deadline_ms: int | None = None
+    #: The run's input, when it was given at the start and not at the creation.
+    input: msgspec.Raw = msgspec.Raw(b"")
 
 
 class NodeCompleted(Fact, frozen=True, tag="node.completed"):

@@ -229,9 +229,7 @@ def _add_runs(commands: Commands[Parser]) -> None:
 
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
     parser = _add(verbs, name, function, summary)
-    parser.add_argument(
-        "run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`"
-    )
+    parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
     _add_store(parser)
     return parser
 

@@ -40,7 +40,7 @@ def _read_one(value: str) -> Json:
     pair = _PAIR.fullmatch(value)
     if pair:
         return {pair[1]: _guess(pair[2])}
-    return _parse(value.encode(), f"input {_shown(value)}")
+    return _parse(value.encode("utf-8", "surrogateescape"), f"input {_shown(value)}")
 
 
 def _read_file(name: str) -> Json:
@@ -67,9 +67,7 @@ def _parse(data: bytes, what: str) -> Json:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ConfigError(
-            f"{what} is no JSON ({error}); write JSON, @FILE or key=value"
-        ) from None
+        raise ConfigError(f"{what} is no JSON ({error}); write JSON, @FILE or key=value") from None
 
 
 def _shown(value: str) -> str:

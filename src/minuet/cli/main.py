@@ -13,11 +13,9 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from minuet.cli import codes
 from minuet.cli.arguments import Parser, UsageError, build_parser, subcommands
 from minuet.errors import MinuetError
-
-#: Exit codes. A run that is over has its own; everything that is wrong before that is INVALID.
-COMPLETED, FAILED, INVALID, CANCELLED = 0, 1, 2, 3
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -39,12 +37,12 @@ def _run(argv: list[str]) -> int:
         arguments = _parse(parser, argv)
         if arguments is None:
             parser.print_help()
-            return 0
+            return codes.COMPLETED
         return _call(arguments)
     except UsageError as error:
         print(f"{error.command}: {error}", file=sys.stderr)
         print(f"See {error.command} --help.", file=sys.stderr)
-        return INVALID
+        return codes.INVALID
     except SystemExit as done:
         # --help and --version have been printed.
         return done.code if isinstance(done.code, int) else 0
@@ -98,14 +96,14 @@ def _call(arguments: argparse.Namespace) -> int:
         from minuet.cli.problems import tell
 
         tell(error, as_json=arguments.output == "json")
-        return INVALID
+        return codes.INVALID
     except KeyboardInterrupt:
         print("minuet: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # Whoever read our output has had enough, such as `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return COMPLETED
+        return codes.COMPLETED
 
 
 def _leave_if_a_handler_hangs(code: int) -> None:

@@ -70,7 +70,9 @@ def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         max(len(title), *(len(row[at]) for row in rows)) if rows else len(title)
         for at, title in enumerate(titles)
     ]
-    print("  ".join(title.ljust(width) for title, width in zip(titles, widths, strict=True)).rstrip())
+    print(
+        "  ".join(title.ljust(width) for title, width in zip(titles, widths, strict=True)).rstrip()
+    )
     for row in rows:
         cells = [paint(cell, width=width) for cell, width in zip(row, widths, strict=True)]
         print("  ".join(cells).rstrip())

@@ -109,6 +109,8 @@ class Fold:
                 state.workflow, state.plan = event.workflow, event.plan
                 state.input = bytes(event.input)
             case happened.RunStarted():
+                if bytes(event.input):
+                    state.input = bytes(event.input)
                 self._deliver("", event.to, at_ms)
             case happened.NodeCompleted():
                 self._completed(seq, at_ms, event)

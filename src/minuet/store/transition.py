@@ -178,12 +178,21 @@ class Transition:
             self._start(run, new.entries, new.deadline_ms)
         return run
 
-    def _start(self, run: Run, entries: tuple[Delivery, ...], deadline_ms: int | None) -> None:
+    def _start(
+        self,
+        run: Run,
+        entries: tuple[Delivery, ...],
+        deadline_ms: int | None,
+        input: bytes | None = None,
+    ) -> None:
+        if input is not None:
+            run.input = input
         run.status = "RUNNING"
         run.started_ms = self.now_ms
         run.deadline_ms = None if deadline_ms is None else self.now_ms + deadline_ms
         sent, _ = self._deliver_all(run, "", "", entries, hop=0)
-        self._append(run, events.RunStarted(sent, run.counter, run.deadline_ms))
+        given = msgspec.Raw(input or b"")
+        self._append(run, events.RunStarted(sent, run.counter, run.deadline_ms, given))
         if run.counter == 0:
             self._complete(run)
 
@@ -198,9 +207,7 @@ class Transition:
             case Start():
                 if run.status != "PENDING":
                     raise self._conflict(run, f"is {run.status} and cannot be started")
-                if change.input is not None:
-                    run.input = change.input
-                self._start(run, change.entries, change.deadline_ms)
+                self._start(run, change.entries, change.deadline_ms, change.input)
             case Cancel():
                 if run.status in TERMINAL:
                     raise self._conflict(run, f"is {run.status} and cannot be cancelled")

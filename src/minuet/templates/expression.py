@@ -39,7 +39,7 @@ from minuet.types import Json
 #: The positional and the named arguments of a filter or test, evaluated.
 _Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Json], Mapping[str, Json]]]
 
-#: Used for its syntax only. Integer literals are limited by Python's own limit of digits.
+#: Used for its syntax only.
 _ENVIRONMENT = Environment()
 
 
@@ -56,8 +56,6 @@ def compile_expression(text: str) -> Expression:
         raise Problem(error.message or "syntax error") from None
     except RecursionError:
         raise Problem("the expression is nested too deeply") from None
-    except ValueError as error:
-        raise Problem(str(error)) from None
     return Expression(evaluate, frozenset(compiler.references), frozenset(compiler.uses))
 
 
@@ -88,8 +86,8 @@ class _Compiler:
 
     def constant(self, tree: nodes.Const) -> Evaluate:
         value = tree.value
-        if not (value is None or isinstance(value, (bool, int, float, str))):
-            raise Problem(f"{type(value).__name__} is not available")
+        if isinstance(value, float) and not math.isfinite(value):
+            raise Problem("a number is too large")
         return lambda scope: value
 
     def item(self, tree: nodes.Getitem) -> Evaluate:

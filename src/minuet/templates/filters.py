@@ -15,7 +15,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from minuet.templates.lookup import Key, Missing, Problem, Scope, follow, hint, kind
+from minuet.templates.lookup import ITEM, Key, Missing, Problem, Scope, follow, hint, kind
 from minuet.types import Json
 
 #: Digits that `round` takes; Python computes 10 to the power of it.
@@ -262,11 +262,11 @@ def apply_filter(scope: Scope, name: Json, value: Json, *arguments: Json, **name
     """Apply the filter of that name, and count what it does."""
     if not isinstance(name, str) or name not in FILTERS:
         raise Problem(f"there is no filter {name!r:.40}{hint(name, FILTERS)}")
-    scope.charge(1)
+    scope.charge(ITEM)
     if name in _DEEP:
         scope.charge_deep(value)
     elif isinstance(value, (str, list, dict)):
-        scope.charge(len(value))
+        scope.charge(len(value) * (ITEM if name in _EACH else 1))
     if name in _WITH_SCOPE:
         return guarded(name, _WITH_SCOPE[name], scope, value, *arguments, **named)
     return guarded(name, _WITHOUT_SCOPE[name], value, *arguments, **named)
@@ -276,7 +276,7 @@ def apply_test(scope: Scope, name: Json, value: Json, *arguments: Json, **named:
     """Apply the test of that name, and count what it does."""
     if not isinstance(name, str) or name not in TESTS:
         raise Problem(f"there is no test {name!r:.40}{hint(name, TESTS)}")
-    scope.charge(1 + sum(len(a) for a in arguments if isinstance(a, (str, list, dict))))
+    scope.charge(ITEM + sum(len(a) for a in arguments if isinstance(a, (str, list, dict))))
     return bool(guarded(name, TESTS[name], value, *arguments, **named))
 
 
@@ -292,6 +292,9 @@ def guarded(name: str, function: Callable[..., Json], /, *arguments: Json, **nam
 _DEEP = frozenset(
     {"dictsort", "join", "max", "min", "sort", "string", "tojson", "unique", "urlencode"}
 )
+
+#: Filters that look at every item.
+_EACH = frozenset({"items", "map", "reject", "rejectattr", "select", "selectattr", "sum"})
 
 _WITH_SCOPE: Mapping[str, Callable[..., Json]] = {
     "join": _join,

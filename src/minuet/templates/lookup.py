@@ -30,7 +30,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     depth: int = 100
     #: Characters or items of anything that an expression builds.
     text_chars: int = 1024 * 1024
-    #: Characters and items that one rendering may touch with filters and operators.
+    #: Characters that one rendering may touch with filters and operators: under a second.
     work: int = 8 * 1024 * 1024
     #: Bits of a whole number that an expression computes.
     number_bits: int = 1024
@@ -39,6 +39,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LIMITS = Limits()
+
+#: What looking at one item of a list or object counts, in characters.
+ITEM = 32
 
 #: Names that are no nodes. A node with such an id is read as `nodes["input"].output`.
 VARIABLES = ("input", "run", "iteration", "item", "secrets")
@@ -96,12 +99,12 @@ class Scope:
         while pending:
             value = pending.pop()
             if isinstance(value, str):
-                self.charge(len(value) + 1)
+                self.charge(len(value))
             elif isinstance(value, dict):
-                self.charge(2 * len(value) + 1)
+                self.charge(ITEM * (len(value) + 1) + sum(map(len, value)))
                 pending.extend(value.values())
             elif isinstance(value, list):
-                self.charge(len(value) + 1)
+                self.charge(ITEM * (len(value) + 1))
                 pending.extend(value)
 
 
@@ -184,11 +187,12 @@ def _read_output(node: str, keys: tuple[Key, ...]) -> Evaluate:
 def follow(value: Json, keys: tuple[Key, ...], origin: str) -> Json:
     """What stands at the end of the path."""
     for position, key in enumerate(keys):
-        # A text's characters are reached by `get` only, where the author computes an index.
         if type(value) is dict:
             found = key in value
+        elif type(value) is list or type(value) is str:
+            found = type(key) is int and -len(value) <= key < len(value)
         else:
-            found = type(value) is list and type(key) is int and -len(value) <= key < len(value)
+            found = False
         if not found:
             raise _missing(value, key, origin, keys[:position])
         value = value[key]
@@ -197,8 +201,6 @@ def follow(value: Json, keys: tuple[Key, ...], origin: str) -> Json:
 
 def get(value: Json, key: Json) -> Json:
     """What stands at a computed key or index."""
-    if isinstance(value, str) and type(key) is int and -len(value) <= key < len(value):
-        return value[key]
     if type(key) not in (str, int):
         raise Problem(f"{kind(key)} is no field or index")
     return follow(value, (key,), "the value")
@@ -209,7 +211,7 @@ def _missing(value: Json, key: Key, origin: str, before: tuple[Key, ...]) -> Mis
         where = f"{origin} at {spell(before)}" if before else origin
         if type(value) is dict:
             return f"there is no field {key!r} in {where}{hint(key, value)}"
-        if type(value) is list and type(key) is int:
+        if isinstance(value, (list, str)) and type(key) is int:
             return f"there is no item {key} in {where}, which has {len(value)}"
         return f"there is no field {key!r} in {where}, which is {kind(value)}"
 

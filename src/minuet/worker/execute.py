@@ -111,9 +111,9 @@ class Executor:
         if job.abandoned:
             return None
         if job.releasing or job.outcome is None:
-            return Released(*_token(job))
+            return Released(*job.token)
         if job.loaded is None and isinstance(job.outcome, Failed):
-            return BrokenItem(*_token(job), job.outcome.error, "no_plan")
+            return BrokenItem(*job.token, job.outcome.error, "no_plan")
         item = self._finish(job)
         return item if item is not None else await self._finish_large(job)
 
@@ -360,7 +360,7 @@ class Executor:
             job.outcome = failure_of(error)
             return self.settle(job)
         text = key if isinstance(key, str) else msgspec.json.encode(key).decode()
-        return Slot(*_token(job), text, node.concurrency.limit)
+        return Slot(*job.token, text, node.concurrency.limit)
 
     # ── what contexts ask for ───────────────────────────────────────────────────────────
 
@@ -386,10 +386,6 @@ class Executor:
 
 
 _DEFAULT_RETRY = Retry()
-
-
-def _token(job: Job) -> tuple[str, str, str, str]:
-    return (job.grant.run, job.grant.node, job.grant.scope, job.grant.lease)
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, Any]:

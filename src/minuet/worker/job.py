@@ -10,7 +10,7 @@ import msgspec
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import Outcome
 from minuet.plan.plan import Node
-from minuet.store.records import Grant, Held, Key, Output, RunHeader
+from minuet.store.records import Grant, Held, Item, Key, Output, RunHeader
 from minuet.types import Json, Scope
 from minuet.worker.output import blob_of
 
@@ -54,7 +54,7 @@ class Job:
         self.node: Node | None = None
         self.context: Context | None = None
         #: The handler as a task, or as a future of the thread it runs in.
-        self.task: asyncio.Task[None] | None = None
+        self.task: asyncio.Task[Item | None] | None = None
         self.thread: asyncio.Future[Any] | None = None
         #: What came of it, kept until the store has accepted it.
         self.outcome: Outcome | None = None
@@ -69,8 +69,13 @@ class Job:
         return (self.grant.run, self.grant.node, self.grant.scope)
 
     @property
+    def token(self) -> tuple[str, str, str, str]:
+        """The token and the lease it is held under, as items begin."""
+        return (self.grant.run, self.grant.node, self.grant.scope, self.grant.lease)
+
+    @property
     def held(self) -> Held:
-        return Held(self.grant.run, self.grant.node, self.grant.scope, self.grant.lease)
+        return Held(*self.token)
 
     # ── values that came with the token ─────────────────────────────────────────────────
 

@@ -29,6 +29,7 @@ from minuet.store.records import (
     Exchange,
     Item,
     Key,
+    Released,
     Reply,
     Result,
     Retry,
@@ -264,26 +265,34 @@ class Worker:
 
     def _spawn(self, job: Job) -> None:
         self._running += 1
-        job.task = asyncio.get_running_loop().create_task(self._work(job))
+        job.task = asyncio.get_running_loop().create_task(self._next_item(job))
+        job.task.add_done_callback(lambda task: self._finished(job, task))
 
-    async def _work(self, job: Job) -> None:
+    def _finished(self, job: Job, task: asyncio.Task[Item | None]) -> None:
+        """A task has ended: by itself, cancelled (perhaps before it began), or by a bug."""
+        job.task = None
+        if job.thread is not None and not job.thread.done():
+            job.thread.add_done_callback(self._give_permit_back)
+        else:
+            self._running -= 1
         item: Item | None = None
-        try:
-            item = await self._next_item(job)
-        except Exception:
-            # A bug of ours. The token is not lost: its lease runs out.
-            _log.exception("node %s of run %s could not be executed", job.key[1], job.key[0])
-        finally:
-            job.task = None
-            if job.thread is not None and not job.thread.done():
-                job.thread.add_done_callback(self._give_permit_back)
-            else:
-                self._running -= 1
-            if item is not None:
-                self._items.append((job, item))
-            else:
-                self._forget(job)
-            self._wake.set()
+        if task.cancelled():
+            item = Released(*job.token) if job.releasing else None
+        elif task.exception() is not None:
+            # The token is not lost: its lease runs out.
+            _log.error(
+                "node %s of run %s could not be executed",
+                job.key[1],
+                job.key[0],
+                exc_info=task.exception(),
+            )
+        else:
+            item = task.result()
+        if item is not None:
+            self._items.append((job, item))
+        else:
+            self._forget(job)
+        self._wake.set()
 
     async def _next_item(self, job: Job) -> Item | None:
         """Ask for a slot first if the node needs one; else run it."""

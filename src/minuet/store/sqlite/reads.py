@@ -103,7 +103,7 @@ def read_tokens(db: apsw.Connection, tenant: str, run: str) -> list[Token]:
 def read_steps(db: apsw.Connection, tenant: str, key: Key) -> dict[str, bytes]:
     run, node, scope = key
     bindings = {"tenant": tenant, "run": run, "node": node, "scope": scope}
-    rows: list[tuple[str, bytes]] = db.execute(_READ_STEPS, bindings).fetchall()
+    rows: list[Any] = db.execute(_READ_STEPS, bindings).fetchall()
     return dict(rows)
 
 

@@ -1,0 +1,68 @@
+"""`minuet validate` and `minuet graph`: workflows as text. Nothing is run or stored."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import Any
+
+from minuet.app.workflows import compile_source
+from minuet.cli import codes
+from minuet.cli.handlers import load_handlers, make_handlers
+from minuet.cli.output import note, print_json
+from minuet.cli.problems import count_text, diagnostic_records, tell_diagnostics
+from minuet.errors import DocumentError
+from minuet.nodes.handler import Handlers
+
+
+def validate(arguments: Namespace) -> int:
+    """Report all problems of all files."""
+    as_json = arguments.output == "json"
+    handlers = None
+    if arguments.handlers:
+        handlers = make_handlers(load_handlers(arguments.handlers))
+    checked = [_validate_one(file, handlers, quiet=as_json) for file in arguments.files]
+    wrong = sum(not record["valid"] for record in checked)
+    if as_json:
+        print_json({"valid": not wrong, "files": checked})
+    elif wrong and len(checked) > 1:
+        note(f"{wrong} of {len(checked)} files have errors")
+    return codes.INVALID if wrong else codes.COMPLETED
+
+
+def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[str, Any]:
+    try:
+        compiled = compile_source(file, handlers=handlers)
+    except DocumentError as error:
+        tell_diagnostics(file, error.diagnostics)
+        note(f"{file}: {count_text(error.diagnostics)}")
+        return {
+            "file": file,
+            "valid": False,
+            "diagnostics": diagnostic_records(file, error.diagnostics),
+        }
+    tell_diagnostics(file, compiled.warnings)
+    plan = compiled.plan
+    nodes = len(compiled.workflow.nodes)
+    if not quiet:
+        print(f"{file}: valid: {plan.name}, {nodes} node{'s' if nodes != 1 else ''}")
+    return {
+        "file": file,
+        "valid": True,
+        "workflow": plan.name,
+        "nodes": nodes,
+        "plan": compiled.digest,
+        "diagnostics": diagnostic_records(file, compiled.warnings),
+    }
+
+
+def graph(arguments: Namespace) -> int:
+    """Draw a workflow."""
+    from minuet.plan.render import to_graph, to_mermaid
+
+    compiled = compile_source(arguments.file)
+    tell_diagnostics(compiled.document.source, compiled.warnings)
+    if arguments.output == "json" or arguments.format == "json":
+        print_json(to_graph(compiled.plan))
+    else:
+        print(to_mermaid(compiled.plan), end="")
+    return codes.COMPLETED

@@ -1,0 +1,353 @@
+"""`minuet run` and `minuet resume`: work in this process until the runs are over.
+
+Ctrl-C drains: running handlers may finish, what they did is kept, and the command says how to
+go on. Nothing is lost if it is pressed twice, or the machine is switched off: then the nodes
+that were running are run again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import shlex
+import signal
+import sys
+from argparse import Namespace
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from typing import Any
+
+from minuet.app import App, RunResult
+from minuet.app.workflows import check_input, read_source
+from minuet.cli import codes
+from minuet.cli.arguments import DEFAULT_STORE, UsageError
+from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_handlers
+from minuet.cli.inputs import read_input
+from minuet.cli.output import error_text, format_duration, note, paint, print_json
+from minuet.cli.problems import tell_diagnostics
+from minuet.cli.progress import Progress, make_progress
+from minuet.cli.stores import exists, find_run, is_memory, open_to_read
+from minuet.errors import ConfigError
+from minuet.nodes.handler import Handlers
+from minuet.types import TERMINAL
+from minuet.worker.output import encode_value
+
+#: How long running handlers may take when somebody wants to stop.
+DRAIN_S = 10.0
+
+#: Runs that are followed event by event; of more, only their ends are awaited.
+FOLLOWED_MAX = 50
+
+#: Runs with more tokens are not asked who works on what.
+TOKENS_ASKED_MAX = 500
+
+
+def run(arguments: Namespace) -> int:
+    """Check a workflow and run it to its end."""
+    file, values = _file_and_input(arguments)
+    document = read_source(file)
+    names = arguments.handlers or find_beside(file)
+    modules = load_handlers(names)
+    app = _make_app(arguments, modules)
+    compiled = app.compile(document)
+    tell_diagnostics(document.source, compiled.warnings)
+    value = read_input(values)
+    check_input(compiled.plan, value)
+    encode_value(value)
+
+    async def start() -> dict[str, int]:
+        return {await app.start(compiled, value): 0}
+
+    async def work() -> int:
+        if exists(arguments.store):
+            async with open_to_read(arguments.store) as reader:
+                await _check_handlers(reader, await reader.open_runs(), make_handlers(modules))
+        return await Session(app, arguments, names, is_one=True).work(start)
+
+    return asyncio.run(work())
+
+
+def resume(arguments: Namespace) -> int:
+    """Go on with runs that are not over."""
+    modules = load_handlers(arguments.handlers)
+    app = _make_app(arguments, modules)
+
+    async def work() -> int:
+        async with open_to_read(arguments.store) as reader:
+            wanted = await _runs_to_resume(reader, arguments.runs)
+            await _check_handlers(reader, await reader.open_runs(), make_handlers(modules))
+
+        async def start() -> dict[str, int]:
+            rows = [await app.runs.get(run_id) for run_id in wanted]
+            await app.prepare(rows)
+            for row in rows:
+                if row.status == "PAUSED":
+                    await app.resume(row.run)
+            return {row.run: row.seq for row in rows}
+
+        session = Session(app, arguments, arguments.handlers, is_one=len(wanted) == 1)
+        return await session.work(start) if wanted else session.tell_nothing()
+
+    return asyncio.run(work())
+
+
+def _file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
+    """In `run -i a=1 order.yaml` the file looks like one more value of -i."""
+    values = [value for group in arguments.input for value in group]
+    if arguments.file is not None:
+        return arguments.file, values
+    if not values:
+        raise UsageError("minuet run", "which FILE?")
+    return values[-1], values[:-1]
+
+
+def _make_app(arguments: Namespace, modules: Sequence[Any]) -> App:
+    return App(
+        arguments.store,
+        handlers=modules,
+        concurrency=arguments.concurrency,
+        lease_ms=int(arguments.lease * 1000),
+        drain_seconds=DRAIN_S,
+    )
+
+
+async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
+    """The runs named, or all that are open; paused ones only if they are named."""
+    if named:
+        found = [await find_run(reader, text) for text in named]
+        return list(dict.fromkeys(found))
+    runs = await reader.open_runs()
+    for row in runs:
+        if row.status == "PAUSED":
+            note(f"run {row.run} is paused and stays so; go on with: minuet resume {row.run}")
+    return [row.run for row in runs if row.status != "PAUSED"]
+
+
+async def _check_handlers(reader: App, runs: Sequence[Any], handlers: Handlers) -> None:
+    """Refuse to work on a store some of whose open runs need handlers that are not here.
+
+    A worker takes whatever is ready; a node without its handler would fail, and its run too.
+    """
+    checked: set[str] = set()
+    for row in runs:
+        if row.plan in checked:
+            continue
+        checked.add(row.plan)
+        missing = find_missing((await reader.runs.program(row.run, row.plan)).plan, handlers)
+        if missing is not None:
+            raise ConfigError(
+                f"the store has an open run {row.run} of {row.workflow!r}, whose handler "
+                f"{missing!r} is not here: name its module or file with --handlers, or end that "
+                f"run (minuet runs cancel {row.run}), or use another --store"
+            )
+
+
+class Session:
+    """Works on runs until they are over, or somebody or the clock says stop."""
+
+    def __init__(
+        self, app: App, arguments: Namespace, handlers: Sequence[str], *, is_one: bool
+    ) -> None:
+        self._app = app
+        self._store: str = arguments.store
+        self._timeout: float | None = arguments.timeout
+        self._as_json: bool = arguments.output == "json"
+        self._handlers = handlers
+        self._is_one = is_one
+        self._stopped_by: int | None = None
+        self._stopped = asyncio.Event()
+
+    async def work(self, start: Callable[[], Awaitable[dict[str, int]]]) -> int:
+        """Start, follow, and tell how it ended. `start` gives each run's last known event."""
+        results: list[RunResult] = []
+        timed_out = False
+        with _logging_to_stderr(), self._signals(), self._output_of_handlers():
+            await self._app.open()
+            try:
+                run_ids = await start()
+                progress = make_progress()
+                try:
+                    timed_out = not await self._follow(run_ids, progress)
+                finally:
+                    progress.close()
+                if self._stopped_by is not None:
+                    note(
+                        f"Stopping: running handlers get {DRAIN_S:g} s to finish. "
+                        "Ctrl-C again stops at once."
+                    )
+                if not timed_out or is_memory(self._store):
+                    results = [await self._app.runs.show(run_id) for run_id in run_ids]
+            finally:
+                await self._app.close()
+            if timed_out and not is_memory(self._store):
+                async with open_to_read(self._store) as reader:
+                    results = [await reader.runs.show(run_id) for run_id in run_ids]
+        return self._tell(results)
+
+    def tell_nothing(self) -> int:
+        """There is nothing to go on with."""
+        if self._as_json:
+            print_json([])
+        else:
+            print("There are no open runs.")
+        return codes.COMPLETED
+
+    # ── following ───────────────────────────────────────────────────────────────────────
+
+    async def _follow(self, run_ids: dict[str, int], progress: Progress) -> bool:
+        """Wait until all runs are over; False when that was cut short."""
+        tasks = [asyncio.ensure_future(self._stopped.wait())]
+        following = asyncio.ensure_future(self._follow_all(run_ids, progress))
+        tasks.append(following)
+        tasks.append(asyncio.ensure_future(self._draw(run_ids, progress)))
+        try:
+            await asyncio.wait(
+                tasks[:2], timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
+            )
+            if following.done():
+                following.result()
+            return following.done()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _follow_all(self, run_ids: dict[str, int], progress: Progress) -> None:
+        if len(run_ids) > FOLLOWED_MAX:
+            for number, run_id in enumerate(run_ids, start=1):
+                row = await self._app.wait_ended(run_id)
+                note(f"{number} of {len(run_ids)}: run {run_id} is {row.status}")
+            return
+        for run_id in run_ids:
+            row = await self._app.runs.get(run_id)
+            program = await self._app.runs.program(run_id, row.plan)
+            progress.begin(run_id, row.workflow, program, known=run_ids[run_id])
+        await asyncio.gather(*(self._follow_one(run_id, progress) for run_id in run_ids))
+
+    async def _follow_one(self, run_id: str, progress: Progress) -> None:
+        async for seq, at_ms, event in self._app.follow(run_id):
+            progress.add(run_id, seq, at_ms, event)
+
+    async def _draw(self, run_ids: dict[str, int], progress: Progress) -> None:
+        """Draw the picture again and again, if there is one."""
+        while pause := progress.refresh(await self._leased(run_ids)):
+            await asyncio.sleep(pause)
+
+    async def _leased(self, run_ids: dict[str, int]) -> dict[str, frozenset[tuple[str, str]]]:
+        """Who works on what is in no event: ask, unless that would cost too much."""
+        if len(run_ids) != 1 or not sys.stderr.isatty():
+            return {}
+        row = await self._app.runs.get(next(iter(run_ids)))
+        if row.seq > TOKENS_ASKED_MAX:
+            return {}
+        tokens = await self._app.store.read_tokens(row.tenant, row.run)
+        return {row.run: frozenset((t.node, t.scope) for t in tokens if t.state == "leased")}
+
+    # ── signals and streams ─────────────────────────────────────────────────────────────
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        """The first signal asks to stop, the second one stops."""
+        loop = asyncio.get_running_loop()
+        numbers = (signal.SIGINT, signal.SIGTERM)
+        added = []
+        for number in numbers:
+            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
+                loop.add_signal_handler(number, self._stop, int(number))
+                added.append(number)
+        try:
+            yield
+        finally:
+            for number in added:
+                loop.remove_signal_handler(number)
+
+    def _stop(self, number: int) -> None:
+        if self._stopped_by is not None:
+            if sys.stderr.isatty():
+                sys.stderr.write("\x1b[?25h")  # the cursor, which a live picture hides
+            sys.stderr.flush()
+            os._exit(128 + number)
+        self._stopped_by = number
+        self._stopped.set()
+
+    @contextlib.contextmanager
+    def _output_of_handlers(self) -> Iterator[None]:
+        """What handlers print must not stand between the JSON."""
+        if not self._as_json:
+            yield
+            return
+        with contextlib.redirect_stdout(sys.stderr):
+            yield
+
+    # ── telling ─────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, results: list[RunResult]) -> int:
+        """Print the results and choose the exit code: the worst one wins."""
+        open_runs = [result for result in results if result.status not in TERMINAL]
+        if self._as_json:
+            records = [self._record(result) for result in results]
+            print_json(records[0] if self._is_one else records)
+        else:
+            for result in results:
+                _print_result(result)
+        if open_runs:
+            self._tell_open(open_runs)
+            return codes.CANCELLED if self._stopped_by is None else 128 + self._stopped_by
+        return max((codes.OF_STATUS[result.status] for result in results), default=codes.COMPLETED)
+
+    def _record(self, result: RunResult) -> dict[str, Any]:
+        record = result.to_json()
+        if result.status not in TERMINAL:
+            code = "run-timeout" if self._stopped_by is None else "interrupted"
+            record["error"] = {"code": code, "message": self._why_open(result)}
+        return record
+
+    def _why_open(self, result: RunResult) -> str:
+        if self._stopped_by is None:
+            return f"run {result.run_id} did not end within {self._timeout:g} s"
+        return f"run {result.run_id} was interrupted by {signal.Signals(self._stopped_by).name}"
+
+    def _tell_open(self, open_runs: list[RunResult]) -> None:
+        for result in open_runs:
+            note(f"{self._why_open(result)}.")
+        if is_memory(self._store):
+            note("Its store was in memory, so it is gone.")
+            return
+        command = ["minuet", "resume", *(result.run_id for result in open_runs)]
+        if self._store != DEFAULT_STORE:
+            command += ["--store", self._store]
+        for name in self._handlers:
+            command += ["--handlers", name]
+        note(f"Go on with: {shlex.join(command)}")
+
+
+def _print_result(result: RunResult) -> None:
+    took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
+    print(f"{result.workflow}: {paint(result.status)}{took}  (run {result.run_id})")
+    if result.status == "COMPLETED":
+        print_json(result.output)
+    elif result.error:
+        note(error_text(result.error))
+        if result.status == "FAILED":
+            note(f"Once that is mended: minuet runs retry {result.run_id}, then minuet resume")
+
+
+@contextlib.contextmanager
+def _logging_to_stderr() -> Iterator[None]:
+    """Warnings of Minuet and of handlers, wherever standard error leads at the time."""
+    handler = _StderrHandler(level=logging.WARNING)
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
+    root = logging.getLogger()
+    root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+
+
+class _StderrHandler(logging.Handler):
+    """Looks standard error up each time: a live picture replaces it for a while."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        print(self.format(record), file=sys.stderr)

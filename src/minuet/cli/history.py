@@ -1,0 +1,100 @@
+"""Events in words."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet import events as happened
+from minuet.cli.output import brief, error_text, format_duration
+from minuet.events import Event
+from minuet.kernel.scope import decode, show
+
+
+class Told(msgspec.Struct, frozen=True):
+    """An event for people: where it happened, what is so since then, and details."""
+
+    node: str
+    state: str
+    text: str
+
+
+def tell_event(at_ms: int, event: Event) -> Told:
+    """Say what an event says."""
+    match event:
+        case happened.NodeCompleted():
+            return Told(_instance(event), *_completed(at_ms, event))
+        case happened.NodeSent():
+            return Told(_instance(event), "SENDING" if event.more else "SENT", _sent(event.to))
+        case happened.NodeSkipped():
+            return Told(_instance(event), "SKIPPED", "")
+        case happened.NodeRetried():
+            after = format_duration(event.due_ms - at_ms)
+            text = f"attempt {event.attempt} failed: {error_text(event.error)}; next in {after}"
+            return Told(_instance(event), "RETRYING", brief(text, 200))
+        case happened.NodeFailed():
+            text = f"attempt {event.attempt}: {error_text(event.error)}"
+            return Told(_instance(event), "FAILED", brief(text, 200))
+        case happened.NodeWaiting():
+            until = "" if event.due_ms is None else f" for {format_duration(event.due_ms - at_ms)}"
+            return Told(_instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until)
+        case happened.NodeResumed():
+            return Told(_instance(event), "QUEUED", "what it waited for has come")
+        case happened.StepRecorded():
+            return Told(_instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}")
+        case happened.LeaseExpired():
+            return Told(_instance(event), "QUEUED", "its worker died or hung: given to another")
+        case _:
+            return Told("", *_tell_run(event))
+
+
+def _tell_run(event: Event) -> tuple[str, str]:
+    match event:
+        case happened.RunCreated():
+            return "PENDING", f"{event.workflow}, input {_value(event.input)}"
+        case happened.RunStarted():
+            return "RUNNING", _sent(event.to)
+        case happened.RunPaused():
+            return "PAUSED", _by(event.by)
+        case happened.RunResumed():
+            return "RUNNING", "goes on" + _by(event.by)
+        case happened.RunPatched():
+            return "PATCHED", f"plan {event.plan[:19]}" + _by(event.by)
+        case happened.RunRetried():
+            again = ", ".join(node + show(decode(scope)) for node, scope in event.tokens[:5])
+            return "RUNNING", f"generation {event.generation}, again: {again}" + _by(event.by)
+        case happened.RunCompleted():
+            return "COMPLETED", ""
+        case happened.RunFailed():
+            return "FAILED", brief(error_text({**event.error, "node": event.node}), 200)
+        case happened.RunCancelled():
+            return "CANCELLED", brief(event.reason, 200) + _by(event.by)
+        case _:
+            return "", ""
+
+
+def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
+    took = format_duration(at_ms - event.taken_ms) if event.taken_ms else ""
+    attempt = f"attempt {event.attempt}" if event.attempt > 1 else ""
+    if event.error is not None:
+        text = f"{error_text(event.error)}; the run goes on"
+        return "FAILED", brief(", ".join(filter(None, (took, attempt, text))), 200)
+    return "COMPLETED", ", ".join(filter(None, (took, attempt, f"output {_value(event.output)}")))
+
+
+def _instance(event: happened.NodeCompleted | happened.NodeSkipped | object) -> str:
+    node, scope = getattr(event, "node", ""), getattr(event, "scope", "")
+    return str(node) + show(decode(scope))
+
+
+def _sent(sent: list[happened.Sent]) -> str:
+    to = [node + show(decode(scope)) for node, scope, live, *_ in sent if live]
+    more = f" and {len(to) - 5} more" if len(to) > 5 else ""
+    return f"to {', '.join(to[:5])}{more}" if to else ""
+
+
+def _value(data: msgspec.Raw) -> str:
+    return brief(bytes(data).decode("utf-8", "replace"), 60)
+
+
+def _by(who: str) -> str:
+    return f" by {who}" if who else ""

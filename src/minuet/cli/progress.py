@@ -1,0 +1,275 @@
+"""Progress of runs: a table that changes on a terminal, plain lines anywhere else.
+
+Both are fed with the events of the runs, from their beginning. Nothing here changes a run.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any, Protocol
+
+from minuet.cli.history import tell_event
+from minuet.cli.output import clean, error_text, format_clock, format_duration
+from minuet.events import Event, RunCreated
+from minuet.kernel.fold import Fold
+from minuet.kernel.program import Program
+from minuet.kernel.scope import show
+from minuet.kernel.view import NodeView, node_views
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: Plans with more nodes show counts and what is active only.
+NODES_SHOWN_MAX = 40
+#: Active nodes shown then.
+ACTIVE_SHOWN_MAX = 12
+
+#: Seconds between two pictures.
+TICK_S = 0.12
+
+Place = tuple[str, str]
+
+
+class Progress(Protocol):
+    """Shows how runs go on."""
+
+    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+        """A run will be followed; its first `known` events are no news."""
+        ...
+
+    def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
+        """Something has happened."""
+        ...
+
+    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+        """Show the latest; how many seconds later to do so again (0: not wanted)."""
+        ...
+
+    def close(self) -> None: ...
+
+
+def make_progress(*, wanted: bool = True) -> Progress:
+    """The kind of progress that suits where standard error goes."""
+    if not wanted:
+        return NoProgress()
+    if sys.stderr.isatty() and os.environ.get("TERM") != "dumb":
+        return LiveProgress()
+    return PlainProgress()
+
+
+class NoProgress:
+    """Shows nothing."""
+
+    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+        pass
+
+    def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
+        pass
+
+    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+        return 0.0
+
+    def close(self) -> None:
+        pass
+
+
+class PlainProgress:
+    """One line for each change of state, with its time."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, int] = {}
+        self._hidden: dict[str, str | None] = {}
+
+    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+        self._known[run_id] = known
+        self._hidden[run_id] = program.plan.output_node
+        if known:
+            self._print(int(time.time() * 1000), f"run {run_id} of {workflow} goes on")
+
+    def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
+        told = tell_event(at_ms, event)
+        if seq <= self._known[run_id] or not told.state:
+            return
+        if not told.node:
+            if isinstance(event, RunCreated):
+                self._print(at_ms, f"run {run_id} of {event.workflow} starts")
+            elif told.state != "RUNNING":
+                self._print(at_ms, f"run {run_id} is {told.state}  {told.text}")
+        elif getattr(event, "node", "") != self._hidden[run_id]:
+            where = f"{run_id[:13]}  " if len(self._known) > 1 else ""
+            self._print(at_ms, f"{where}{told.node:<20}  {told.state:<9}  {told.text}")
+
+    def _print(self, at_ms: int, text: str) -> None:
+        print(f"{format_clock(at_ms)}  {clean(text)}".rstrip(), file=sys.stderr, flush=True)
+
+    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+        return 0.0
+
+    def close(self) -> None:
+        sys.stderr.flush()
+
+
+class _Shown:
+    """A run that is shown."""
+
+    def __init__(self, run_id: str, workflow: str, program: Program) -> None:
+        self.run_id = run_id
+        self.workflow = workflow
+        self.program = program
+        self.fold = Fold()
+        self.begun_at = time.time()
+
+
+class LiveProgress:
+    """A table of the nodes that is drawn again and again."""
+
+    def __init__(self, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self._console = console or Console(stderr=True)
+        self._runs: dict[str, _Shown] = {}
+        self._leased: dict[str, frozenset[Place]] = {}
+        self._live = Live(console=self._console, auto_refresh=False)
+        self._live.start()
+
+    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+        self._runs[run_id] = _Shown(run_id, workflow, program)
+
+    def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
+        self._runs[run_id].fold.apply(seq, at_ms, event)
+
+    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+        """Draw; a picture that takes long to draw is drawn less often."""
+        begun = time.perf_counter()
+        self._leased = leased
+        self._live.update(self.picture(), refresh=True)
+        return max(TICK_S, 10 * (time.perf_counter() - begun))
+
+    def close(self) -> None:
+        self._live.update(self.picture(), refresh=True)
+        self._live.stop()
+
+    # ── drawing ─────────────────────────────────────────────────────────────────────────
+
+    def picture(self) -> RenderableType:
+        """What is to be seen now."""
+        from rich.console import Group
+
+        room = min(NODES_SHOWN_MAX, max(self._console.height - 6, 5))
+        if len(self._runs) > 1:
+            return self._overview(room)
+        return Group(*(self._draw_run(run, room) for run in self._runs.values()))
+
+    def _draw_run(self, run: _Shown, room: int) -> RenderableType:
+        from rich.console import Group
+        from rich.text import Text
+
+        title = Text(f"{run.workflow}  ", style="bold")
+        title.append(run.run_id, style="dim")
+        title.append(f"  {run.fold.state.status}", style=STYLES.get(run.fold.state.status, ""))
+        title.append(f"  {format_duration(int((time.time() - run.begun_at) * 1000))}", style="dim")
+        if len(run.program.plan.nodes) > room:
+            return Group(title, self._counts(run), self._active(run))
+        return Group(title, self._table(run))
+
+    def _table(self, run: _Shown) -> RenderableType:
+        """Every node with its state."""
+        table = _make_table()
+        leased = self._leased.get(run.run_id, frozenset())
+        views = node_views(run.program, run.fold.state, run.fold.details, leased)
+        for view in views.values():
+            table.add_row(*_cells(view))
+        return table
+
+    def _counts(self, run: _Shown) -> RenderableType:
+        """How many node instances are in which state."""
+        from rich.text import Text
+
+        counts = Counter(
+            token.outcome or ("queued or running" if token.state == "ready" else token.state)
+            for token in run.fold.state.tokens.values()
+        )
+        told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        return Text(f"{len(run.program.plan.nodes)} nodes: {told}")
+
+    def _active(self, run: _Shown) -> RenderableType:
+        """The node instances that are alive, the oldest first."""
+        from minuet.kernel.scope import decode
+
+        table = _make_table()
+        now_ms = int(time.time() * 1000)
+        alive = [t for t in run.fold.state.tokens.values() if t.state in ("ready", "waiting")]
+        for token in alive[:ACTIVE_SHOWN_MAX]:
+            detail = run.fold.details[token.node, token.scope]
+            state = "WAITING" if token.state == "waiting" else "QUEUED"
+            since = format_duration(now_ms - detail.created_ms)
+            table.add_row(
+                clean(token.node + show(decode(token.scope))),
+                f"[{STYLES[state]}]{state}[/]",
+                str(token.attempt),
+                since,
+                "",
+            )
+        return table
+
+    def _overview(self, room: int) -> RenderableType:
+        """One line for each run."""
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False)
+        for name in ("run", "workflow", "status", "nodes settled", "active"):
+            table.add_column(name)
+        is_open = ("RUNNING", "PAUSED", "PENDING", "")
+        runs = sorted(self._runs.values(), key=lambda run: run.fold.state.status not in is_open)
+        for run in runs[:room]:
+            state = run.fold.state
+            done = sum(token.state == "done" for token in state.tokens.values())
+            status = f"[{STYLES.get(state.status, '')}]{state.status}[/]" if state.status else ""
+            table.add_row(run.run_id, clean(run.workflow), status, str(done), str(state.live()))
+        if len(runs) > room:
+            table.add_row(f"… and {len(runs) - room} more", "", "", "", "")
+        return table
+
+
+STYLES = {
+    "COMPLETED": "green",
+    "RUNNING": "bold cyan",
+    "QUEUED": "cyan",
+    "WAITING": "yellow",
+    "PAUSED": "yellow",
+    "FAILED": "bold red",
+    "CANCELLED": "red",
+    "SKIPPED": "dim",
+    "PENDING": "dim",
+}
+
+
+def _make_table() -> Any:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for name in ("node", "state", "attempt", "time", ""):
+        table.add_column(name, no_wrap=True, overflow="ellipsis")
+    return table
+
+
+def _cells(view: NodeView) -> list[RenderableType]:
+    from rich.text import Text
+
+    times = len(view.instances)
+    name = view.node + (f"  ×{times}" if times > 1 else "")
+    took = ""
+    if view.started_ms is not None and view.ended_ms is not None:
+        took = format_duration(view.ended_ms - view.started_ms)
+    told = error_text(view.error) if view.error else view.reason.replace("_", " ")
+    return [
+        Text(clean(name)),
+        Text(view.status, style=STYLES[view.status]),
+        Text(str(view.attempts or "")),
+        Text(took),
+        Text(clean(told.replace("\n", " ")), style="red" if view.error else "dim"),
+    ]

@@ -1,0 +1,252 @@
+"""`minuet runs …`: look at runs, and change them."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from minuet.app import App, RunResult
+from minuet.cli import codes
+from minuet.cli.history import tell_event
+from minuet.cli.output import (
+    brief,
+    clean,
+    error_text,
+    format_age,
+    format_clock,
+    format_duration,
+    format_moment,
+    paint,
+    print_json,
+    print_table,
+)
+from minuet.cli.stores import find_run, open_to_read
+from minuet.errors import ConfigError, RunNotFoundError
+from minuet.kernel.explain import Explanation
+from minuet.types import Json
+
+
+def list_runs(arguments: Namespace) -> int:
+    """List runs, the newest first."""
+
+    async def ask(app: App) -> None:
+        found = await app.runs.list_runs(
+            statuses=tuple(arguments.status), workflow=arguments.workflow, limit=arguments.limit
+        )
+        if arguments.output == "json":
+            print_json([_row(run) for run in found])
+        elif not found:
+            print("There are no such runs.")
+        else:
+            rows = [
+                (
+                    run.run,
+                    run.status,
+                    clean(run.workflow),
+                    format_age(run.created_ms),
+                    format_duration((run.ended_ms or run.created_ms) - run.created_ms)
+                    if run.ended_ms
+                    else "",
+                    brief(error_text(run.error), 60),
+                )
+                for run in found
+            ]
+            print_table(("run", "status", "workflow", "started", "took", "error"), rows)
+
+    return _with_store(arguments, ask)
+
+
+def show(arguments: Namespace) -> int:
+    """Show how a run stands."""
+
+    async def ask(app: App) -> None:
+        run_id = await find_run(app, arguments.run)
+        result = await app.runs.show(run_id)
+        if arguments.output == "json":
+            row = _row(await app.runs.get(run_id))
+            print_json({**result.to_json(), **row, "nodes": _nodes(result), "error": result.error})
+        else:
+            _print_result(result)
+
+    return _with_store(arguments, ask)
+
+
+def replay(arguments: Namespace) -> int:
+    """Show how a run stood after an event."""
+
+    async def ask(app: App) -> None:
+        run_id = await find_run(app, arguments.run)
+        last = (await app.runs.get(run_id)).seq
+        at = arguments.at or last
+        if at > last:
+            raise ConfigError(f"run {run_id} has {last} events: there is no event {at}")
+        result = await app.runs.replay(run_id, at=at)
+        if arguments.output == "json":
+            record = {**result.to_json(), "nodes": _nodes(result), "seq": at, "last_seq": last}
+            print_json(record)
+        else:
+            print(f"After event {at} of {last}:")
+            _print_result(result)
+
+    return _with_store(arguments, ask)
+
+
+def events(arguments: Namespace) -> int:
+    """List a run's history."""
+
+    async def ask(app: App) -> None:
+        run_id = await find_run(app, arguments.run)
+        if arguments.output == "json":
+            print_json(await app.runs.events(run_id, after=arguments.after))
+            return
+        from minuet.events import event_type
+
+        rows = []
+        for seq, at_ms, event in await app.runs.history(run_id, after=arguments.after):
+            told = tell_event(at_ms, event)
+            moment = format_clock(at_ms)
+            rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
+        print_table(("seq", "time", "event", "node", ""), rows)
+
+    return _with_store(arguments, ask)
+
+
+def why(arguments: Namespace) -> int:
+    """Explain why a node is in its state."""
+
+    async def ask(app: App) -> None:
+        run_id = await find_run(app, arguments.run)
+        explanation = await app.why(run_id, arguments.node)
+        if arguments.output == "json":
+            print_json(msgspec.to_builtins(explanation))
+        else:
+            print(clean(explanation_text(explanation)))
+
+    return _with_store(arguments, ask)
+
+
+def explanation_text(explanation: Explanation) -> str:
+    """An explanation, one sentence a line."""
+    return "\n".join([explanation.summary, *(f"  - {reason}" for reason in explanation.reasons)])
+
+
+# ── changes ─────────────────────────────────────────────────────────────────────────────────
+
+
+def cancel(arguments: Namespace) -> int:
+    """End a run as CANCELLED."""
+    return _change(arguments, lambda app, run: app.cancel(run, reason=arguments.reason))
+
+
+def pause(arguments: Namespace) -> int:
+    """Hand out nothing more of a run."""
+    return _change(arguments, lambda app, run: app.pause(run))
+
+
+def resume(arguments: Namespace) -> int:
+    """Let a paused run go on."""
+    return _change(arguments, lambda app, run: app.resume(run))
+
+
+def retry(arguments: Namespace) -> int:
+    """Open the next generation of a run."""
+    return _change(arguments, lambda app, run: app.retry(run))
+
+
+def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
+    async def ask(app: App) -> None:
+        try:
+            run = await change(app, arguments.run)
+        except RunNotFoundError:
+            # What changes a run wants its whole id; help those who gave less of it.
+            meant = await find_run(app, arguments.run)
+            raise ConfigError(f"to change a run, write its whole id: {meant}") from None
+        if arguments.output == "json":
+            print_json(_row(run))
+            return
+        print(f"run {run.run} is {paint(run.status)}")
+        if run.status == "RUNNING":
+            print(f"A worker goes on with it, or: minuet resume {run.run}")
+
+    return _with_store(arguments, ask)
+
+
+# ── telling ─────────────────────────────────────────────────────────────────────────────────
+
+
+def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[None]]) -> int:
+    async def work() -> None:
+        async with open_to_read(arguments.store) as app:
+            await ask(app)
+
+    asyncio.run(work())
+    return codes.COMPLETED
+
+
+def _row(run: Any) -> dict[str, Any]:
+    """A run as data, without its output."""
+    return {
+        "run_id": run.run,
+        "workflow": run.workflow,
+        "status": run.status,
+        "generation": run.generation,
+        "seq": run.seq,
+        "plan": run.plan,
+        "input": _decode(run.input),
+        "tags": run.tags,
+        "error": run.error,
+        "created_ms": run.created_ms,
+        "started_ms": run.started_ms,
+        "ended_ms": run.ended_ms,
+        "deadline_ms": run.deadline_ms,
+    }
+
+
+def _nodes(result: RunResult) -> dict[str, Json]:
+    return {
+        name: {
+            "status": node.status,
+            "output": node.output,
+            "attempts": node.attempts,
+            "error": node.error,
+            "reason": node.reason or None,
+            "started_ms": node.started_ms,
+            "ended_ms": node.ended_ms,
+            "instances": node.instances,
+        }
+        for name, node in result.nodes.items()
+    }
+
+
+def _decode(data: bytes) -> Json:
+    return msgspec.json.decode(data)
+
+
+def _print_result(result: RunResult) -> None:
+    took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
+    generation = f", generation {result.generation}" if result.generation > 1 else ""
+    print(
+        f"{clean(result.workflow)}: {paint(result.status)}{took}  (run {result.run_id}{generation})"
+    )
+    if result.error:
+        print(f"error: {clean(error_text(result.error))}")
+    rows = []
+    for name, node in result.nodes.items():
+        times = f"{name} ×{node.instances}" if node.instances > 1 else name
+        took = ""
+        if node.started_ms is not None and node.ended_ms is not None:
+            took = format_duration(node.ended_ms - node.started_ms)
+        told = error_text(node.error) or (node.reason or "").replace("_", " ")
+        if not told and node.output is not None:
+            told = brief(node.output, 60)
+        attempts = str(node.attempts or "")
+        began = format_moment(node.started_ms)
+        rows.append((times, node.status, attempts, began, took, brief(told)))
+    print_table(("node", "status", "attempts", "began", "took", "output or error"), rows)
+    if result.status == "COMPLETED":
+        print("output:")
+        print_json(result.output)

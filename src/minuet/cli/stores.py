@@ -1,0 +1,59 @@
+"""The store that a command works on, and the run in it that somebody means."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minuet.app import App
+from minuet.errors import ConfigError, RunNotFoundError
+
+#: Names of the newest run.
+LATEST = ("latest", "last")
+
+
+def is_memory(url: str) -> bool:
+    """Whether the store ends with the process."""
+    return url.startswith("memory:")
+
+
+def file_of(url: str) -> Path | None:
+    """The file of a SQLite store; None for other stores, and for URLs that name no file."""
+    if url.startswith("sqlite:///"):
+        return Path(url.removeprefix("sqlite:///"))
+    return None if ":" in url else Path(url)
+
+
+def exists(url: str) -> bool:
+    """Whether there can be runs in the store already."""
+    file = file_of(url)
+    return not is_memory(url) and (file is None or file.exists())
+
+
+def open_to_read(url: str) -> App:
+    """An App without a worker, on a store that exists; ConfigError when it does not."""
+    if is_memory(url):
+        raise ConfigError("memory:// is a new store in every process: there is nothing in it")
+    if not exists(url):
+        raise ConfigError(
+            f"there is no store at {file_of(url)}: name one with --store or MINUET_STORE"
+        )
+    return App(url, worker=False)
+
+
+async def find_run(app: App, text: str) -> str:
+    """The id of the run that is meant by an id, the beginning of one, or `latest`."""
+    if text in LATEST:
+        newest = await app.runs.list_runs(limit=1)
+        if not newest:
+            raise ConfigError("there are no runs in this store yet")
+        return newest[0].run
+    # Ids are text in hex that sorts: all that begin with `text` stand right before this.
+    found = await app.runs.list_runs(before=f"{text}~", limit=2)
+    matching = [run.run for run in found if run.run.startswith(text)] if text else []
+    if text in matching:
+        return text
+    if not matching:
+        raise RunNotFoundError(text)
+    if len(matching) > 1:
+        raise ConfigError(f"more than one run begins with {text!r}: write more of its id")
+    return matching[0]
