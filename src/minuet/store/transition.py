@@ -191,8 +191,10 @@ class Transition:
         run.started_ms = self.now_ms
         run.deadline_ms = None if deadline_ms is None else self.now_ms + deadline_ms
         sent, _ = self._deliver_all(run, "", "", entries, hop=0)
-        given = msgspec.Raw(input or b"")
-        self._append(run, events.RunStarted(sent, run.counter, run.deadline_ms, given))
+        started = events.RunStarted(sent, run.counter, run.deadline_ms)
+        if input is not None:
+            started = msgspec.structs.replace(started, input=msgspec.Raw(input))
+        self._append(run, started)
         if run.counter == 0:
             self._complete(run)
 
