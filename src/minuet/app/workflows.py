@@ -88,7 +88,7 @@ def catalog() -> Catalog:
             available=t.kind != "later",
             config_schema=t.config_schema,
             needs_handler=t.kind == "handler",
-            expression_fields=("expression",) if t.name == "transform" else (),
+            expression_fields=t.expression_fields,
         )
         for t in NODE_TYPES.values()
     }

@@ -26,7 +26,7 @@ from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_h
 from minuet.cli.inputs import read_input
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
 from minuet.cli.problems import tell_diagnostics
-from minuet.cli.progress import Progress, make_progress
+from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import exists, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError
 from minuet.nodes.handler import Handlers
@@ -197,21 +197,20 @@ class Session:
 
     async def _follow(self, run_ids: dict[str, int], progress: Progress) -> bool:
         """Wait until all runs are over; False when that was cut short."""
-        tasks = [asyncio.ensure_future(self._stopped.wait())]
-        following = asyncio.ensure_future(self._follow_all(run_ids, progress))
-        tasks.append(following)
-        tasks.append(asyncio.ensure_future(self._draw(run_ids, progress)))
+        stopped = asyncio.create_task(self._stopped.wait())
+        following = asyncio.create_task(self._follow_all(run_ids, progress))
+        drawing = asyncio.create_task(self._draw(run_ids, progress))
         try:
             await asyncio.wait(
-                tasks[:2], timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
+                (stopped, following), timeout=self._timeout, return_when=asyncio.FIRST_COMPLETED
             )
             if following.done():
                 following.result()
             return following.done()
         finally:
-            for task in tasks:
+            for task in (stopped, following, drawing):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await asyncio.gather(stopped, following, drawing, return_exceptions=True)
 
     async def _follow_all(self, run_ids: dict[str, int], progress: Progress) -> None:
         if len(run_ids) > FOLLOWED_MAX:
@@ -231,10 +230,13 @@ class Session:
 
     async def _draw(self, run_ids: dict[str, int], progress: Progress) -> None:
         """Draw the picture again and again, if there is one."""
-        while pause := progress.refresh(await self._leased(run_ids)):
+        while True:
+            pause = progress.refresh(await self._held(run_ids))
+            if not pause:
+                return
             await asyncio.sleep(pause)
 
-    async def _leased(self, run_ids: dict[str, int]) -> dict[str, frozenset[tuple[str, str]]]:
+    async def _held(self, run_ids: dict[str, int]) -> Held:
         """Who works on what is in no event: ask, unless that would cost too much."""
         if len(run_ids) != 1 or not sys.stderr.isatty():
             return {}
@@ -242,7 +244,8 @@ class Session:
         if row.seq > TOKENS_ASKED_MAX:
             return {}
         tokens = await self._app.store.read_tokens(row.tenant, row.run)
-        return {row.run: frozenset((t.node, t.scope) for t in tokens if t.state == "leased")}
+        held = {(t.node, t.scope): t.taken_ms for t in tokens if t.state == "leased"}
+        return {row.run: held}
 
     # ── signals and streams ─────────────────────────────────────────────────────────────
 

@@ -38,7 +38,7 @@ def load_handlers(names: Sequence[str]) -> list[ModuleType]:
 
 def make_handlers(modules: Sequence[ModuleType]) -> Handlers:
     """All handlers that a worker with these modules has."""
-    handlers = REGISTERED.copy()
+    handlers = Handlers(REGISTERED)
     for module in modules:
         handlers.allow(module)
     return handlers

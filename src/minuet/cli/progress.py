@@ -9,7 +9,7 @@ import os
 import sys
 import time
 from collections import Counter
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from minuet.cli.history import tell_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
@@ -21,6 +21,7 @@ from minuet.kernel.view import NodeView, node_views
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
 
 #: Plans with more nodes show counts and what is active only.
 NODES_SHOWN_MAX = 40
@@ -29,8 +30,13 @@ ACTIVE_SHOWN_MAX = 12
 
 #: Seconds between two pictures.
 TICK_S = 0.12
+#: At most, when drawing one takes long.
+SLOW_TICK_S = 0.5
 
 Place = tuple[str, str]
+
+#: By run: the instances that a worker holds, and since when (in ms).
+Held = dict[str, dict[Place, int]]
 
 
 class Progress(Protocol):
@@ -44,7 +50,7 @@ class Progress(Protocol):
         """Something has happened."""
         ...
 
-    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+    def refresh(self, held: Held) -> float:
         """Show the latest; how many seconds later to do so again (0: not wanted)."""
         ...
 
@@ -69,7 +75,7 @@ class NoProgress:
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
         pass
 
-    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+    def refresh(self, held: Held) -> float:
         return 0.0
 
     def close(self) -> None:
@@ -105,7 +111,7 @@ class PlainProgress:
     def _print(self, at_ms: int, text: str) -> None:
         print(f"{format_clock(at_ms)}  {clean(text)}".rstrip(), file=sys.stderr, flush=True)
 
-    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+    def refresh(self, held: Held) -> float:
         return 0.0
 
     def close(self) -> None:
@@ -132,7 +138,7 @@ class LiveProgress:
 
         self._console = console or Console(stderr=True)
         self._runs: dict[str, _Shown] = {}
-        self._leased: dict[str, frozenset[Place]] = {}
+        self._held: Held = {}
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
 
@@ -142,12 +148,12 @@ class LiveProgress:
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
         self._runs[run_id].fold.apply(seq, at_ms, event)
 
-    def refresh(self, leased: dict[str, frozenset[Place]]) -> float:
+    def refresh(self, held: Held) -> float:
         """Draw; a picture that takes long to draw is drawn less often."""
         begun = time.perf_counter()
-        self._leased = leased
+        self._held = held
         self._live.update(self.picture(), refresh=True)
-        return max(TICK_S, 10 * (time.perf_counter() - begun))
+        return min(SLOW_TICK_S, max(TICK_S, 5 * (time.perf_counter() - begun)))
 
     def close(self) -> None:
         self._live.update(self.picture(), refresh=True)
@@ -176,13 +182,14 @@ class LiveProgress:
             return Group(title, self._counts(run), self._active(run))
         return Group(title, self._table(run))
 
-    def _table(self, run: _Shown) -> RenderableType:
+    def _table(self, run: _Shown) -> Table:
         """Every node with its state."""
         table = _make_table()
-        leased = self._leased.get(run.run_id, frozenset())
-        views = node_views(run.program, run.fold.state, run.fold.details, leased)
+        held = self._held.get(run.run_id, {})
+        views = node_views(run.program, run.fold.state, run.fold.details, held.keys())
+        since = {node: taken_ms for (node, _), taken_ms in held.items()}
         for view in views.values():
-            table.add_row(*_cells(view))
+            table.add_row(*_cells(view, since.get(view.node)))
         return table
 
     def _counts(self, run: _Shown) -> RenderableType:
@@ -196,7 +203,7 @@ class LiveProgress:
         told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
         return Text(f"{len(run.program.plan.nodes)} nodes: {told}")
 
-    def _active(self, run: _Shown) -> RenderableType:
+    def _active(self, run: _Shown) -> Table:
         """The node instances that are alive, the oldest first."""
         from minuet.kernel.scope import decode
 
@@ -248,7 +255,7 @@ STYLES = {
 }
 
 
-def _make_table() -> Any:
+def _make_table() -> Table:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
@@ -257,13 +264,15 @@ def _make_table() -> Any:
     return table
 
 
-def _cells(view: NodeView) -> list[RenderableType]:
+def _cells(view: NodeView, taken_ms: int | None) -> list[RenderableType]:
     from rich.text import Text
 
     times = len(view.instances)
     name = view.node + (f"  ×{times}" if times > 1 else "")
     took = ""
-    if view.started_ms is not None and view.ended_ms is not None:
+    if view.status == "RUNNING" and taken_ms is not None:
+        took = format_duration(int(time.time() * 1000) - taken_ms)
+    elif view.started_ms is not None and view.ended_ms is not None:
         took = format_duration(view.ended_ms - view.started_ms)
     told = error_text(view.error) if view.error else view.reason.replace("_", " ")
     return [

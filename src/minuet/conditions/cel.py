@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 from functools import lru_cache
 from math import isfinite
-from threading import Lock
 from typing import Any
 
 import msgspec
@@ -62,9 +61,6 @@ _FUNCTIONS = frozenset(
 #: What the library and our own checks raise.
 _FAILURES = (DataError, WorkError, RuntimeError, TypeError, ValueError)
 
-#: Held while compiling, so that two threads never compile the same text.
-_lock = Lock()
-
 
 def compile_condition(source: dict[str, Any]) -> Cel:
     """Compile `{"type": "cel", "expression": …}`."""
@@ -74,8 +70,7 @@ def compile_condition(source: dict[str, Any]) -> Cel:
     expression = source.get("expression")
     if not isinstance(expression, str):
         raise ConditionError("a cel condition needs an 'expression': CEL text")
-    with _lock:
-        compiled: Cel = _compiled(expression, Cel)
+    compiled: Cel = _compiled(expression, Cel)
     return compiled
 
 
@@ -83,8 +78,7 @@ def compile_expression(source: str) -> CelExpression:
     """Compile CEL text that yields any JSON value."""
     if not isinstance(source, str):
         raise ConditionError(f"an expression is CEL text, not {type(source).__name__}")
-    with _lock:
-        compiled: CelExpression = _compiled(source, CelExpression)
+    compiled: CelExpression = _compiled(source, CelExpression)
     return compiled
 
 
@@ -217,6 +211,8 @@ def _friendly(message: str) -> str:
 
 @lru_cache(maxsize=LIMITS.cached)
 def _compiled(source: str, kind: type[Any]) -> Any:
+    # Threads may share the cache; those that meet a text first at the same moment may compile it
+    # twice, and one result is kept.
     if len(source) > LIMITS.source_chars:
         raise ConditionError(
             f"the expression has {len(source)} characters, {LIMITS.source_chars} are allowed",

@@ -59,6 +59,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
+    #: Entries of `config` that are CEL, to be taken as they stand: rendering templates in them
+    #: would turn data into code.
+    expression_fields: tuple[str, ...] = ()
     #: What its output looks like, in words.
     output: str = "any JSON"
     #: One node of this type, as an author would write it.

@@ -169,12 +169,10 @@ class Executor:
     # ── running ─────────────────────────────────────────────────────────────────────────
 
     def _render(self, job: Job, loaded: Loaded, node: Node) -> Json:
-        template = loaded.template(node)
-        if template.is_constant:
-            config = template.render({}, {})
-            # Handlers may change what they are given; the template is for everybody.
-            return copy.deepcopy(config) if config else {}
-        return template.render(job.outputs(), self._template_variables(job, node))
+        config = loaded.config(node)
+        if config.is_constant:
+            return config.render({}, {})
+        return config.render(job.outputs(), self._template_variables(job, node))
 
     def _template_variables(self, job: Job, node: Node) -> dict[str, Json]:
         return {
@@ -195,7 +193,8 @@ class Executor:
     async def _run_handler(self, job: Job, loaded: Loaded, node: Node) -> Outcome:
         try:
             task = self._find_handler(node)
-            config = self._render(job, loaded, node)
+            # A handler may change what it is given; the plan's config is for everybody.
+            config = copy.deepcopy(self._render(job, loaded, node))
             loop = None if task.is_async else asyncio.get_running_loop()
             job.context = self._context(job, node, loop)
             arguments = task.bind(config, job.context)

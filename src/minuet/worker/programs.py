@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from minuet.errors import StoreUnusableError
 from minuet.kernel.program import Program
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.digest import decode_plan
 from minuet.plan.plan import Node
 from minuet.store.base import Store
@@ -21,30 +23,44 @@ if TYPE_CHECKING:
 PROGRAMS_MAX = 256
 
 
+class Config:
+    """A node's config: templates, beside entries that are taken as they stand."""
+
+    def __init__(self, config: dict[str, Json], verbatim: tuple[str, ...]) -> None:
+        self._verbatim = {name: config[name] for name in verbatim if name in config}
+        rest = {name: value for name, value in config.items() if name not in self._verbatim}
+        self._template: Template = compile_template(rest)
+        self.is_constant = self._template.is_constant
+
+    def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
+        """The config for one node instance."""
+        rendered = self._template.render(outputs, variables)
+        return {**rendered, **self._verbatim} if self._verbatim else rendered
+
+
 class Loaded:
-    """A program, its translator, and its nodes' configs as templates."""
+    """A program, its translator, and its nodes' configs, each prepared when first used."""
 
     def __init__(self, plan: Plan, digest: str) -> None:
         self.program = Program(plan, digest)
         self.translator = Translator(self.program)
-        self._templates: dict[str, Template] = {}
-        self._configs: dict[str, Json] = {}
+        self._configs: dict[str, Config] = {}
 
-    def template(self, node: Node) -> Template:
-        """The node's config."""
-        found = self._templates.get(node.id)
-        if found is None:
-            config = self._configs.get(node.id, node.config)
-            found = self._templates[node.id] = compile_template(config or {})
-        return found
+    def config(self, node: Node) -> Config:
+        """The node's config, which must be at hand."""
+        found = self._configs.get(node.id)
+        return found if found is not None else self.keep_config(node, {})
 
     def needs_config(self, node: Node) -> bool:
         """Whether the node's config is a blob that has not been loaded yet."""
         return node.config_ref is not None and node.id not in self._configs
 
-    def keep_config(self, node: Node, config: Json) -> None:
-        """Keep a config that was loaded from its blob; the node's own entries win."""
-        self._configs[node.id] = {**config, **(node.config or {})}
+    def keep_config(self, node: Node, loaded: Json) -> Config:
+        """Prepare a config, with what was loaded from its blob; the node's own entries win."""
+        node_type = NODE_TYPES.get(node.type)
+        verbatim = node_type.expression_fields if node_type is not None else ()
+        made = self._configs[node.id] = Config({**loaded, **(node.config or {})}, verbatim)
+        return made
 
 
 class Programs:

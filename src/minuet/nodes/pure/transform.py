@@ -33,6 +33,7 @@ TRANSFORM = NodeType(
         "additionalProperties": False,
         "oneOf": [{"required": ["value"]}, {"required": ["expression"]}],
     },
+    expression_fields=("expression",),
     output="the rendered value",
     example={
         "id": "greeting",

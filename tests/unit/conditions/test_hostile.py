@@ -1,0 +1,274 @@
+"""Hostile conditions and hostile data: a clear error, soon, and the process lives."""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from minuet.conditions import LIMITS, compile_condition, compile_expression
+from minuet.errors import ConditionError
+
+#: Seconds: generous, because without the bounds these take minutes or all the memory.
+SOON = 5
+
+HUNDRED = str(list(range(100)))
+
+ESCAPES = [
+    "output.__class__.__mro__ == 1",
+    "''.__class__ == 1",
+    "output|attr('__class__')",
+    "__import__('os').system('true') == 0",
+    "eval('1') == 1",
+    "open('/etc/passwd') == 1",
+    "(lambda: 1)() == 1",
+    "(x := 1) == 1",
+    "f'{output}' == ''",
+    "'{0}'.format_map(output) == ''",
+    "output.__сlass__ == 1",  # a Cyrillic letter
+    "ｏutput == 1",  # a full-width letter
+    "[x for x in output] == []",
+    "${7*7} == 49",
+    "{{ output }}",
+    "T(java.lang.Runtime).getRuntime().exec('true') == 0",
+]
+
+EXPENSIVE = [
+    "'a' * 1000000000 == ''",
+    "9**9**9 == 1",
+    "range(1000000000) == []",
+    "1" + "+1" * 20_000 + " > 1",
+    "1" + "+1" * 1_000 + " > 1",
+    "(" * 1000 + "true" + ")" * 1000,
+    "[" * 1000 + "]" * 1000 + " == []",
+    "output" + ".a" * 1000 + " == 1",
+    "[1]" + ".map(x, x)" * 100 + " == []",
+    "['" + "a" * 100 + "']" + ".map(x, x + x)" * 26 + "[0].size() > 1",
+    "[1]" + ".map(x, [x, x])" * 26 + " == []",
+    "'aaaaaaaaaa'" + ".replace('', 'aaaaaaaaaa')" * 12 + " == ''",
+    "optional.of('a')" + ".optMap(v, v + v)" * 30 + ".value() == ''",
+    f"{HUNDRED}.all(i, {HUNDRED}.all(j, {HUNDRED}.all(k, true)))",
+]
+
+
+@pytest.mark.shows("F-11", "F-34")
+@pytest.mark.parametrize("expression", ESCAPES)
+def test_attempt_to_leave_the_language_is_an_error(expression: str) -> None:
+    with pytest.raises(ConditionError):
+        compile_condition(expression).evaluate({"output": {"a": 1}})
+
+
+@pytest.mark.shows("F-11")
+@pytest.mark.parametrize("expression", EXPENSIVE, ids=lambda e: e[:40])
+def test_expensive_expression_is_an_error_soon(expression: str) -> None:
+    started = time.perf_counter()
+
+    with pytest.raises(ConditionError):
+        compile_condition(expression).evaluate({"output": {"a": 1}})
+
+    assert time.perf_counter() - started < SOON
+
+
+@pytest.mark.parametrize(
+    ("expression", "output"),
+    [
+        (f"{HUNDRED}.all(i, {HUNDRED}.all(j, output + output != ''))", "x" * 100_000),
+        (f"{HUNDRED}.all(i, size(output + output) > 0)", list(range(50_000))),
+        ("output.map(x, x) == []", list(range(9_000))),
+        ("output.all(x, output.all(y, output.all(z, true)))", list(range(1_000))),
+        ("output.replace('x', output) == ''", "x" * 100_000),
+        (f"{HUNDRED}.all(i, output.join(output[0]) == '')", ["x" * 10_000] * 300),
+        ("output.split('') == [output]", "x" * 3_000_000),
+    ],
+    ids=lambda v: v[:40] if isinstance(v, str) else "data",
+)
+def test_expression_that_is_expensive_with_this_data_is_an_error_soon(
+    expression: str, output: Any
+) -> None:
+    started = time.perf_counter()
+
+    with pytest.raises(ConditionError):
+        compile_condition(expression).evaluate({"output": output})
+
+    assert time.perf_counter() - started < SOON
+
+
+@pytest.mark.parametrize(
+    ("expression", "output"),
+    [
+        (
+            "output.all(r, r.price + r.tax < 10.0)",
+            [{"price": 1.5, "tax": 0.5, "name": "n" * 50}] * 5_000,
+        ),
+        (
+            "output.exists(r, output.exists(o, o.id == r.id && o.doc != r.doc)) == false",
+            [{"id": i, "doc": "d" * 500} for i in range(90)],
+        ),
+        (
+            "output.filter(r, r.id > 5).map(r, r.doc + '!').size() == 494",
+            [{"id": i, "doc": "d" * 50} for i in range(500)],
+        ),
+        (
+            "(output + output).exists(r, r.id == 7)",
+            [{"id": i, "doc": "d" * 500} for i in range(900)],
+        ),
+        ("output.map(r, r.tags[0]).all(t, t.size() == 1)", [{"tags": ["a", "b"]}] * 500),
+        (
+            "output.exists(r, (r.id > 3 ? r.doc : 'none') == 'd')",
+            [{"id": i, "doc": "d"} for i in range(900)],
+        ),
+        (
+            "output.all(r, r.lines.all(l, l.lowerAscii() != 'x' && l.split(' ').size() > 0))",
+            [{"lines": ["a b"] * 5}] * 200,
+        ),
+    ],
+    ids=lambda v: v[:40] if isinstance(v, str) else "data",
+)
+def test_ordinary_work_on_large_data_is_allowed(expression: str, output: Any) -> None:
+    assert compile_condition(expression).evaluate({"output": output}) is True
+
+
+def test_regular_expression_takes_linear_time() -> None:
+    started = time.perf_counter()
+
+    assert not compile_condition("output.matches('(a+)+$')").evaluate(
+        {"output": "a" * 50_000 + "b"}
+    )
+    assert time.perf_counter() - started < SOON
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
+def cyclic() -> Any:
+    value: dict[str, Any] = {}
+    value["self"] = value
+    return value
+
+
+@pytest.mark.parametrize(
+    ("output", "message"),
+    [
+        (nested(LIMITS.data_depth + 1), "nested deeper than 100"),
+        (nested(100_000), "nested deeper than 100"),
+        (cyclic(), "nested deeper than 100"),
+        ("a\0b", "NUL"),
+        ({"a\0": 1}, "NUL"),
+        ("\ud800", "Unicode"),
+        (2**63, "64 bits"),
+        (-(2**63) - 1, "64 bits"),
+        ((1, 2), "no JSON: tuple"),
+        ({1: 2}, "a key that is no string: 1"),
+        ("x" * LIMITS.data_bytes, "larger than 4096 KiB"),
+        ([1] * 1_000_000, "larger than 4096 KiB"),
+    ],
+    ids=lambda v: v if isinstance(v, str) and len(v) < 50 and v.isprintable() else "data",
+)
+def test_data_that_would_hurt_is_an_error(output: Any, message: str) -> None:
+    with pytest.raises(ConditionError, match=message):
+        compile_condition("output == 1").evaluate({"output": output})
+    with pytest.raises(ConditionError, match=message):
+        compile_expression("output").evaluate({"output": output})
+
+
+def test_data_at_the_limits_is_allowed() -> None:
+    condition = compile_condition("output.deep != output.low && output.low < output.high")
+    output = {"deep": nested(LIMITS.data_depth - 1), "low": -(2**63), "high": 2**63 - 1, "ü": "ü"}
+
+    assert condition.evaluate({"output": output}) is True
+
+
+@pytest.mark.parametrize("expression", ["'a\0b' == output", "'\ud800' == output"])
+def test_text_that_is_no_text_is_an_error(expression: str) -> None:
+    with pytest.raises(ConditionError, match="there is text"):
+        compile_condition(expression)
+
+
+def test_text_that_is_too_long_is_an_error_with_a_short_message() -> None:
+    with pytest.raises(ConditionError, match="4096 are allowed") as caught:
+        compile_condition("output == 1" + " " * 5_000)
+
+    assert len(str(caught.value)) < 200
+
+
+def test_values_are_never_expressions() -> None:
+    assert not compile_condition("output == 2").evaluate({"output": "1 + 1"})
+
+
+WORDS = [
+    "output",
+    "ctx",
+    "ctx.a",
+    "item",
+    ".b",
+    ".?c",
+    "[0]",
+    "['d']",
+    "(",
+    ")",
+    "{",
+    "}",
+    "[",
+    "]",
+]
+WORDS += [
+    ",",
+    ":",
+    "?",
+    "+",
+    "-",
+    "*",
+    "/",
+    "%",
+    "==",
+    "<",
+    "in",
+    "!",
+    "&&",
+    "||",
+    "1",
+    "2.0",
+    "3u",
+]
+WORDS += [
+    "'e'",
+    "b'f'",
+    "null",
+    "true",
+    ".map(x, x)",
+    ".all(y, y > 1)",
+    ".size()",
+    "has(",
+    "string(",
+    "x",
+]
+
+DATA = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("bcde", max_size=1), inner),
+    max_leaves=8,
+)
+
+
+@given(st.lists(st.sampled_from(WORDS), max_size=10).map("".join), DATA)
+def test_any_text_and_data_give_a_value_or_a_condition_error(text: str, data: Any) -> None:
+    variables = {"output": data, "ctx": {"a": {"output": data}}, "item": data}
+
+    with suppress(ConditionError):
+        compile_expression(text).evaluate(variables)
+    with suppress(ConditionError):
+        assert compile_condition(text).evaluate(variables) in (True, False)
+
+
+@given(DATA)
+def test_data_passes_through_an_expression_unchanged(data: Any) -> None:
+    with suppress(ConditionError):
+        assert compile_expression("output").evaluate({"output": data}) == data
