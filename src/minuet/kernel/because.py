@@ -113,7 +113,7 @@ def _branch_decision(
     if source.branch.type == "agent_driven":
         return Because(f"{source.id!r} did not choose {target.id!r}", details)
     variables = _variables(program, state, source, token)
-    rules, winner = [], "its default"
+    rules, winner = [], "its default,"
     for number, rule in enumerate(source.branch.rules):
         told = program.condition(rule.condition).explain(variables)
         rules.append({"rule": number, "to": rule.targets, **told})

@@ -153,7 +153,7 @@ class Fold:
             case happened.RunCancelled():
                 state.error = {"code": event.reason, "message": event.reason}
                 self._cut_off(at_ms)
-            case happened.RunPaused() | happened.RunResumed() | happened.RunCompleted():
+            case _:  # paused, resumed, completed: nothing but the status changes
                 pass
 
     def _settle(self, kind: str, event: Any, at_ms: int) -> TokenView:

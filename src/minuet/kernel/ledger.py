@@ -81,9 +81,10 @@ class Ledger:
         self._counter = 0
         self._generation = 1
         for seq, _, event in events:
-            self._count(seq, event)
+            self.count(seq, event)
 
-    def _count(self, seq: int, event: Event) -> None:
+    def count(self, seq: int, event: Event) -> None:
+        """Take the next event."""
         if isinstance(event, _ENDS):
             self._ended |= self._live
             self._live.clear()

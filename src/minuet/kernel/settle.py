@@ -119,15 +119,14 @@ def settle(
             return Sent("skipped", program.sends(node, scope, ()))
         case Failed():
             return _settle_failure(program, node, scope, outcome, attempt, hop, fraction)
-        case Succeeded():
-            routing = route(program, node, scope, outcome.output, variables)
-            if routing.error is not None:
-                failed = Failed(routing.error)
-                return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
-            sent = _send(program, node, scope, routing, hop, cursor)
-            if isinstance(sent, Broken):
-                return sent
-            return msgspec.structs.replace(sent, output=outcome.output)
+    routing = route(program, node, scope, outcome.output, variables)
+    if routing.error is not None:
+        failed = Failed(routing.error)
+        return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
+    sent = _send(program, node, scope, routing, hop, cursor)
+    if isinstance(sent, Broken):
+        return sent
+    return msgspec.structs.replace(sent, output=outcome.output)
 
 
 def _send(
