@@ -175,12 +175,14 @@ class RunResumed(Fact, frozen=True, tag="run.resumed"):
 
 
 class RunPatched(Fact, frozen=True, tag="run.patched"):
-    """The run goes on by another plan."""
+    """The run goes on by another plan; edges that it adds to settled nodes deliver at once."""
 
     plan: str
-    to: list[Sent] = []
+    #: (source node, what it sent)
+    to: list[tuple[str, Sent]] = []
     counter: int = 0
     by: str = ""
+    withdrawn: list[Place] = []
 
 
 class RunRetried(Fact, frozen=True, tag="run.retried"):

@@ -41,7 +41,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "worker": BELOW_WORKER,
     "app": BELOW_APP,
     "api": OUTSIDE,
-    "cli": OUTSIDE,
+    "cli": OUTSIDE | {"demo"},
+    "demo": OUTSIDE,
     "testing": OUTSIDE,
     "__main__": {"cli"},
 }

@@ -20,7 +20,7 @@ from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import DEFAULT_STORE, make_store
 from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
 from minuet.clock import Clock, SystemClock
-from minuet.errors import RunConflictError, RunFailed, RunTimeoutError
+from minuet.errors import InputError, OutputError, RunConflictError, RunFailed, RunTimeoutError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
 from minuet.kernel.fold import Recorded
@@ -194,7 +194,10 @@ class App:
 
     async def _put(self, value: Json) -> bytes:
         """Encode a run's input; a large one becomes a blob."""
-        data = encode_value(value)
+        try:
+            data = encode_value(value)
+        except OutputError as error:
+            raise InputError([str(error)]) from None
         if not needs_blob(data):
             return data
         return blob_value(await self._store.put_blob(data, tenant=self._tenant), len(data))

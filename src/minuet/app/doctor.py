@@ -9,15 +9,13 @@ import msgspec
 
 from minuet.clock import Clock
 from minuet.errors import InvariantError, StoreError
-from minuet.events import decode_event
-from minuet.kernel.fold import Recorded
-from minuet.kernel.invariants import Leased, RunFacts, check_run
+from minuet.kernel.invariants import check_run
 from minuet.kernel.program import Program
 from minuet.store.base import Store
-from minuet.store.records import LEASE_MS_MAX, Snapshot
+from minuet.store.records import Snapshot
 from minuet.types import RunStatus
 from minuet.worker.programs import Programs
-from minuet.worker.state import state_of
+from minuet.worker.state import events_of, facts_of, state_of
 
 #: Runs looked at in one page.
 PAGE = 200
@@ -78,23 +76,9 @@ def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> 
     """All invariants on everything a store holds of one run."""
     run_id = snapshot.run.run
     try:
-        history: list[Recorded] = [(e.seq, e.at_ms, decode_event(e.data)) for e in snapshot.events]
-        violations = check_run(program, history, state_of(snapshot), facts_of(snapshot, now_ms))
+        violations = check_run(
+            program, events_of(snapshot), state_of(snapshot), facts_of(snapshot, now_ms)
+        )
     except (InvariantError, msgspec.MsgspecError) as error:
         return [Finding(run_id, "I6", f"the history cannot be read: {error}")]
     return [Finding(run_id, v.id, v.message) for v in violations]
-
-
-def facts_of(snapshot: Snapshot, now_ms: int) -> RunFacts:
-    """What a snapshot says beyond the history."""
-    return RunFacts(
-        now_ms=now_ms,
-        max_lease_ms=LEASE_MS_MAX,
-        deadline_ms=snapshot.run.deadline_ms,
-        leased=tuple(
-            Leased(t.node, t.scope, t.lease, t.session, t.due_ms)
-            for t in snapshot.tokens
-            if t.state == "leased"
-        ),
-        dead_letters=tuple((d.node, d.scope, d.generation) for d in snapshot.dead_letters),
-    )

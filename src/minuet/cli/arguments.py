@@ -142,6 +142,8 @@ def _add_run(commands: Commands[Parser]) -> None:
         "Without --handlers, a Python file of the same name beside the workflow\n"
         "(order.py beside order.yaml) is taken.",
     )
+    # Optional only for the parser: behind -i the file is taken for one more value of it.
+    parser.usage = "minuet run FILE [-i INPUT …] [options]"
     parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
     parser.add_argument(
         "-i",

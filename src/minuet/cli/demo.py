@@ -160,7 +160,8 @@ class Show:
             child.wait()
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "minuet", *arguments]
+        # -P: a folder called minuet in the current one must not stand in for this package.
+        command = [sys.executable, "-P", "-m", "minuet", *arguments]
         command += ["--handlers", HANDLERS, "--store", self.store, "--lease", str(LEASE_S)]
         return subprocess.Popen(
             command,

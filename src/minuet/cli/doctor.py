@@ -37,16 +37,16 @@ def doctor(arguments: Namespace) -> int:
 
 async def examine(app: App) -> tuple[int, list[Any]]:
     """Look at all runs: how many there are, and what is wrong."""
-    count, findings = 0, []
+    count, findings, told = 0, [], False
     told_at = time.monotonic()
     async for _, found in app.doctor.examine():
         count += 1
         findings += found
         if time.monotonic() - told_at > TELL_S:
-            told_at = time.monotonic()
+            told_at, told = time.monotonic(), True
             end = "\r" if sys.stderr.isatty() else "\n"
             print(f"{count} runs checked …", file=sys.stderr, end=end, flush=True)
-    if sys.stderr.isatty() and count > 1000:
+    if told and sys.stderr.isatty():
         note("")
     return count, findings
 

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import shlex
 import signal
 import sys
 from argparse import Namespace
@@ -21,20 +20,21 @@ from typing import Any
 from minuet.app import App, RunResult
 from minuet.app.workflows import check_input, read_source
 from minuet.cli import codes
-from minuet.cli.arguments import DEFAULT_STORE, UsageError
+from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_handlers
 from minuet.cli.inputs import read_input
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.progress import Held, Progress, make_progress
-from minuet.cli.stores import exists, find_run, is_memory, open_to_read
+from minuet.cli.stores import command_line, exists, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError
 from minuet.nodes.handler import Handlers
 from minuet.types import TERMINAL
 from minuet.worker.output import encode_value
 
-#: How long running handlers may take when somebody wants to stop.
+#: How long running handlers may take when somebody wants to stop, or the time is over.
 DRAIN_S = 10.0
+TIMEOUT_DRAIN_S = 1.0
 
 #: Runs that are followed event by event; of more, only their ends are awaited.
 FOLLOWED_MAX = 50
@@ -108,7 +108,7 @@ def _make_app(arguments: Namespace, modules: Sequence[Any]) -> App:
         handlers=modules,
         concurrency=arguments.concurrency,
         lease_ms=int(arguments.lease * 1000),
-        drain_seconds=DRAIN_S,
+        drain_seconds=DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S,
     )
 
 
@@ -161,26 +161,26 @@ class Session:
     async def work(self, start: Callable[[], Awaitable[dict[str, int]]]) -> int:
         """Start, follow, and tell how it ended. `start` gives each run's last known event."""
         results: list[RunResult] = []
-        timed_out = False
+        ended = False
         with _logging_to_stderr(), self._signals(), self._output_of_handlers():
             await self._app.open()
             try:
                 run_ids = await start()
                 progress = make_progress()
                 try:
-                    timed_out = not await self._follow(run_ids, progress)
+                    ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
                 if self._stopped_by is not None:
                     note(
-                        f"Stopping: running handlers get {DRAIN_S:g} s to finish. "
+                        "Stopping: running handlers get a few seconds to finish. "
                         "Ctrl-C again stops at once."
                     )
-                if not timed_out or is_memory(self._store):
+                if ended or is_memory(self._store):
                     results = [await self._app.runs.show(run_id) for run_id in run_ids]
             finally:
                 await self._app.close()
-            if timed_out and not is_memory(self._store):
+            if not ended and not is_memory(self._store):
                 async with open_to_read(self._store) as reader:
                     results = [await reader.runs.show(run_id) for run_id in run_ids]
         return self._tell(results)
@@ -293,7 +293,7 @@ class Session:
             print_json(records[0] if self._is_one else records)
         else:
             for result in results:
-                _print_result(result)
+                _print_result(result, self._store)
         if open_runs:
             self._tell_open(open_runs)
             return codes.CANCELLED if self._stopped_by is None else 128 + self._stopped_by
@@ -317,15 +317,13 @@ class Session:
         if is_memory(self._store):
             note("Its store was in memory, so it is gone.")
             return
-        command = ["minuet", "resume", *(result.run_id for result in open_runs)]
-        if self._store != DEFAULT_STORE:
-            command += ["--store", self._store]
+        words = ["resume", *(result.run_id for result in open_runs)]
         for name in self._handlers:
-            command += ["--handlers", name]
-        note(f"Go on with: {shlex.join(command)}")
+            words += ["--handlers", name]
+        note(f"Go on with: {command_line(self._store, *words)}")
 
 
-def _print_result(result: RunResult) -> None:
+def _print_result(result: RunResult, store: str) -> None:
     took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
     print(f"{result.workflow}: {paint(result.status)}{took}  (run {result.run_id})")
     if result.status == "COMPLETED":
@@ -333,7 +331,8 @@ def _print_result(result: RunResult) -> None:
     elif result.error:
         note(error_text(result.error))
         if result.status == "FAILED":
-            note(f"Once that is mended: minuet runs retry {result.run_id}, then minuet resume")
+            retry = command_line(store, "runs", "retry", result.run_id)
+            note(f"Once that is mended: {retry}")
 
 
 @contextlib.contextmanager

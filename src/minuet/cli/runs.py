@@ -24,7 +24,7 @@ from minuet.cli.output import (
     print_json,
     print_table,
 )
-from minuet.cli.stores import find_run, open_to_read
+from minuet.cli.stores import command_line, find_run, open_to_read
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.kernel.explain import Explanation
 from minuet.types import Json
@@ -130,8 +130,9 @@ def why(arguments: Namespace) -> int:
 
 
 def explanation_text(explanation: Explanation) -> str:
-    """An explanation, one sentence a line."""
-    return "\n".join([explanation.summary, *(f"  - {reason}" for reason in explanation.reasons)])
+    """An explanation, one sentence a line; what the summary says is not said again."""
+    reasons = [reason for reason in explanation.reasons if reason not in explanation.summary]
+    return "\n".join([explanation.summary, *(f"  - {reason}" for reason in reasons)])
 
 
 # ── changes ─────────────────────────────────────────────────────────────────────────────────
@@ -170,7 +171,8 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
             return
         print(f"run {run.run} is {paint(run.status)}")
         if run.status == "RUNNING":
-            print(f"A worker goes on with it, or: minuet resume {run.run}")
+            resume = command_line(arguments.store, "resume", run.run)
+            print(f"A worker goes on with it, or: {resume}")
 
     return _with_store(arguments, ask)
 

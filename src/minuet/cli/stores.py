@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 from minuet.app import App
+from minuet.cli.arguments import DEFAULT_STORE
 from minuet.errors import ConfigError, RunNotFoundError
 
 #: Names of the newest run.
@@ -14,6 +16,12 @@ LATEST = ("latest", "last")
 def is_memory(url: str) -> bool:
     """Whether the store ends with the process."""
     return url.startswith("memory:")
+
+
+def command_line(url: str, *words: str) -> str:
+    """A `minuet` command on this store, to be pasted into a shell."""
+    store = [] if url == DEFAULT_STORE else ["--store", url]
+    return shlex.join(["minuet", *words, *store])
 
 
 def file_of(url: str) -> Path | None:

@@ -144,7 +144,9 @@ class Fold:
                 state.steps[event.node, event.scope, event.name] = bytes(event.value)
             case happened.RunPatched():
                 state.plan = event.plan
-                self._deliver("", event.to, at_ms)
+                for source, sent in event.to:
+                    self._deliver(source, [sent], at_ms)
+                self._withdraw(event.withdrawn, at_ms)
             case happened.RunRetried():
                 self._retried(event, at_ms)
             case happened.RunFailed():
@@ -192,7 +194,10 @@ class Fold:
             token.outcome = outcome
             self.state.counter -= 1
         self._deliver(event.node, event.to, at_ms)
-        for place in event.withdrawn:
+        self._withdraw(event.withdrawn, at_ms)
+
+    def _withdraw(self, places: list[Place], at_ms: int) -> None:
+        for place in places:
             self._end(place, "superseded", at_ms)
             self.state.counter -= 1
 

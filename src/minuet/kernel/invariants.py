@@ -272,7 +272,7 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
             limit = hops_limit(program.plan, nodes[event.node])
             if event.hop + 1 >= limit and any(sent[2] for sent in event.to):
                 yield f"event {seq} sends on from hop {event.hop}, at most {limit} are allowed"
-        for sent in sent_by(event):
+        for _, sent in sent_by(event):
             yield from _iterations(program, seq, sent[0], sent[1])
 
 
@@ -301,7 +301,7 @@ def plan_is_followed(seen: Evidence) -> Iterator[str]:
         yield f"the plan at hand is {seen.program.digest!r}, the run's is {plan!r}"
         return
     for seq, _, event in seen.events:
-        for name, scope, _, need, total in sent_by(event) if seq >= since else ():
+        for _, (name, scope, _, need, total) in sent_by(event) if seq >= since else ():
             node = seen.program.nodes.get(name)
             if node is None or len(decode(scope)) != len(node.nest):
                 yield f"event {seq} emits {(name, scope)}, which the plan does not know"

@@ -43,17 +43,15 @@ _ENDING = (
 _ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
-def sent_by(event: Event) -> Sequence[Sent]:
-    """The deliveries that an event tells of."""
+def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:
+    """The deliveries that an event tells of, each with the node that it came from."""
     match event:
-        case (
-            happened.RunStarted()
-            | happened.RunPatched()
-            | happened.NodeCompleted()
-            | happened.NodeSent()
-            | happened.NodeSkipped()
-        ):
+        case happened.RunStarted():
+            return [("", sent) for sent in event.to]
+        case happened.RunPatched():
             return event.to
+        case happened.NodeCompleted() | happened.NodeSent() | happened.NodeSkipped():
+            return [(event.node, sent) for sent in event.to]
         case _:
             return ()
 
@@ -95,10 +93,9 @@ class Ledger:
                 self._live.add(place)
                 self._ended.discard(place)
             self._counter += len(event.tokens)
-        source = "" if isinstance(event, _ENDS) else getattr(event, "node", "")
-        if source:
+        if hasattr(event, "node") and not isinstance(event, _ENDS):
             self._consume(seq, event)
-        for sent in sent_by(event):
+        for source, sent in sent_by(event):
             self._deliver(seq, source, sent)
         for place in getattr(event, "withdrawn", ()):
             self._end(seq, place, "withdrawing")

@@ -24,14 +24,16 @@ def retry_delay_ms(policy: Retry, attempt: int, failure: Failure, fraction: floa
     """The delay before the next attempt, or None when there is none.
 
     `attempt` counts from 1 and is the one that failed. Delays grow by `multiplier` up to
-    `max_delay_ms`; a time that the other side asked for (`Retry-After`) is never cut short.
+    `max_delay_ms`; a time that the other side asked for (`Retry-After`) wins over them.
     """
     if not failure.retryable or attempt >= policy.max_attempts:
         return None
+    if failure.after_ms is not None:
+        return failure.after_ms
     try:
         delay = min(policy.backoff_ms * policy.multiplier ** (attempt - 1), policy.max_delay_ms)
     except OverflowError:
         delay = policy.max_delay_ms
     if policy.jitter:
         delay = min(delay * (1 + JITTER * fraction), policy.max_delay_ms)
-    return max(int(delay), failure.after_ms or 0)
+    return int(delay)

@@ -145,13 +145,22 @@ def test_a_retry_of_the_run_takes_up_what_failed_and_keeps_what_completed() -> N
 
 
 def test_a_patched_run_has_the_new_plan_and_its_deliveries() -> None:
-    patched = events.RunPatched("plan-2", [("b", "", 1, 1, 1)], 2)
+    patched = events.RunPatched("plan-2", [("a", ("b", "", 1, 1, 1))], 2)
 
     state = fold(numbered(CREATED, STARTED, patched))
 
     assert state.plan == "plan-2"
     assert set(state.tokens) == {("a", ""), ("b", "")}
     assert state.counter == 2
+
+
+def test_patched_deliveries_of_two_nodes_meet_at_one_join() -> None:
+    to = [("a", ("j", "", 1, 2, 2)), ("b", ("j", "", 1, 2, 2))]
+
+    state = fold(numbered(CREATED, STARTED, events.RunPatched("plan-2", to, 2)))
+
+    assert state.joins["j", ""].sources == {"a": True, "b": True}
+    assert state.tokens["j", ""].state == "ready"
 
 
 def test_the_input_may_come_with_the_start() -> None:

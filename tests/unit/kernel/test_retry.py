@@ -56,11 +56,11 @@ def test_no_delay_is_longer_than_the_longest(attempt: int, fraction: float, jitt
 
 
 @pytest.mark.shows("J-07")
-def test_a_time_that_was_asked_for_is_not_cut_short() -> None:
+def test_a_time_that_was_asked_for_wins_over_the_policy() -> None:
     asked = msgspec.structs.replace(TEMPORARY, after_ms=90_000)
 
     assert retry_delay_ms(PLAIN, 1, asked, 0.0) == 90_000
-    assert retry_delay_ms(PLAIN, 1, msgspec.structs.replace(asked, after_ms=5), 0.0) == 1000
+    assert retry_delay_ms(PLAIN, 1, msgspec.structs.replace(asked, after_ms=5), 0.0) == 5
 
 
 @pytest.mark.shows("J-31")

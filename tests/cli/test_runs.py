@@ -1,0 +1,238 @@
+"""`minuet runs …`, `minuet resume` and `minuet doctor`, on runs that really ran."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from typing import Any
+
+import pytest
+
+from minuet.app import App
+from minuet.cli.execute import FOLLOWED_MAX
+
+STEPS = """
+name: steps
+nodes:
+  - {id: one, type: transform, config: {value: 1}}
+  - {id: two, handler: double, config: {number: "{{ one.output }}"}, dependencies: [one]}
+  - id: choose
+    type: decision
+    dependencies: [two]
+    branch: {rules: [{when: output.two > 10, next_nodes: [big]}], default: [small]}
+  - {id: big, type: noop}
+  - {id: small, type: noop}
+"""
+WAIT = "name: waiting\nnodes:\n  - {id: long, type: wait, config: {seconds: 3600}}\n"
+MENDED = (
+    "name: mended\nnodes:\n  - {id: first, type: noop}\n"
+    "  - {id: second, handler: mended, dependencies: [first]}\n"
+)
+
+
+@pytest.fixture
+def steps(folder: Any, minuet: Any) -> str:
+    """The id of a run that completed."""
+    folder.write("steps.yaml", STEPS)
+    called = minuet("run", "steps.yaml", "--handlers", "work_handlers", "--json")
+    return str(called.json["run_id"])
+
+
+@pytest.fixture
+def waiting(folder: Any, minuet: Any) -> str:
+    """The id of a run that is open."""
+    folder.write("wait.yaml", WAIT)
+    return str(minuet("run", "wait.yaml", "--timeout", "0.05", "--json").json["run_id"])
+
+
+def test_list_shows_runs_by_status_the_newest_first(
+    folder: Any, minuet: Any, steps: str, waiting: str
+) -> None:
+    listed = minuet("runs", "list", "--json").json
+
+    assert [(row["run_id"], row["status"]) for row in listed] == [
+        (waiting, "RUNNING"),
+        (steps, "COMPLETED"),
+    ]
+    assert [row["run_id"] for row in minuet("runs", "list", "--limit", "1", "--json").json] == [
+        waiting
+    ]
+    only = minuet("runs", "list", "--status", "COMPLETED")
+    assert steps in only.out
+    assert waiting not in only.out
+    assert minuet("runs", "list", "--workflow", "steps", "--json").json[0]["run_id"] == steps
+    assert minuet("runs", "list", "--status", "FAILED").out == "There are no such runs.\n"
+
+
+def test_show_tells_of_every_node(minuet: Any, steps: str) -> None:
+    text, record = minuet("runs", "show", steps).out, minuet("runs", "show", steps, "--json").json
+
+    assert text.startswith("steps: COMPLETED in ")
+    assert record["output"] == {"small": {}}
+    assert {name: node["status"] for name, node in record["nodes"].items()} == {
+        "one": "COMPLETED",
+        "two": "COMPLETED",
+        "choose": "COMPLETED",
+        "big": "SKIPPED",
+        "small": "COMPLETED",
+    }
+    assert record["nodes"]["two"]["output"] == 2
+    assert record["nodes"]["two"]["ended_ms"] >= record["nodes"]["two"]["started_ms"]
+
+
+@pytest.mark.parametrize("short", [slice(0, 8), slice(0, 35)])
+def test_a_run_is_found_by_the_beginning_of_its_id(minuet: Any, steps: str, short: slice) -> None:
+    assert minuet("runs", "show", steps[short], "--json").json["run_id"] == steps
+    assert minuet("runs", "show", "latest", "--json").json["run_id"] == steps
+    assert minuet("runs", "show", "last", "--json").json["run_id"] == steps
+
+
+def test_a_run_that_is_not_there_or_not_the_only_one_is_told(
+    folder: Any, minuet: Any, steps: str, waiting: str
+) -> None:
+    assert "there is no run 'abc'" in minuet("runs", "show", "abc").err
+    assert "there is no run ''" in minuet("runs", "show", "").err
+    both = minuet("runs", "show", steps[:4])
+    assert both.code == 2
+    assert "more than one run begins with" in both.err
+
+
+def test_events_are_one_line_each_and_can_begin_later(minuet: Any, steps: str) -> None:
+    lines = minuet("runs", "events", steps).out.splitlines()
+    later = minuet("runs", "events", steps, "--after", "3", "--json").json
+
+    assert [line.split()[0] for line in lines] == ["seq", *(str(n) for n in range(1, len(lines)))]
+    assert "run.created" in lines[1]
+    assert lines[-1].split()[-1] == "run.completed"
+    assert later[0]["seq"] == 4
+    assert later[0] == {**later[0], "type": "node.completed", "node": "two", "output": 2}
+
+
+@pytest.mark.shows("O-10", "Y-15", "Y-16")
+def test_replay_shows_the_state_after_any_event(minuet: Any, steps: str) -> None:
+    at = {
+        seq: minuet("runs", "replay", steps, "--at", str(seq), "--json").json for seq in (2, 3, 4)
+    }
+    whole = minuet("runs", "replay", steps, "--json").json
+
+    assert [at[seq]["nodes"]["one"]["status"] for seq in (2, 3, 4)] == [
+        *("QUEUED", "COMPLETED", "COMPLETED"),
+    ]
+    assert [at[seq]["nodes"]["two"]["output"] for seq in (2, 3, 4)] == [None, None, 2]
+    assert at[4]["status"] == "RUNNING"
+    assert whole["status"] == "COMPLETED"
+    assert whole["nodes"] == minuet("runs", "show", steps, "--json").json["nodes"]
+    assert minuet("runs", "replay", steps, "--at", "3").out.startswith("After event 3 of ")
+    assert "there is no event 99" in minuet("runs", "replay", steps, "--at", "99").err
+
+
+def test_why_explains_a_node_and_suggests_one_for_a_wrong_name(minuet: Any, steps: str) -> None:
+    assert "'big'" in minuet("runs", "why", steps, "big").out
+    assert minuet("runs", "why", steps, "big", "--json").json["status"] == "SKIPPED"
+    wrong = minuet("runs", "why", steps, "smal")
+    assert wrong.code == 2
+    assert "did you mean 'small'?" in wrong.err
+
+
+def test_pause_resume_and_cancel_change_a_run(minuet: Any, waiting: str) -> None:
+    statuses = [
+        minuet("runs", verb, waiting, "--json").json["status"]
+        for verb in ("pause", "resume", "cancel")
+    ]
+
+    assert statuses == ["PAUSED", "RUNNING", "CANCELLED"]
+    again = minuet("runs", "pause", waiting)
+    assert again.code == 2
+    assert waiting in again.err
+    assert minuet("resume", waiting).code == 3
+
+
+def test_changing_a_run_wants_its_whole_id(minuet: Any, waiting: str) -> None:
+    called = minuet("runs", "cancel", waiting[:8])
+
+    assert called.code == 2
+    assert f"write its whole id: {waiting}" in called.err
+    assert minuet("runs", "show", waiting, "--json").json["status"] == "RUNNING"
+
+
+def test_a_mended_run_is_retried_without_what_was_done(folder: Any, minuet: Any) -> None:
+    folder.write("mended.yaml", MENDED)
+    failed = minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json")
+    run_id = failed.json["run_id"]
+    folder.write("mended", "")
+
+    retried = minuet("runs", "retry", run_id)
+    resumed = minuet("resume", "--handlers", "work_handlers", "--json")
+
+    assert failed.code == 1
+    assert f"minuet resume {run_id}" in retried.out
+    assert resumed.code == 0
+    assert resumed.json["output"] == {"second": "ok"}
+    types = [event["type"] for event in minuet("runs", "events", run_id, "--json").json]
+    assert types.count("node.completed") == 2
+
+
+def test_resume_of_several_runs_is_a_list_and_the_worst_code_wins(folder: Any, minuet: Any) -> None:
+    folder.write("mended.yaml", MENDED)
+    run_ids = [
+        minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json").json["run_id"]
+        for _ in range(2)
+    ]
+    for run_id in run_ids:
+        minuet("runs", "retry", run_id)
+
+    resumed = minuet("resume", "--handlers", "work_handlers", "--json")
+
+    assert resumed.code == 1
+    assert [record["run_id"] for record in resumed.json] == run_ids
+    assert {record["status"] for record in resumed.json} == {"FAILED"}
+
+
+async def start_many(count: int) -> None:
+    async with App(worker=False) as app:
+        await app.start_many({"name": "many", "nodes": [{"id": "a", "type": "noop"}]}, [{}] * count)
+
+
+def test_resume_of_very_many_runs_tells_how_far_it_is(minuet: Any) -> None:
+    asyncio.run(start_many(FOLLOWED_MAX + 10))
+
+    resumed = minuet("resume", "--json")
+
+    assert resumed.code == 0
+    assert {record["status"] for record in resumed.json} == {"COMPLETED"}
+    assert len(resumed.json) == FOLLOWED_MAX + 10
+    assert "\n60 of 60: run " in resumed.err
+
+
+def test_resume_has_nothing_to_do_without_open_runs(minuet: Any, steps: str) -> None:
+    assert minuet("resume").out == "There are no open runs.\n"
+    assert minuet("resume", "--json").json == []
+
+
+def test_resume_leaves_paused_runs_alone_unless_they_are_named(minuet: Any, waiting: str) -> None:
+    minuet("runs", "pause", waiting)
+
+    unnamed = minuet("resume")
+    named = minuet("resume", waiting, "--timeout", "0.05")
+
+    assert unnamed.code == 0
+    assert "is paused and stays so" in unnamed.err
+    assert named.code == 3
+    assert minuet("runs", "show", waiting, "--json").json["status"] == "RUNNING"
+
+
+@pytest.mark.shows("R-06")
+def test_doctor_compares_every_run_with_its_history(folder: Any, minuet: Any, waiting: str) -> None:
+    sound = minuet("doctor")
+    with sqlite3.connect(folder.store) as db:
+        db.execute("UPDATE runs SET counter = counter + 1")
+    db.close()
+
+    called, record = minuet("doctor"), minuet("doctor", "--json").json
+
+    assert (sound.code, sound.out) == (0, "Sound: every invariant holds on 1 run.\n")
+    assert called.code == 1
+    assert waiting in called.out
+    assert "Not sound: " in called.out
+    assert (record["sound"], record["runs"]) == (False, 1)
+    assert any("counter" in finding["message"] for finding in record["findings"])

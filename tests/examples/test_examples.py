@@ -1,0 +1,101 @@
+"""Every example runs through the real command, and does what its text says."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+EXAMPLES: dict[str, tuple[list[str], Any]] = {
+    "hello/hello.yaml": (["-i", "name=Ann"], "Hello Ann!"),
+    "order/order.yaml": (
+        ["-i", "@{folder}/order.json"],
+        {"ship": {"status": "shipped", "customer": "Ann", "boxes": 2, "total": 560}},
+    ),
+    "fan_out/fan_out.yaml": (
+        ["-i", "text=to be or not to be"],
+        {"report": {"words": 6, "letters": 13, "longest": "not"}},
+    ),
+    "wait/wait.yaml": (["-i", "seconds=0.1"], {"go": "Then let us go."}),
+    "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
+}
+
+
+def run(root: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments],
+        cwd=tmp_path,
+        env={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+
+
+@pytest.mark.shows("Y-02", "Y-17")
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_completes_with_its_output(root: Path, tmp_path: Path, name: str) -> None:
+    arguments, expected = EXAMPLES[name]
+    file = root / "examples" / name
+    given = [argument.format(folder=file.parent) for argument in arguments]
+
+    finished = run(root, tmp_path, "-m", "minuet", "run", str(file), *given, "--json")
+
+    assert finished.returncode == 0, finished.stderr
+    assert json.loads(finished.stdout)["output"] == expected
+
+
+@pytest.mark.shows("Y-11")
+@pytest.mark.parametrize(
+    ("order", "status", "skipped"),
+    [
+        ({"price": 10, "quantity": 2}, "shipped", {"approve", "decline"}),
+        ({"price": 900, "quantity": 1}, "shipped", {"accept", "decline"}),
+        ({"price": 10, "quantity": 101}, "declined", {"approve", "accept", "pack", "ship"}),
+    ],
+)
+def test_order_takes_the_branch_that_fits(
+    root: Path, tmp_path: Path, order: dict[str, Any], status: str, skipped: set[str]
+) -> None:
+    file = root / "examples/order/order.yaml"
+    given = json.dumps({"customer": "Bob", "items": [{"name": "x", **order}]})
+
+    finished = run(root, tmp_path, "-m", "minuet", "run", str(file), "-i", given, "--json")
+
+    record = json.loads(finished.stdout)
+    (output,) = record["output"].values()
+    assert output["status"] == status
+    assert {
+        name for name, node in record["nodes"].items() if node["status"] == "SKIPPED"
+    } == skipped
+
+
+def test_embedding_does_what_it_prints(root: Path, tmp_path: Path) -> None:
+    program = str(root / "examples/embedding/orders.py")
+
+    first = run(root, tmp_path, program, "sqlite:///orders.db")
+    second = run(root, tmp_path, program, "sqlite:///orders.db")
+
+    assert first.returncode == 0, first.stderr
+    assert first.stdout == second.stdout
+    assert first.stdout.splitlines()[:3] == [
+        "the same run: True",
+        "2 pieces: {'total': 60, 'discount': 0}",
+        "5 pieces: {'total': 150, 'discount': 10}",
+    ]
+    assert first.stdout.splitlines()[-1] == 'unknown-node-type - did you mean "noop"?'
+
+
+def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
+    folders = {path.name for path in (root / "examples").iterdir() if path.is_dir()}
+    text = (root / "examples/README.md").read_text("utf-8")
+
+    listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
+    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding"}
+    assert folders - {"__pycache__"} == listed == tested
