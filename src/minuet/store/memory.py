@@ -48,8 +48,12 @@ _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
 class MemoryStore:
     """A store that lives as long as this object."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(
+        self, clock: Clock | None = None, *, transition: type[Transition] = Transition
+    ) -> None:
         self._clock = clock or SystemClock()
+        #: The rules; the simulation plants mistakes in them.
+        self._transition = transition
         self._runs: dict[str, Run] = {}
         self._tokens: dict[Key, Token] = {}
         self._joins: dict[Key, Join] = {}
@@ -138,7 +142,7 @@ class MemoryStore:
             return self._repeat(request, results, revoked, now_ms)
         if request.seq != seq + 1:
             raise SessionError(f"session {request.session}: call {request.seq} after {seq}")
-        step = Transition(self, now_ms)
+        step = self._transition(self, now_ms)
         results = tuple(step.hand_in(request, item) for item in request.hand_in)
         revoked = tuple(held for held in request.renew if not step.renew(request, held))
         self._commit(step)
@@ -241,7 +245,7 @@ class MemoryStore:
 
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._clock.now_ms()
-        step = Transition(self, now_ms)
+        step = self._transition(self, now_ms)
         timed = sorted((t for t in self._tokens.values() if t.due_ms is not None), key=_by_due)
         expired = [
             t
@@ -290,7 +294,7 @@ class MemoryStore:
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
-        step = Transition(self, self._clock.now_ms())
+        step = self._transition(self, self._clock.now_ms())
         answers: list[Run | RunConflictError] = []
         for new in runs:
             known = self._known(step, new)
@@ -309,7 +313,7 @@ class MemoryStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
-        step = Transition(self, self._clock.now_ms())
+        step = self._transition(self, self._clock.now_ms())
         changed = step.change_run(tenant, run, change, expected_seq)
         self._commit(step)
         return copy.copy(changed)
@@ -317,13 +321,13 @@ class MemoryStore:
     async def resolve(
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
-        step = Transition(self, self._clock.now_ms())
+        step = self._transition(self, self._clock.now_ms())
         resolved = step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
         self._commit(step)
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        step = Transition(self, self._clock.now_ms())
+        step = self._transition(self, self._clock.now_ms())
         kept = step.record_step(held, tenant, name, value)
         self._commit(step)
         return kept

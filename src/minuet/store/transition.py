@@ -266,13 +266,16 @@ class Transition:
         if run.status in TERMINAL:
             raise self._conflict(run, f"is {run.status} and cannot be patched")
         run.plan = change.plan
-        sent: list[events.Sent] = []
+        to: list[tuple[str, events.Sent]] = []
+        withdrawn: list[events.Place] = []
         # Before its start, a run has no settled node that could deliver anything.
         for source, scope, delivery in change.deliveries if run.status != "PENDING" else ():
             token = self.token((run.run, source, scope))
             hop = token.hop + 1 if token is not None else 0
-            sent += self._deliver_all(run, source, scope, (delivery,), hop=hop)[0]
-        self._append(run, events.RunPatched(change.plan, sent, run.counter, change.by))
+            sent, gone = self._deliver_all(run, source, scope, (delivery,), hop=hop)
+            to += [(source, one) for one in sent]
+            withdrawn += gone
+        self._append(run, events.RunPatched(change.plan, to, run.counter, change.by, withdrawn))
 
     def _complete(self, run: Run) -> None:
         self._append(run, events.RunCompleted())
@@ -326,7 +329,8 @@ class Transition:
         """A live token ends: it no longer counts."""
         token.state, token.outcome = state, outcome
         token.due_ms, token.wait, token.wait_key = None, "", ""
-        self._free_slot(token)
+        if token.slot:
+            self._free_slot(token)
         token.lane = ""
         self.changed_tokens.add(token.key)
         run.counter -= 1
@@ -366,9 +370,9 @@ class Transition:
             self.new_joins.add(key)
         self.joins[key] = join
         self.changed_joins.add(key)
-        join.hop = max(join.hop, hop)
         if d.live:
             join.live += 1
+            join.hop = max(join.hop, hop)
         else:
             join.skipped += 1
         enough = join.live >= join.need or join.live + join.skipped >= join.total
@@ -391,7 +395,8 @@ class Transition:
     def hand_in(self, exchange: Exchange, item: Item) -> Result:
         """Apply one item, or say why not."""
         key = (item.run, item.node, item.scope)
-        token, run = self.token(key), self.run(item.run)
+        token = self.tokens.get(key) or self.token(key)
+        run = self.runs.get(item.run) or self.run(item.run)
         if token is None or run is None or run.tenant != exchange.tenant:
             return "stale"
         refusal = self._judge(run, token, item)

@@ -8,7 +8,7 @@ waiting at the same time, any order of them is a right one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,8 @@ _READ_SESSIONS = statement("read_sessions")
 _WRITE_SESSION = statement("write_session")
 _READY_TOKENS = statement("ready_tokens")
 _TAKE_READY = statement("take_ready")
-_LEASE_TOKENS = statement("lease_tokens")
+_LEASE_TOKEN = statement("lease_token")
+_STILL_LEASED = statement("still_leased")
 _READ_OUTPUTS = statement("read_outputs")
 _READ_ARRIVED = statement("read_arrived")
 _READ_LATEST = statement("read_latest")
@@ -47,12 +48,15 @@ _READ_LATEST = statement("read_latest")
 QUEUES_MAX = 400
 
 
+#: A token that a call has got.
+_Taken: TypeAlias = tuple[Key, Token]
+
+
 class _Answer(msgspec.Struct, array_like=True):
     """What is kept of a call so that it can be repeated."""
 
     results: tuple[Result, ...] = ()
     revoked: tuple[Held, ...] = ()
-    granted: tuple[Key, ...] = ()
 
 
 class _Call:
@@ -63,7 +67,7 @@ class _Call:
         self.repeated = False
         self.error: SessionError | None = None
         self.answer = _Answer()
-        self.taken: list[Token] = []
+        self.taken: list[_Taken] = []
 
 
 _encode = msgspec.json.Encoder().encode
@@ -95,7 +99,7 @@ class ExchangeGroup:
         """Apply all of them; the answers, in the same order."""
         self._check_sessions()
         fresh = [call for call in self._calls if call.error is None and not call.repeated]
-        self._rows.look_ahead(call.request for call in fresh)
+        self._rows.look_ahead([call.request for call in fresh], self._step)
         for call in fresh:
             self._hand_in(call)
         self._rows.write(self._step)
@@ -105,7 +109,6 @@ class ExchangeGroup:
         for call in fresh:
             for take in call.request.take:
                 call.taken += self._take(call.request, take)
-            call.answer.granted = tuple(token.key for token in call.taken)
         self._write_sessions(fresh)
         for call in self._calls:
             if call.repeated:
@@ -141,12 +144,12 @@ class ExchangeGroup:
             self._known.sessions[name] = (request.seq, request.lease, answer)
         self._db.executemany(_WRITE_SESSION, rows)
 
-    def _still_held(self, call: _Call) -> list[Token]:
-        """What a repeated call was granted and has not lost since."""
-        self._rows.load_tokens(call.answer.granted)
-        tokens = [self._rows.load_token(key) for key in sorted(call.answer.granted)]
-        lease = call.request.lease
-        return [t for t in tokens if t is not None and (t.state, t.lease) == ("leased", lease)]
+    def _still_held(self, call: _Call) -> list[_Taken]:
+        request = call.request
+        rows: list[Row] = self._db.execute(
+            _STILL_LEASED, {"lease": request.lease, "tenant": request.tenant}
+        ).fetchall()
+        return [(row[1:4], token_of(row[1:])) for row in rows]
 
     # ── hand in and take ────────────────────────────────────────────────────────────────
 
@@ -155,7 +158,7 @@ class ExchangeGroup:
         call.answer.results = tuple([step.hand_in(request, item) for item in request.hand_in])
         call.answer.revoked = tuple([h for h in request.renew if not step.renew(request, h)])
 
-    def _take(self, request: Exchange, take: Take) -> list[Token]:
+    def _take(self, request: Exchange, take: Take) -> list[_Taken]:
         if take.limit <= 0 or not take.queues:
             return []
         queues = sorted(set(take.queues))[:QUEUES_MAX]
@@ -167,116 +170,102 @@ class ExchangeGroup:
         if not rows:
             return []
         until = lease_end(request, self._now_ms)
-        self._db.execute(
-            _LEASE_TOKENS,
-            {
-                "lease": request.lease,
-                "session": request.session,
-                "until": until,
-                "now": self._now_ms,
-                "ids": to_json([row[0] for row in rows]),
-            },
-        )
-        tokens = []
+        granted = (request.lease, request.session, until, self._now_ms)
+        self._db.executemany(_LEASE_TOKEN, [(*granted, row[0]) for row in rows])
+        taken: list[_Taken] = []
         for row in rows:
             token = token_of(row[1:])
             token.state, token.lease, token.session = "leased", request.lease, request.session
             token.due_ms, token.taken_ms = until, self._now_ms
             token.delivery += 1
-            self._known.tokens[row[1:4]] = (row[0], token)
-            tokens.append(token)
-        return tokens
+            key = row[1:4]
+            self._known.tokens[key] = (row[0], token)
+            taken.append((key, token))
+        return taken
 
     # ── replies ─────────────────────────────────────────────────────────────────────────
 
     def _replies(self) -> list[Reply | SessionError]:
-        taken = [token for call in self._calls for token in call.taken]
-        grants = self._grants(taken) if taken else {}
-        replan = {
-            item.run
-            for call in self._calls
-            for item, result in zip(call.request.hand_in, call.answer.results, strict=False)
-            if result == "replan"
-        }
-        headers = self._headers({token.run for token in taken} | replan)
-        return [call.error or self._reply(call, grants, headers) for call in self._calls]
+        grants = self._grants([taken for call in self._calls for taken in call.taken])
+        wanted = [self._runs_wanted(call) for call in self._calls]
+        headers = self._headers(set().union(*wanted))
+        replies: list[Reply | SessionError] = []
+        first = 0
+        for call, runs in zip(self._calls, wanted, strict=True):
+            last = first + len(call.taken)
+            reply = Reply(
+                call.answer.results,
+                call.answer.revoked,
+                tuple(grants[first:last]),
+                {run: headers[run] for run in sorted(runs) if run in headers},
+                self._now_ms,
+            )
+            replies.append(call.error or reply)
+            first = last
+        return replies
 
-    def _reply(self, call: _Call, grants: dict[Key, Grant], headers: dict[str, RunHeader]) -> Reply:
-        answer = call.answer
-        wanted = {token.run for token in call.taken}
-        if "replan" in answer.results:
-            wanted |= {
-                item.run
-                for item, result in zip(call.request.hand_in, answer.results, strict=False)
-                if result == "replan"
-            }
-        return Reply(
-            answer.results,
-            answer.revoked,
-            tuple([grants[token.key] for token in call.taken]),
-            {run: headers[run] for run in sorted(wanted) if run in headers},
-            self._now_ms,
-        )
+    def _runs_wanted(self, call: _Call) -> set[str]:
+        """The runs of what was granted, and of what has to be routed again."""
+        wanted = {key[0] for key, _ in call.taken}
+        results = call.answer.results
+        if "replan" in results:
+            items = zip(call.request.hand_in, results, strict=False)
+            wanted |= {item.run for item, result in items if result == "replan"}
+        return wanted
 
     def _headers(self, runs: set[str]) -> dict[str, RunHeader]:
         self._rows.load_runs(runs)
         rows = [self._rows.load_run(run) for run in runs]
         return {row.run: header(row) for row in rows if row is not None}
 
-    def _grants(self, tokens: list[Token]) -> dict[Key, Grant]:
-        inputs = self._inputs(tokens)
-        reads = self._reads(tokens)
-        return {
-            token.key: grant(token, inputs.get(token.key, ()), reads.get(token.key, ()))
-            for token in tokens
-        }
+    def _grants(self, taken: list[_Taken]) -> list[Grant]:
+        inputs: list[list[Output]] = [[] for _ in taken]
+        reads: list[list[Output]] = [[] for _ in taken]
+        self._find_inputs(taken, inputs)
+        self._find_reads(taken, reads)
+        return [grant(token, inputs[index], reads[index]) for index, (_, token) in enumerate(taken)]
 
-    def _inputs(self, tokens: list[Token]) -> dict[Key, list[Output]]:
+    def _find_inputs(self, taken: list[_Taken], inputs: list[list[Output]]) -> None:
         """The outputs that arrived at these tokens: from one source, or at a join."""
-        found: dict[Key, list[Output]] = {}
-        single: list[tuple[Key, Key]] = []
-        joined: list[Key] = []
+        single: list[tuple[int, Key]] = []
+        joined: list[tuple[int, Key]] = []
         known = self._known.outputs
-        for t in tokens:
-            if t.skip:
+        for index, (key, token) in enumerate(taken):
+            if token.skip:
                 continue
-            if not t.source:
-                joined.append(t.key)
+            if not token.source:
+                joined.append((index, key))
                 continue
-            source = (t.run, t.source, t.source_scope)
+            source = (key[0], token.source, token.source_scope)
             data = known.get(source)
             if data is None:
-                single.append((t.key, source))
+                single.append((index, source))
             else:
-                found[t.key] = [Output(t.source, t.source_scope, data)]
+                inputs[index].append(Output(token.source, token.source_scope, data))
         if single:
-            rows = self._db.execute(_READ_OUTPUTS, (to_json([source for _, source in single]),))
-            for index, data in rows:
-                key, source = single[index]
-                found[key] = [Output(source[1], source[2], output_of(data))]
+            rows = self._db.execute(_READ_OUTPUTS, (to_json([key for _, key in single]),))
+            for place, data in rows:
+                index, source = single[place]
+                inputs[index].append(Output(source[1], source[2], output_of(data)))
         if joined:
-            rows = self._db.execute(_READ_ARRIVED, (to_json(joined),))
-            for index, node, scope, data in rows:
-                found.setdefault(joined[index], []).append(Output(node, scope, output_of(data)))
-        return found
+            rows = self._db.execute(_READ_ARRIVED, (to_json([key for _, key in joined]),))
+            for place, node, scope, data in rows:
+                inputs[joined[place][0]].append(Output(node, scope, output_of(data)))
 
-    def _reads(self, tokens: list[Token]) -> dict[Key, list[Output]]:
+    def _find_reads(self, taken: list[_Taken], reads: list[list[Output]]) -> None:
         """The outputs that these tokens' nodes read, and their own when they go on with them."""
-        found: dict[Key, list[Output]] = {}
-        wanted = [(t, read) for t in tokens for read in t.reads]
+        wanted = [(index, read) for index, (_, t) in enumerate(taken) for read in t.reads]
         if wanted:
-            keys = [(t.run, read.node, read.prefix) for t, read in wanted]
+            keys = [(taken[index][1].run, read.node, read.prefix) for index, read in wanted]
             rows = self._db.execute(_READ_LATEST, (to_json(keys),))
-            for index, node, scope, data in sorted(rows, key=lambda row: int(row[0])):
-                output = Output(node, scope, output_of(data))
-                found.setdefault(wanted[index][0].key, []).append(output)
-        going_on = [t for t in tokens if t.cursor]
+            for place, node, scope, data in sorted(rows, key=lambda row: int(row[0])):
+                reads[wanted[place][0]].append(Output(node, scope, output_of(data)))
+        going_on = [(index, key) for index, (key, t) in enumerate(taken) if t.cursor]
         if going_on:
-            rows = self._db.execute(_READ_OUTPUTS, (to_json([t.key for t in going_on]),))
-            for index, data in rows:
-                t = going_on[index]
-                found.setdefault(t.key, []).append(Output(t.node, t.scope, output_of(data)))
-        return found
+            rows = self._db.execute(_READ_OUTPUTS, (to_json([key for _, key in going_on]),))
+            for place, data in rows:
+                index, key = going_on[place]
+                reads[index].append(Output(key[1], key[2], output_of(data)))
 
 
 def _take_ready(queues: int) -> str:

@@ -12,6 +12,7 @@ from minuet.store.records import (
     Arrival,
     DeadLetter,
     Done,
+    EventRecord,
     Exchange,
     Join,
     Key,
@@ -37,6 +38,7 @@ _TOKENS_OF_RUN = statement("tokens_of_run")
 _SLOT_WAITERS = statement("slot_waiters")
 _SLOT_HOLDERS = statement("slot_holders")
 _LOAD_STEP = statement("load_step")
+_LAST_RUN_ID = statement("last_run_id")
 _INSERT_RUN = statement("insert_run")
 _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
@@ -117,7 +119,7 @@ class Rows:
 
     # ── loading ahead ───────────────────────────────────────────────────────────────────
 
-    def look_ahead(self, requests: Iterable[Exchange]) -> None:
+    def look_ahead(self, requests: Iterable[Exchange], step: Transition) -> None:
         """Load what these exchanges hand in and renew, and the joins that they deliver to."""
         tokens: dict[Key, None] = {}
         arrivals: dict[tuple[str, str, str, str], None] = {}
@@ -134,6 +136,9 @@ class Rows:
         self.load_runs({key[0]: None for key in tokens})
         if arrivals:
             self._load_joins(list(arrivals))
+        # Given to the step at once, so that it need not ask for each of them.
+        step.tokens = {key: entry[1] for key, entry in self._tokens.items() if entry is not None}
+        step.runs = {run: entry[1] for run, entry in self._runs.items() if entry is not None}
 
     def load_runs(self, runs: Iterable[str]) -> None:
         """Load runs by name."""
@@ -227,8 +232,7 @@ class Rows:
         """Write what a transition changed."""
         step.promote_waiters()
         many = self._db.executemany
-        if step.new_runs:
-            many(_INSERT_RUN, [_run_row(step.runs[run]) for run in sorted(step.new_runs)])
+        self._insert_runs(step)
         self._update_runs(step)
         if step.new_tokens:
             many(_INSERT_TOKEN, [_token_row(step.tokens[key]) for key in step.new_tokens])
@@ -238,7 +242,7 @@ class Rows:
         if step.arrivals:
             many(_INSERT_ARRIVAL, [astuple(arrival) for arrival in step.arrivals.values()])
         if step.events:
-            many(_INSERT_EVENT, [astuple(event) for event in step.events])
+            many(_INSERT_EVENT, [self._event_row(event) for event in step.events])
         for (key, name), value in step.steps.items():
             self._db.execute(_INSERT_STEP, (*key, name, value))
         for run in step.reprocessed:
@@ -250,16 +254,33 @@ class Rows:
             if len(output) <= BYTES_MAX:
                 self._known.outputs[key] = output
 
+    def _insert_runs(self, step: Transition) -> None:
+        if not step.new_runs:
+            return
+        last = int(self._db.execute(_LAST_RUN_ID).get)
+        rows = []
+        for number, name in enumerate(sorted(step.new_runs), start=last + 1):
+            run = step.runs[name]
+            self._runs[name] = (number, run)
+            rows.append((number, *_run_row(run)))
+        self._db.executemany(_INSERT_RUN, rows)
+
+    def _event_row(self, event: EventRecord) -> Row:
+        entry = self._runs[event.run]
+        assert entry is not None
+        return (entry[0], event.seq, event.at_ms, event.data)
+
     def _update_runs(self, step: Transition) -> None:
         rewritten: list[Row] = []
         advanced: list[Row] = []
         known = self._known.runs
         for name in step.changed_runs:
-            entry = self._runs.get(name)
-            if entry is None:  # It is new.
-                continue
+            entry = self._runs[name]
+            assert entry is not None
             number, run = entry
-            if name in step.rewritten_runs:
+            if name in step.new_runs:
+                pass  # Written already.
+            elif name in step.rewritten_runs:
                 rewritten.append(_run_change(run, number))
             else:
                 advanced.append((run.counter, run.seq, number))

@@ -67,6 +67,7 @@ class SqliteStore:
         self._writing: CallThread[WriteCall] | None = None
         self._reading: CallThread[Callable[[apsw.Connection], Any]] | None = None
         self._work = Wake()
+        self._work_seen = 0
         self._changed = Wake()
 
     async def open(self) -> None:
@@ -100,8 +101,9 @@ class SqliteStore:
 
     def _notify(self) -> None:
         """Called on the event loop when a group of changes is durable."""
-        if self._writer.made_ready:
-            self._writer.made_ready = False
+        count = self._writer.commits_with_work
+        if count != self._work_seen:
+            self._work_seen = count
             self._work.notify()
         self._changed.notify()
 

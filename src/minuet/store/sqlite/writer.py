@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from minuet.clock import Clock
-from minuet.errors import MinuetError, StoreError
+from minuet.errors import MinuetError, StoreError, StoreUnavailableError
 from minuet.store.records import Exchange
 from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure
 from minuet.store.sqlite.exchange import ExchangeGroup
@@ -71,8 +71,10 @@ class Writer:
         self._known = Known()
         self._wal_pages = 0
         self._checkpoint_at = self._alarm_at = 0
-        #: Whether a commit since this was last reset made something ready to be taken.
-        self.made_ready = False
+        self._made_ready = False
+        #: How many commits have made something ready to be taken. It is counted after the
+        #: commit, so who sees it change can also see what is ready.
+        self.commits_with_work = 0
 
     def open(self) -> None:
         """Connect and bring the file up to date."""
@@ -124,9 +126,9 @@ class Writer:
         try:
             self._db.execute("BEGIN IMMEDIATE")
             self._check_known()
+            self._made_ready = False
             answers = self._apply(calls, self._clock.now_ms(), careful=careful)
-            self._db.execute("COMMIT")
-            self._known.trim()
+            self._commit()
         except BaseException as error:
             self._known.clear()
             self._roll_back()
@@ -135,7 +137,21 @@ class Writer:
                 if known is not None:
                     raise known from error
             raise
+        self._known.trim()
+        if self._made_ready:
+            self.commits_with_work += 1
         return answers
+
+    def _commit(self) -> None:
+        import apsw
+
+        try:
+            self._db.execute("COMMIT")
+        except apsw.Error as error:
+            # Whatever it was, it is no single call's fault.
+            raise failure(error, self._path) or StoreUnavailableError(
+                f"{self._path}: the commit failed: {error}"
+            ) from error
 
     def _check_known(self) -> None:
         """Forget what is known when another connection has written since."""
@@ -162,7 +178,7 @@ class Writer:
             if exchanges:
                 group = ExchangeGroup(self._db, self._known, exchanges, now_ms, careful=careful)
                 answers.extend(group.apply())
-                self.made_ready |= group.made_ready
+                self._made_ready |= group.made_ready
                 exchanges.clear()
                 sessions.clear()
 
@@ -187,7 +203,7 @@ class Writer:
             # A refusal comes before the first change, so there is nothing to undo.
             return error
         finally:
-            self.made_ready |= change.made_ready
+            self._made_ready |= change.made_ready
 
     # ── the write-ahead log ─────────────────────────────────────────────────────────────
 

@@ -93,17 +93,16 @@ CREATE TABLE tokens (
 -- What a take looks at: as many entries as it returns.
 CREATE INDEX tokens_ready ON tokens (tenant, queue, due_ms, run, node, scope)
     WHERE state = 'ready' AND lane = '';
--- Ready but held back: by a pause, or until a slot is free (then in the order of asking).
+-- Holding a slot, waiting for one (in the order of asking), or held back by a pause.
 CREATE INDEX tokens_parked ON tokens (tenant, slot, due_ms, run, node, scope)
-    WHERE state = 'ready' AND lane <> '';
+    WHERE slot <> '' OR lane <> '';
 -- What a sweep looks at: leases and time-outs by when they are due.
-CREATE INDEX tokens_leased ON tokens (due_ms) WHERE state = 'leased';
-CREATE INDEX tokens_timed ON tokens (due_ms, run, node, scope)
-    WHERE state = 'waiting' AND due_ms IS NOT NULL;
+CREATE INDEX tokens_due ON tokens (state, due_ms)
+    WHERE state = 'leased' OR state = 'waiting';
+-- Who waits for something outside.
 CREATE INDEX tokens_waiting ON tokens (tenant, wait, run, node, scope) WHERE state = 'waiting';
 CREATE INDEX tokens_waiting_key ON tokens (tenant, wait, wait_key, run, node, scope)
     WHERE state = 'waiting';
-CREATE INDEX tokens_slot ON tokens (tenant, slot) WHERE slot <> '';
 
 CREATE TABLE joins (
     run TEXT NOT NULL,
@@ -128,12 +127,13 @@ CREATE TABLE arrivals (
     PRIMARY KEY (run, node, scope, source)
 ) STRICT, WITHOUT ROWID;
 
+-- Events name their run by its number here: it keeps the index small, and so the commits.
 CREATE TABLE events (
-    run TEXT NOT NULL,
+    run_id INTEGER NOT NULL,
     seq INTEGER NOT NULL CHECK (seq > 0),
     at_ms INTEGER NOT NULL,
     data BLOB NOT NULL,
-    PRIMARY KEY (run, seq)
+    PRIMARY KEY (run_id, seq)
 ) STRICT;
 
 CREATE TABLE steps (

@@ -11,26 +11,26 @@ ON CONFLICT (tenant, session) DO UPDATE
 SET seq = excluded.seq, lease = excluded.lease, answer = excluded.answer, at_ms = excluded.at_ms;
 
 -- name: ready_tokens
--- One branch for each queue: SQLite merges them in order and stops at the limit.
-SELECT id, due_ms, run, node, scope
+-- One branch for each queue: SQLite merges them in order and stops at the limit. Values stand
+-- in subqueries because SQLite compiles a query with ORDER BY or LIMIT anew whenever a value that
+-- it may use for planning is bound, which costs far more than running it.
+SELECT *
 FROM tokens
-WHERE state = 'ready' AND lane = '' AND tenant = :tenant AND queue = {queue} AND due_ms <= :now
+WHERE state = 'ready'
+    AND lane = ''
+    AND tenant = (SELECT :tenant)
+    AND queue = (SELECT {queue})
+    AND due_ms <= (SELECT :now)
 
 -- name: take_ready
-WITH chosen AS MATERIALIZED (
-    {branches}
-    ORDER BY due_ms, run, node, scope
-    LIMIT :limit
-)
-SELECT t.*
-FROM chosen AS c CROSS JOIN tokens AS t ON t.id = c.id
-ORDER BY c.due_ms, c.run, c.node, c.scope;
+{branches}
+ORDER BY due_ms, run, node, scope
+LIMIT (SELECT :limit);
 
--- name: lease_tokens
+-- name: lease_token
 UPDATE tokens
-SET state = 'leased', lease = :lease, session = :session, due_ms = :until, taken_ms = :now,
-    delivery = delivery + 1
-WHERE id IN (SELECT value FROM json_each(:ids));
+SET state = 'leased', lease = ?, session = ?, due_ms = ?, taken_ms = ?, delivery = delivery + 1
+WHERE id = ?;
 
 -- name: read_outputs
 -- The events that hold the outputs of these instances.
@@ -38,7 +38,8 @@ SELECT k.key, e.data
 FROM json_each(?) AS k
 CROSS JOIN tokens AS t
     ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2
-CROSS JOIN events AS e ON e.run = t.run AND e.seq = t.event;
+CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
 
 -- name: read_arrived
 -- The outputs that arrived live at these joins.
@@ -47,7 +48,8 @@ FROM json_each(?) AS k
 CROSS JOIN arrivals AS a
     ON a.run = k.value ->> 0 AND a.node = k.value ->> 1 AND a.scope = k.value ->> 2 AND a.live = 1
 CROSS JOIN tokens AS t ON t.run = a.run AND t.node = a.source AND t.scope = a.source_scope
-CROSS JOIN events AS e ON e.run = t.run AND e.seq = t.event
+CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
 ORDER BY k.key, a.source, a.source_scope;
 
 -- name: read_latest
@@ -66,7 +68,15 @@ CROSS JOIN tokens AS t ON t.id = (
     ORDER BY scope DESC
     LIMIT 1
 )
-CROSS JOIN events AS e ON e.run = t.run AND e.seq = t.event;
+CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
+
+-- name: still_leased
+-- What a repeated call was granted and has not lost since.
+SELECT *
+FROM tokens
+WHERE state = 'leased' AND lease = :lease AND tenant = :tenant
+ORDER BY run, node, scope;
 
 -- name: end_session
 DELETE FROM sessions WHERE session = :session;

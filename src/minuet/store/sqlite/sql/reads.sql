@@ -23,12 +23,10 @@ ORDER BY run DESC
 LIMIT :limit;
 
 -- name: read_events
-SELECT run, seq, at_ms, data
-FROM events
-WHERE run = :run
-    AND seq > :after
-    AND EXISTS (SELECT 1 FROM runs WHERE run = :run AND tenant = :tenant)
-ORDER BY seq
+SELECT r.run, e.seq, e.at_ms, e.data
+FROM runs AS r CROSS JOIN events AS e ON e.run_id = r.id
+WHERE r.run = :run AND r.tenant = :tenant AND e.seq > :after
+ORDER BY e.seq
 LIMIT :limit;
 
 -- name: read_tokens
@@ -100,7 +98,7 @@ FROM (
     UNION ALL
     SELECT tenant, queue, count(*), 0, min(due_ms)
     FROM tokens
-    WHERE state = 'ready' AND lane <> ''
+    WHERE lane <> '' AND state = 'ready'
     GROUP BY tenant, queue
     UNION ALL
     SELECT tenant, queue, 0, count(*), NULL

@@ -35,7 +35,7 @@ SELECT * FROM tokens WHERE run = ? AND state IN (SELECT value FROM json_each(?))
 -- name: slot_waiters
 SELECT *
 FROM tokens
-WHERE tenant = ? AND slot = ? AND state = 'ready' AND lane <> '' AND lane = 'slot'
+WHERE tenant = ? AND slot = ? AND slot <> '' AND state = 'ready' AND lane = 'slot'
 ORDER BY due_ms, run, node, scope;
 
 -- name: slot_holders
@@ -44,9 +44,12 @@ SELECT count(*) FROM tokens WHERE tenant = ? AND slot = ? AND slot <> '' AND lan
 -- name: load_step
 SELECT value FROM steps WHERE run = ? AND node = ? AND scope = ? AND name = ?;
 
+-- name: last_run_id
+SELECT coalesce(max(id), 0) FROM runs;
+
 -- name: insert_run
 INSERT INTO runs
-VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: advance_run
 UPDATE runs SET counter = ?, seq = ? WHERE id = ?;

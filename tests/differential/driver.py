@@ -1,0 +1,459 @@
+"""The same random calls to several stores: replies and snapshots must be equal after each.
+
+The first store is the reference (`memory`). Requests are made from what it holds and from every
+lease that was ever granted, so that most of them succeed and the rest fail in interesting ways.
+What happened is counted by (verb, outcome), which shows what a run of this has really tried.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from random import Random
+from typing import Any
+
+from minuet.clock import ManualClock
+from minuet.errors import MinuetError
+from minuet.store.base import Store
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    Cancel,
+    Change,
+    Delivery,
+    Done,
+    Exchange,
+    Failed,
+    Grant,
+    Held,
+    Item,
+    NewPlan,
+    NewRun,
+    Pause,
+    Read,
+    Released,
+    Resume,
+    Retry,
+    RetryRun,
+    Slot,
+    Start,
+    Take,
+    Waiting,
+)
+
+TENANTS = ("a", "b")
+QUEUES = ("", "q1", "q2")
+SCOPES = ("", "0001", "0002")
+LEASE_MS = 1000
+
+#: Joins by node: needed, expected, and what they withdraw.
+JOINS: dict[str, tuple[int, int, tuple[str, ...]]] = {
+    "all": (3, 3, ()),
+    "two": (2, 3, ()),
+    "any": (1, 3, ("n1", "n2", "n3")),
+}
+NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
+
+#: What a long run must have seen, so that it has not only tried errors.
+EXPECTED = {
+    *(("done", r) for r in ("applied", "duplicate", "stale", "replan", "closed", "limit")),
+    *(("retry", r) for r in ("applied", "duplicate", "stale", "closed")),
+    *(("failed", r) for r in ("applied", "stale", "closed")),
+    *(("waiting", r) for r in ("applied", "duplicate", "stale", "closed")),
+    *(("released", r) for r in ("applied", "duplicate", "stale", "closed")),
+    *(("slot", r) for r in ("applied", "held", "stale", "closed")),
+    *(("renew", r) for r in ("renewed", "revoked")),
+    *(("take", r) for r in ("granted", "nothing")),
+    *(("exchange", r) for r in ("answered", "repeated", "SessionError")),
+    *(("sweep", r) for r in ("expired", "resumed", "cancelled", "nothing", "more")),
+    *(("create", r) for r in ("new", "RunConflictError")),
+    *(
+        (name, r)
+        for name in ("start", "cancel", "pause", "resume", "retry_run", "new_plan")
+        for r in ("changed", "RunConflictError", "RunNotFoundError")
+    ),
+    *(("resolve", r) for r in ("True", "False")),
+    *(("record_step", r) for r in ("first", "again", "lost")),
+    *(("delete_runs", r) for r in ("some", "none")),
+    *(("discard_dead_letter", r) for r in ("True", "False")),
+    *(("run", r) for r in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")),
+    *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues")),
+    ("read_steps", "some"),
+    ("end_session", "done"),
+    ("blob", "same"),
+}
+
+
+class Driver:
+    """Random calls, the same for every store."""
+
+    def __init__(self, clock: ManualClock, stores: Sequence[Store]) -> None:
+        self._clock = clock
+        self._stores = list(stores)
+        self._runs: list[tuple[str, str]] = []
+        self._granted: list[tuple[str, Grant]] = []
+        self._sessions: dict[tuple[str, str], int] = {}
+        self._last: dict[tuple[str, str], Exchange] = {}
+        self._number = 0
+        self._compared = 0
+        self.seen: Counter[tuple[str, str]] = Counter()
+
+    @property
+    def verbs(self) -> list[Callable[[Random], Awaitable[None]]]:
+        """Every verb, as often as it should be picked."""
+        return [
+            *[self.exchange] * 12,
+            *[self.create, self.sweep, self.change] * 2,
+            *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
+            *[self.delete, self.discard, self.look, self.end_session, self.blob] * 1,
+        ]
+
+    async def step(self, rng: Random) -> None:
+        """Make one random call and compare."""
+        await rng.choice(self.verbs)(rng)
+        await self.compare()
+
+    # ── comparing ───────────────────────────────────────────────────────────────────────
+
+    async def _ask(self, call: Callable[[Store], Awaitable[Any]]) -> Any:
+        """Ask all stores the same; the answer, or the error, that they all gave."""
+        answers = []
+        for store in self._stores:
+            try:
+                answers.append(await call(store))
+            except MinuetError as error:
+                answers.append(error)
+        first, *others = answers
+        for other in others:
+            assert describe(other) == describe(first)
+        return first
+
+    async def compare(self) -> None:
+        """All stores hold the same, and it is sound."""
+        self._compared += 1
+        # Old runs hardly change any more: look at all of them only now and then.
+        runs = self._runs if self._compared % 50 == 0 else self._runs[-8:]
+        for tenant, run in runs:
+            snapshot = await self._ask(lambda s, t=tenant, r=run: s.read_snapshot(t, r))
+            if snapshot is not None:
+                self.seen["run", snapshot.run.status] += 1
+                live = sum(t.state in ("ready", "leased", "waiting") for t in snapshot.tokens)
+                assert snapshot.run.counter == live
+
+    def _new_name(self, prefix: str) -> str:
+        self._number += 1
+        return f"{prefix}{self._number:06d}"
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, rng: Random) -> None:
+        tenant = rng.choice(TENANTS) if rng.random() < 0.2 else "a"
+        session = (tenant, rng.choice(("s1", "s2", "s3")))
+        seq = self._sessions.get(session, 0) + 1
+        if rng.random() < 0.03:
+            seq += rng.choice((-1, 1, 5))
+        items, renew = self._items(rng), self._held(rng)
+        request = Exchange(
+            session=session[1],
+            seq=seq,
+            lease=self._new_name("lease"),
+            lease_ms=rng.choice((LEASE_MS, 10 * LEASE_MS, LEASE_MS_MAX * 2)),
+            tenant=tenant,
+            hand_in=items,
+            renew=renew,
+            take=self._takes(rng),
+        )
+        reply = await self._ask(lambda s: s.exchange(request))
+        if isinstance(reply, MinuetError):
+            self.seen["exchange", type(reply).__name__] += 1
+            return
+        self._sessions[session] = seq
+        self._last[session] = request
+        self.seen["exchange", "answered"] += 1
+        self.seen["take", "granted" if reply.granted else "nothing"] += 1
+        self._granted += [(tenant, grant) for grant in reply.granted]
+        for item, result in zip(items, reply.results, strict=True):
+            self.seen[str(item.__struct_config__.tag), result] += 1
+        if renew:
+            self.seen["renew", "revoked" if reply.revoked else "renewed"] += 1
+
+    async def repeat(self, rng: Random) -> None:
+        if self._last:
+            request = self._last[rng.choice(sorted(self._last))]
+            reply = await self._ask(lambda s: s.exchange(request))
+            name = type(reply).__name__ if isinstance(reply, MinuetError) else "repeated"
+            self.seen["exchange", name] += 1
+
+    async def end_session(self, rng: Random) -> None:
+        if rng.random() < 0.2:
+            name = rng.choice(("s1", "s2", "s3"))
+            await self._ask(lambda s: s.end_session(name))
+            self._sessions = {k: v for k, v in self._sessions.items() if k[1] != name}
+            self._last = {k: v for k, v in self._last.items() if k[1] != name}
+            self.seen["end_session", "done"] += 1
+
+    def _some_grants(self, rng: Random) -> list[Grant]:
+        recent = self._granted[-12:] if rng.random() < 0.8 else self._granted
+        return [grant for _, grant in rng.sample(recent, min(len(recent), rng.randint(0, 4)))]
+
+    def _held(self, rng: Random) -> tuple[Held, ...]:
+        if rng.random() < 0.7:
+            return ()
+        return tuple(Held(g.run, g.node, g.scope, g.lease) for g in self._some_grants(rng))
+
+    def _takes(self, rng: Random) -> tuple[Take, ...]:
+        return tuple(
+            Take(tuple(rng.sample(QUEUES, rng.randint(1, 3))), rng.randint(0, 5))
+            for _ in range(rng.choice((0, 1, 1, 1, 2)))
+        )
+
+    def _items(self, rng: Random) -> tuple[Item, ...]:
+        return tuple(self._item(rng, grant) for grant in self._some_grants(rng))
+
+    def _item(self, rng: Random, g: Grant) -> Item:
+        lease = g.lease if rng.random() < 0.95 else rng.choice(("", "other"))
+        name = (g.run, g.node, g.scope, lease)
+        kind = rng.choices(
+            ("done", "retry", "failed", "waiting", "released", "slot"), (12, 2, 1, 2, 2, 3)
+        )[0]
+        error = {"code": rng.choice(("x", "y")), "message": "é \x00 broken", "type": "E"}
+        match kind:
+            case "retry":
+                return Retry(*name, error=error, delay_ms=rng.choice((-5, 0, 1, 5 * LEASE_MS)))
+            case "failed":
+                return Failed(*name, error=error, dead_letter=rng.choice((None, "crash_loop")))
+            case "waiting":
+                return Waiting(
+                    *name,
+                    kind=rng.choice(("timer", "signal")),
+                    key=rng.choice(("", "k1", "ключ")),
+                    due_ms=rng.choice((None, self._clock.now_ms() + LEASE_MS)),
+                    delay_ms=rng.choice((None, None, 0, 3 * LEASE_MS)),
+                    data=b'{"form":1}',
+                )
+            case "released":
+                return Released(*name)
+            case "slot":
+                return Slot(*name, key=rng.choice(("s1", "s2")), limit=rng.randint(1, 2))
+        return self._done(rng, g, lease)
+
+    def _done(self, rng: Random, g: Grant, lease: str) -> Done:
+        output = rng.choice((b"1", b'{"a":[1.50, "\xc3\xa9"]}', b"null", b" [ ] "))
+        if rng.random() < 0.01:
+            output = b'"' + b"x" * (1 << 20) + b'"'
+        cursor = None
+        if not g.skip and rng.random() < 0.1:
+            cursor = g.cursor + 1
+        return Done(
+            g.run,
+            g.node,
+            g.scope,
+            lease,
+            plan=rng.choice(("p1", "p1", "p1", "p1", "p1", "p2")),
+            outcome="skipped" if g.skip else rng.choice(("completed", "completed", "failed")),
+            output=output,
+            deliveries=self._deliveries(rng, live=not g.skip),
+            error=rng.choice((None, {"code": "handled"})),
+            notes=rng.choice((None, [["rule", 1]])),
+            cursor=cursor,
+        )
+
+    def _deliveries(self, rng: Random, *, live: bool = True) -> tuple[Delivery, ...]:
+        count = rng.choice((0, 1, 1, 2, 2, 3))
+        targets = {(rng.choice((*NODES, *JOINS)), rng.choice(SCOPES)) for _ in range(count)}
+        return tuple(
+            self._delivery(rng, node, scope, live and rng.random() < 0.85)
+            for node, scope in sorted(targets)
+        )
+
+    def _delivery(self, rng: Random, node: str, scope: str, live: bool) -> Delivery:
+        need, total, withdraws = JOINS.get(node, (1, 1, ()))
+        reads = tuple(Read(n, rng.choice(SCOPES)) for n in NODES if rng.random() < 0.15)
+        return Delivery(
+            node=node,
+            scope=scope,
+            live=live,
+            need=need,
+            total=total,
+            queue=rng.choice(QUEUES[1:]),
+            reads=reads,
+            withdraws=withdraws,
+        )
+
+    # ── time ────────────────────────────────────────────────────────────────────────────
+
+    async def pass_time(self, rng: Random) -> None:
+        steps = (1, 10, LEASE_MS // 2, LEASE_MS + 1, 6 * LEASE_MS, 2 * LEASE_MS_MAX, -10, -7200000)
+        self._clock.advance(rng.choices(steps, (9, 9, 9, 9, 9, 1, 2, 1))[0])
+
+    async def sweep(self, rng: Random) -> None:
+        limit = rng.choice((1, 2, 1000))
+        swept = await self._ask(lambda s: s.sweep(limit))
+        for name in ("expired", "resumed", "cancelled", "more"):
+            if getattr(swept, name):
+                self.seen["sweep", name] += 1
+        if not (swept.expired or swept.resumed or swept.cancelled):
+            self.seen["sweep", "nothing"] += 1
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create(self, rng: Random) -> None:
+        new = [self._new_run(rng) for _ in range(rng.randint(1, 2))]
+        answers = await self._ask(lambda s: s.create_runs(new))
+        for run, answer in zip(new, answers, strict=True):
+            if isinstance(answer, MinuetError):
+                self.seen["create", type(answer).__name__] += 1
+            else:
+                self.seen["create", "new" if answer.run == run.run else "known"] += 1
+                if (run.tenant, answer.run) not in self._runs:
+                    self._runs.append((run.tenant, answer.run))
+
+    def _new_run(self, rng: Random) -> NewRun:
+        name = self._new_name("run")
+        if self._runs and rng.random() < 0.1:
+            name = rng.choice(self._runs)[1]
+        entries = tuple(
+            self._delivery(rng, node, "", live=True)
+            for node in sorted(rng.sample(NODES, rng.randint(0, 3)))
+        )
+        return NewRun(
+            run=name,
+            workflow=rng.choice(("w1", "w2")),
+            plan="p1",
+            tenant="a" if rng.random() < 0.8 else "b",
+            input=rng.choice((b"{}", b'{"x":1}')),
+            entries=None if rng.random() < 0.2 else entries,
+            deadline_ms=rng.choice((None, None, None, 4 * LEASE_MS)),
+            idempotency_key=rng.choice((None, None, None, "key1", "key2")),
+            tags=rng.choice(({}, {"team": "blue", "n": 1})),
+            parent=rng.choice((None, "parent")),
+        )
+
+    async def change(self, rng: Random) -> None:
+        recent = self._runs[-5:] if rng.random() < 0.8 else self._runs
+        tenant, run = rng.choice(recent) if recent else ("a", "none")
+        if rng.random() < 0.1:
+            tenant = rng.choice(TENANTS)
+        name, change = self._change(rng)
+        expected = None
+        if rng.random() < 0.3:
+            row = await self._stores[0].read_run(tenant, run)
+            expected = (row.seq if row else 1) + rng.choice((0, 0, 1))
+        answer = await self._ask(lambda s: s.change_run(tenant, run, change, expected))
+        outcome = type(answer).__name__ if isinstance(answer, MinuetError) else "changed"
+        self.seen[name, outcome] += 1
+
+    def _change(self, rng: Random) -> tuple[str, Change]:
+        match rng.choices(
+            ("start", "cancel", "pause", "resume", "retry_run", "new_plan"), (3, 1, 2, 4, 4, 2)
+        )[0]:
+            case "start":
+                source = self._deliveries(rng)
+                return "start", Start(source, input=rng.choice((None, b'{"y":2}')))
+            case "cancel":
+                return "cancel", Cancel(by="me")
+            case "pause":
+                return "pause", Pause()
+            case "resume":
+                return "resume", Resume(by="me")
+            case "retry_run":
+                return "retry_run", RetryRun()
+        new = tuple((rng.choice(NODES), "", d) for d in self._deliveries(rng))
+        return "new_plan", NewPlan(rng.choice(("p1", "p1", "p2")), new, by="me")
+
+    async def resolve(self, rng: Random) -> None:
+        tenant = rng.choice(TENANTS) if rng.random() < 0.1 else "a"
+        waiting = await self._stores[0].list_waiting(tenant, rng.choice(("timer", "signal")))
+        keys = [t.key for t in waiting] or [(g.run, g.node, g.scope) for _, g in self._granted[-5:]]
+        if keys:
+            key, wait_key = rng.choice(keys), rng.choice((None, None, "k1", "ключ"))
+            answer = await self._ask(
+                lambda s: s.resolve(tenant, key, b'{"ok":true}', by="me", wait_key=wait_key)
+            )
+            self.seen["resolve", str(answer)] += 1
+
+    async def record_step(self, rng: Random) -> None:
+        for g in self._some_grants(rng):
+            held = Held(g.run, g.node, g.scope, g.lease)
+            name, value = rng.choice(("one", "two")), rng.choice((b"1", b"2"))
+            tenant = "b" if rng.random() < 0.1 else "a"
+            known = await self._stores[0].read_steps(tenant, (g.run, g.node, g.scope))
+            kept = await self._ask(
+                lambda s, t=tenant, h=held, n=name, v=value: s.record_step(t, h, n, v)
+            )
+            outcome = "lost" if kept is None else "again" if name in known else "first"
+            self.seen["record_step", outcome] += 1
+
+    async def delete(self, rng: Random) -> None:
+        if self._runs and rng.random() < 0.3:
+            runs = [run for _, run in rng.sample(self._runs, min(len(self._runs), 3))]
+            count = await self._ask(lambda s: s.delete_runs("a", runs))
+            self.seen["delete_runs", "some" if count else "none"] += 1
+
+    async def discard(self, rng: Random) -> None:
+        letters = await self._stores[0].list_dead_letters("a", status=None)
+        if letters and rng.random() < 0.3:
+            letter = rng.choice(letters)
+            key = (letter.run, letter.node, letter.scope)
+            tenant = "b" if rng.random() < 0.1 else "a"
+            answer = await self._ask(lambda s: s.discard_dead_letter(tenant, key))
+            self.seen["discard_dead_letter", str(answer)] += 1
+
+    # ── reads and blobs ─────────────────────────────────────────────────────────────────
+
+    async def look(self, rng: Random) -> None:
+        tenant, limit = rng.choice(TENANTS), rng.choice((0, 1, 3, 100))
+        statuses = tuple(
+            rng.sample(("RUNNING", "COMPLETED", "FAILED", "PENDING"), rng.randint(0, 3))
+        )
+        workflow = rng.choice((None, "w1"))
+        before = rng.choice((None, f"run{rng.randint(0, self._number + 1):06d}"))
+        kind, key = rng.choice(("timer", "signal")), rng.choice((None, "k1", "ключ"))
+        run = rng.choice(self._runs)[1] if self._runs and rng.random() < 0.5 else None
+        status = rng.choice((None, "pending", "reprocessed", "discarded"))
+        found = {
+            "list_runs": await self._ask(
+                lambda s: s.list_runs(
+                    tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+                )
+            ),
+            "list_waiting": await self._ask(
+                lambda s: s.list_waiting(tenant, kind, key=key, limit=limit)
+            ),
+            "list_dead_letters": await self._ask(
+                lambda s: s.list_dead_letters(tenant, run=run, status=status, limit=limit)
+            ),
+            "list_queues": await self._ask(lambda s: s.list_queues()),
+        }
+        for name, rows in found.items():
+            self.seen[name, "some" if rows else "none"] += 1
+        await self._look_at_run(rng, tenant)
+
+    async def _look_at_run(self, rng: Random, tenant: str) -> None:
+        for _, g in self._granted[-20:]:
+            key = (g.run, g.node, g.scope)
+            steps = await self._ask(lambda s, k=key: s.read_steps(tenant, k))
+            self.seen["read_steps", "some" if steps else "none"] += 1
+        if self._runs:
+            run, after = rng.choice(self._runs)[1], rng.randint(0, 5)
+            await self._ask(lambda s: s.read_run(tenant, run))
+            await self._ask(lambda s: s.read_tokens(tenant, run))
+            limit = rng.choice((1, 3))
+            await self._ask(lambda s: s.read_events(tenant, run, after, limit))
+
+    async def blob(self, rng: Random) -> None:
+        data = rng.choice((b"", b"one", b"\x00\xff"))
+        ref = await self._ask(lambda s: s.put_blob(data, tenant="a"))
+        same = await self._ask(lambda s: s.get_blob(ref, tenant="a")) == data
+        other = await self._ask(lambda s: s.get_blob(ref, tenant="b"))
+        assert same
+        assert other is None
+        self.seen["blob", "same"] += 1
+
+
+def describe(answer: Any) -> Any:
+    """An answer as something that can be compared: errors by their kind, fields and words."""
+    if isinstance(answer, MinuetError):
+        return (type(answer), str(answer), vars(answer))
+    if isinstance(answer, list):
+        return [describe(part) for part in answer]
+    return answer

@@ -1,0 +1,272 @@
+"""exchange, handing in `Retry`, `Failed`, `Waiting` and `Released`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minuet.errors import RunConflictError
+from minuet.store.records import Cancel, Failed, Released, Retry, RetryRun, Waiting
+
+
+def name(grant: Any) -> tuple[str, str, str, str]:
+    return (grant.run, grant.node, grant.scope, grant.lease)
+
+
+# ── retry ───────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("J-01")
+async def test_a_retried_token_comes_back_after_its_delay_as_the_next_attempt(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+
+    assert await world.hand_in(Retry(*name(grant), error={"code": "x"}, delay_ms=500)) == (
+        "applied",
+    )
+    assert await world.take() == []
+    world.clock.advance(499)
+    assert await world.take() == []
+    world.clock.advance(1)
+
+    again = await world.take_one()
+    assert (again.attempt, again.expiry, again.delivery) == (2, 0, 2)
+    assert (await world.last_event(run, "node.retried")).error == {"code": "x"}
+
+
+async def test_a_retry_handed_in_twice_counts_once(world: Any) -> None:
+    run = await world.start("a")
+    retry = Retry(*name(await world.take_one()), error={}, delay_ms=0)
+
+    assert await world.hand_in(retry, retry) == ("applied", "duplicate")
+
+    assert (await world.token(run, "a")).attempt == 2
+
+
+async def test_a_retry_under_a_lost_lease_is_stale(world: Any) -> None:
+    await world.start("a")
+    lost = await world.take_one()
+    world.clock.advance(31_000)
+    await world.sweep()
+
+    assert await world.hand_in(Retry(*name(lost))) == ("stale",)
+
+
+# ── failed ──────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("K-01", "K-04", "K-06", "K-15")
+async def test_a_failed_node_fails_the_run_and_nothing_more_is_handed_out(world: Any) -> None:
+    run = await world.start("a", "b", "c")
+    first, second = await world.take(limit=2)
+
+    assert await world.hand_in(Failed(*name(first), error={"code": "x"})) == ("applied",)
+
+    row = await world.run(run)
+    assert (row.status, row.counter) == ("FAILED", 0)
+    assert row.error == {"code": "x", "node": "a", "scope": ""}
+    assert await world.take() == []
+    assert await world.hand_in(world.done(second)) == ("closed",)
+    assert (await world.token(run, "c")).outcome == "cancelled"
+    assert (await world.events(run))[-2:] == ["node.failed", "run.failed"]
+
+
+@pytest.mark.shows("J-20", "J-21", "J-24")
+async def test_a_dead_letter_keeps_what_failed_and_why(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+    await world.hand_in(Failed(*name(grant), error={"code": "x"}, dead_letter="non_retryable"))
+
+    (letter,) = await world.store.list_dead_letters("a")
+
+    assert (letter.run, letter.node, letter.generation) == (run, "a", 1)
+    assert (letter.reason, letter.error, letter.attempts) == ("non_retryable", {"code": "x"}, 1)
+    assert letter.status == "pending"
+    assert (await world.run(run)).dead_letters == 1
+
+
+async def test_failures_of_the_same_kind_have_the_same_fingerprint(world: Any) -> None:
+    for code, message in [("x", "one"), ("x", "two"), ("y", "one")]:
+        await world.start("a")
+        grant = await world.take_one()
+        error = {"code": code, "message": message}
+        await world.hand_in(Failed(*name(grant), error=error, dead_letter="all"))
+
+    first, second, third = await world.store.list_dead_letters("a")
+
+    assert first.fingerprint == second.fingerprint != third.fingerprint
+
+
+async def test_a_failure_without_a_dead_letter_leaves_none(world: Any) -> None:
+    await world.start("a")
+    await world.hand_in(Failed(*name(await world.take_one()), error={}))
+
+    assert await world.store.list_dead_letters("a") == []
+
+
+@pytest.mark.shows("J-22")
+async def test_retrying_the_run_takes_its_dead_letters_up_again(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
+    await world.change(run, RetryRun())
+
+    assert await world.store.list_dead_letters("a") == []
+    (letter,) = await world.store.list_dead_letters("a", status="reprocessed")
+    assert letter.run == run
+    await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
+    letters = await world.store.list_dead_letters("a", run=run, status=None)
+    assert [(v.generation, v.status) for v in letters] == [(1, "reprocessed"), (2, "pending")]
+
+
+async def test_a_dead_letter_is_discarded_once(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
+
+    assert await world.store.discard_dead_letter("a", (run, "a", ""))
+    assert not await world.store.discard_dead_letter("a", (run, "a", ""))
+
+    assert [v.status for v in await world.store.list_dead_letters("a", status=None)] == [
+        "discarded"
+    ]
+
+
+async def test_dead_letters_are_listed_oldest_first_up_to_the_limit(world: Any) -> None:
+    runs = []
+    for _ in range(3):
+        runs.append(await world.start("a"))
+        grant = await world.take_one()
+        world.clock.advance(1)
+        await world.hand_in(Failed(*name(grant), error={}, dead_letter="all"))
+
+    assert [v.run for v in await world.store.list_dead_letters("a", limit=2)] == runs[:2]
+    assert [v.run for v in await world.store.list_dead_letters("a", run=runs[2])] == [runs[2]]
+
+
+# ── waiting ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_waiting_token_counts_and_is_not_handed_out(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+
+    await world.hand_in(Waiting(*name(grant), kind="signal", key="k", data=b'{"form":1}'))
+
+    assert (await world.run(run)).counter == 1
+    assert await world.take() == []
+    (waiting,) = await world.store.list_waiting("a", "signal")
+    assert (waiting.run, waiting.wait_key) == (run, "k")
+    assert bytes((await world.last_event(run, "node.waiting")).data) == b'{"form":1}'
+
+
+async def test_the_first_resolution_wins(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))
+
+    assert await world.resolve((run, "a", ""), b'"first"', by="ann")
+    assert not await world.resolve((run, "a", ""), b'"second"', by="bob")
+
+    assert (await world.take_one()).resolution == b'"first"'
+    assert (await world.last_event(run, "node.resumed")).by == "ann"
+    assert await world.store.list_waiting("a", "signal") == []
+
+
+async def test_a_resolution_may_ask_for_the_key_waited_for(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal", key="now"))
+
+    assert not await world.resolve((run, "a", ""), wait_key="before")
+    assert await world.resolve((run, "a", ""), wait_key="now")
+
+
+async def test_a_resolution_for_nobody_changes_nothing(world: Any) -> None:
+    run = await world.start("a")
+
+    assert not await world.resolve((run, "a", ""))
+    assert not await world.resolve((run, "nowhere", ""))
+    assert not await world.resolve(("no-such-run", "a", ""))
+
+    assert (await world.run(run)).seq == 2
+
+
+async def test_a_timer_fires_when_it_is_due(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), delay_ms=1000))
+
+    world.clock.advance(999)
+    assert (await world.sweep()).resumed == 0
+    world.clock.advance(1)
+    assert (await world.sweep()).resumed == 1
+
+    assert (await world.take_one()).resolution == b'{"timed_out":true}'
+    assert (await world.events(run))[-2:] == ["node.waiting", "node.resumed"]
+
+
+async def test_who_waits_without_a_time_limit_waits_for_ever(world: Any) -> None:
+    await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))
+    world.clock.advance(10**12)
+
+    assert await world.sweep() == await world.sweep()
+    assert len(await world.store.list_waiting("a", "signal")) == 1
+
+
+async def test_waiting_handed_in_twice_counts_once(world: Any) -> None:
+    await world.start("a")
+    waiting = Waiting(*name(await world.take_one()), kind="signal")
+
+    assert await world.hand_in(waiting, waiting) == ("applied", "duplicate")
+
+
+@pytest.mark.shows("K-27")
+async def test_a_cancelled_run_waits_for_nothing(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))
+    await world.change(run, Cancel())
+
+    assert await world.store.list_waiting("a", "signal") == []
+    assert not await world.resolve((run, "a", ""))
+
+
+async def test_waiting_tokens_are_listed_by_kind_and_key(world: Any) -> None:
+    runs = [await world.start("a") for _ in range(3)]
+    for grant, (kind, key) in zip(
+        await world.take(), [("signal", "x"), ("signal", "y"), ("timer", "x")], strict=True
+    ):
+        await world.hand_in(Waiting(*name(grant), kind=kind, key=key))
+
+    listed = world.store.list_waiting
+    assert [t.run for t in await listed("a", "signal")] == runs[:2]
+    assert [t.run for t in await listed("a", "signal", key="y")] == [runs[1]]
+    assert [t.run for t in await listed("a", "signal", limit=1)] == [runs[0]]
+    assert await listed("a", "approval") == []
+
+
+# ── released ────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_released_token_is_ready_at_once_and_no_attempt_is_counted(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+
+    assert await world.hand_in(Released(*name(grant))) == ("applied",)
+
+    again = await world.take_one()
+    assert (again.attempt, again.expiry, again.delivery) == (1, 0, 2)
+    assert await world.events(run) == ["run.created", "run.started"]
+    assert await world.hand_in(world.done(grant)) == ("stale",)
+
+
+async def test_a_release_after_the_run_has_ended_is_refused(world: Any) -> None:
+    await world.start("a", "b")
+    first, second = await world.take()
+    await world.hand_in(Failed(*name(first), error={}))
+
+    assert await world.hand_in(Released(*name(second))) == ("closed",)
+
+
+async def test_only_runs_that_failed_or_were_cancelled_can_be_retried(world: Any) -> None:
+    run = await world.start("a")
+
+    with pytest.raises(RunConflictError, match="is RUNNING"):
+        await world.change(run, RetryRun())

@@ -1,0 +1,127 @@
+"""The reading verbs, waiting for changes, and blobs."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from minuet.store.records import Cancel, Pause, QueueDepth
+
+
+@pytest.mark.shows("P-19")
+async def test_runs_are_listed_newest_first_page_by_page(world: Any) -> None:
+    runs = [await world.start("a") for _ in range(5)]
+
+    first = await world.store.list_runs("a", limit=2)
+    second = await world.store.list_runs("a", limit=2, before=first[-1].run)
+    rest = await world.store.list_runs("a", limit=2, before=second[-1].run)
+
+    assert [r.run for r in (*first, *second, *rest)] == runs[::-1]
+
+
+async def test_runs_are_listed_by_status_and_workflow(world: Any) -> None:
+    one = await world.start("a", workflow="x")
+    two = await world.start("a", workflow="y")
+    three = await world.start("a", workflow="x")
+    await world.change(one, Cancel())
+    await world.change(two, Pause())
+
+    async def listed(**filters: Any) -> list[str]:
+        return [r.run for r in await world.store.list_runs("a", **filters)]
+
+    assert await listed(statuses=("CANCELLED",)) == [one]
+    assert await listed(statuses=("PAUSED", "RUNNING")) == [three, two]
+    assert await listed(workflow="x") == [three, one]
+    assert await listed(workflow="x", statuses=("RUNNING", "PAUSED")) == [three]
+    assert await listed(workflow="x", before=three) == [one]
+    assert await listed(workflow="z") == []
+
+
+@pytest.mark.shows("O-02")
+async def test_events_are_read_in_order_from_any_number(world: Any) -> None:
+    run = await world.start("a")
+    await world.finish(await world.take_one())
+
+    read = world.store.read_events
+    assert [e.seq for e in await read("a", run)] == [1, 2, 3, 4]
+    assert [e.seq for e in await read("a", run, 1, 2)] == [2, 3]
+    assert await read("a", run, 4) == []
+    assert await read("a", "no-such-run") == []
+
+
+async def test_tokens_are_read_in_the_order_of_node_and_scope(world: Any) -> None:
+    run = await world.start("b", world.to("a", "0002"), world.to("a", "0001"))
+
+    tokens = await world.store.read_tokens("a", run)
+
+    assert [(t.node, t.scope) for t in tokens] == [("a", "0001"), ("a", "0002"), ("b", "")]
+
+
+async def test_queues_show_what_waits_and_what_runs(world: Any) -> None:
+    now = world.clock.now_ms()
+    await world.start("a", "b", world.to("c", queue="gpu"))
+    paused = await world.start("d", tenant="b")
+    await world.store.change_run("b", paused, Pause())
+    await world.take(limit=1)
+
+    assert await world.store.list_queues() == [
+        QueueDepth("a", "gpu", 1, 0, now),
+        QueueDepth("a", "q", 1, 1, now),
+        QueueDepth("b", "q", 1, 0, now),
+    ]
+
+
+async def test_what_does_not_exist_reads_as_nothing(world: Any) -> None:
+    assert await world.store.read_run("a", "x") is None
+    assert await world.store.read_snapshot("a", "x") is None
+    assert await world.store.read_tokens("a", "x") == []
+    assert await world.store.read_steps("a", ("x", "y", "")) == {}
+    assert await world.store.list_queues() == []
+
+
+# ── waiting ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_waiting_for_work_ends_when_some_comes(world: Any) -> None:
+    waiting = asyncio.create_task(world.store.wait_for_work("a", ("q",), 60_000))
+    await world.start("a")
+
+    assert await waiting
+
+
+async def test_waiting_for_work_ends_at_once_when_there_is_some(world: Any) -> None:
+    await world.start("a")
+
+    assert await world.store.wait_for_work("a", ("q",), 60_000)
+
+
+async def test_waiting_for_work_that_does_not_come_ends_in_time(world: Any) -> None:
+    await world.start("a")
+
+    assert not await world.store.wait_for_work("a", ("other",), 1)
+    assert not await world.store.wait_for_work("b", ("q",), 1)
+
+
+async def test_waiting_for_a_change_ends_when_the_run_moves_on(world: Any) -> None:
+    run = await world.start("a")
+    assert await world.store.wait_for_change(run, 1, 60_000)
+    assert not await world.store.wait_for_change(run, 2, 1)
+
+    waiting = asyncio.create_task(world.store.wait_for_change(run, 2, 60_000))
+    await world.change(run, Cancel())
+
+    assert await waiting
+
+
+# ── blobs ───────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_blob_is_named_by_its_content(world: Any) -> None:
+    ref = await world.store.put_blob(b"\x00bytes\xff")
+
+    assert ref.startswith("cas://sha256:")
+    assert await world.store.put_blob(b"\x00bytes\xff") == ref
+    assert await world.store.get_blob(ref) == b"\x00bytes\xff"
+    assert await world.store.get_blob("cas://sha256:" + "0" * 64) is None
