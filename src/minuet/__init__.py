@@ -22,8 +22,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from minuet.app import App, RunResult
+    from minuet.app.app import App
     from minuet.app.blocking import arun, run
+    from minuet.app.runs import RunResult
     from minuet.errors import (
         DocumentError,
         InputError,
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
     from minuet.nodes.handler import Task, task
 
 _HOMES = {
-    "App": "minuet.app",
+    "App": "minuet.app.app",
     "Context": "minuet.nodes.context",
     "DocumentError": "minuet.errors",
     "InputError": "minuet.errors",
@@ -47,7 +48,7 @@ _HOMES = {
     "NonRetryable": "minuet.errors",
     "Retryable": "minuet.errors",
     "RunFailed": "minuet.errors",
-    "RunResult": "minuet.app",
+    "RunResult": "minuet.app.runs",
     "RunTimeoutError": "minuet.errors",
     "Task": "minuet.nodes.handler",
     "arun": "minuet.app.blocking",

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from minuet.app import App
+from minuet.app.app import App
 from minuet.cli.progress import ACTIVE_SHOWN_MAX, NODES_SHOWN_MAX, LiveProgress
 
 CHAIN = "name: chain\nnodes:\n  - {id: a, type: noop}\n  - {id: b, type: noop, dependencies: [a]}\n"

@@ -228,25 +228,26 @@ def test_warnings_of_the_compiler_are_shown(folder: Any, minuet: Any) -> None:
     assert "w.yaml:4:43: warning[duplicate-edge]: " in called.err
 
 
-def test_a_run_is_not_begun_beside_open_runs_whose_handlers_are_missing(
-    folder: Any, minuet: Any
-) -> None:
+def test_an_open_run_whose_handler_is_elsewhere_is_left_alone(folder: Any, minuet: Any) -> None:
+    """Each handler has a queue of its own: who does not have it does not get its tokens."""
     folder.write("hello.yaml", HELLO)
     folder.write(
         "open.yaml",
-        "name: open\nnodes:\n  - {id: long, type: wait, config: {seconds: 3600}}\n"
+        "name: open\nnodes:\n  - {id: long, type: wait, config: {seconds: 0.3}}\n"
         "  - {id: then, handler: double, config: {number: 1}, dependencies: [long]}\n",
     )
-    left = minuet(
-        *("run", "open.yaml", "--handlers", "work_handlers", "--timeout", "0.05", "--json")
-    ).json
+    run = ("run", "open.yaml", "--handlers", "work_handlers", "--timeout", "0.01", "--json")
+    left = minuet(*run).json["run_id"]
     sys.modules.pop("work_handlers")
     from minuet.nodes.handler import REGISTERED
 
     REGISTERED._tasks.pop("double")
 
-    called = minuet("run", "hello.yaml", "-i", "name=Ann")
+    done = minuet("run", "hello.yaml", "-i", "name=Ann")
+    refused = minuet("resume", left)
 
-    assert called.code == 2
-    assert left["run_id"] in called.err
-    assert "'double'" in called.err
+    assert done.code == 0
+    assert minuet("runs", "show", left, "--json").json["status"] == "RUNNING"
+    assert refused.code == 2
+    assert left in refused.err
+    assert "'double'" in refused.err

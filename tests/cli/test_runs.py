@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minuet.app import App
+from minuet.app.app import App
 from minuet.cli.execute import FOLLOWED_MAX
 
 STEPS = """

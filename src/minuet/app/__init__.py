@@ -4,8 +4,3 @@
 `workflows` (from a file or a value to a program), `runs` (what can be asked about a run),
 `doctor` (whether a store is sound).
 """
-
-from minuet.app.app import App
-from minuet.app.runs import RunResult
-
-__all__ = ["App", "RunResult"]

@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.app import App, RunResult
+from minuet.app.app import App
+from minuet.app.runs import RunResult
 from minuet.cli import codes
 from minuet.cli.doctor import examine, summary
 from minuet.cli.output import print_json

@@ -8,7 +8,7 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from minuet.app import App
+from minuet.app.app import App
 from minuet.cli import codes
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import open_to_read

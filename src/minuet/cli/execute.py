@@ -17,7 +17,8 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any
 
-from minuet.app import App, RunResult
+from minuet.app.app import App
+from minuet.app.runs import RunResult
 from minuet.app.workflows import check_input, read_source
 from minuet.cli import codes
 from minuet.cli.arguments import UsageError
@@ -26,7 +27,7 @@ from minuet.cli.inputs import read_input
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.progress import Held, Progress, make_progress
-from minuet.cli.stores import command_line, exists, find_run, is_memory, open_to_read
+from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError
 from minuet.nodes.handler import Handlers
 from minuet.types import TERMINAL
@@ -59,13 +60,7 @@ def run(arguments: Namespace) -> int:
     async def start() -> dict[str, int]:
         return {await app.start(compiled, value): 0}
 
-    async def work() -> int:
-        if exists(arguments.store):
-            async with open_to_read(arguments.store) as reader:
-                await _check_handlers(reader, await reader.open_runs(), make_handlers(modules))
-        return await Session(app, arguments, names, is_one=True).work(start)
-
-    return asyncio.run(work())
+    return asyncio.run(Session(app, arguments, names, is_one=True).work(start))
 
 
 def resume(arguments: Namespace) -> int:
@@ -76,7 +71,7 @@ def resume(arguments: Namespace) -> int:
     async def work() -> int:
         async with open_to_read(arguments.store) as reader:
             wanted = await _runs_to_resume(reader, arguments.runs)
-            await _check_handlers(reader, await reader.open_runs(), make_handlers(modules))
+            await _check_handlers(reader, wanted, make_handlers(modules))
 
         async def start() -> dict[str, int]:
             rows = [await app.runs.get(run_id) for run_id in wanted]
@@ -124,22 +119,19 @@ async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
     return [row.run for row in runs if row.status != "PAUSED"]
 
 
-async def _check_handlers(reader: App, runs: Sequence[Any], handlers: Handlers) -> None:
-    """Refuse to work on a store some of whose open runs need handlers that are not here.
-
-    A worker takes whatever is ready; a node without its handler would fail, and its run too.
-    """
+async def _check_handlers(reader: App, run_ids: Sequence[str], handlers: Handlers) -> None:
+    """Refuse to go on with runs that need handlers that are not here: they would not end."""
     checked: set[str] = set()
-    for row in runs:
+    for run_id in run_ids:
+        row = await reader.runs.get(run_id)
         if row.plan in checked:
             continue
         checked.add(row.plan)
         missing = find_missing((await reader.runs.program(row.run, row.plan)).plan, handlers)
         if missing is not None:
             raise ConfigError(
-                f"the store has an open run {row.run} of {row.workflow!r}, whose handler "
-                f"{missing!r} is not here: name its module or file with --handlers, or end that "
-                f"run (minuet runs cancel {row.run}), or use another --store"
+                f"run {row.run} of {row.workflow!r} needs the handler {missing!r}, which is not "
+                "here: name its module or file with --handlers, or name the runs to resume"
             )
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.app import App, RunResult
+from minuet.app.app import App
+from minuet.app.runs import RunResult
 from minuet.cli import codes
 from minuet.cli.history import tell_event
 from minuet.cli.output import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from pathlib import Path
 
-from minuet.app import App
+from minuet.app.app import App
 from minuet.cli.arguments import DEFAULT_STORE
 from minuet.errors import ConfigError, RunNotFoundError
 

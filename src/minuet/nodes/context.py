@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import inspect
 import logging
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
 from minuet.types import Json, Scope
+
+if TYPE_CHECKING:
+    import asyncio
 
 T = TypeVar("T")
 
@@ -163,6 +165,9 @@ class Context:
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""
+        # Only here: a program that just reads documents need not pay for it.
+        import asyncio
+
         assert self._loop is not None
 
         async def wrapped() -> T:

@@ -127,21 +127,27 @@ class Handlers:
         """Register a task under its name; a later one of the same name replaces it."""
         self._tasks[task.name] = task
 
+    def __len__(self) -> int:
+        """How many are registered; grows whenever a name is added."""
+        return len(self._tasks) + (len(self._parent) if self._parent is not None else 0)
+
     def names(self) -> list[str]:
         """All registered names."""
         inherited = self._parent.names() if self._parent is not None else []
         return sorted({*self._tasks, *inherited})
 
-    def allow(self, module: Any) -> None:
+    def allow(self, module: Any, name: str | None = None) -> None:
         """Let documents name functions of this module as `module:function`."""
-        self._modules[module.__name__] = module
+        self._modules[name or module.__name__] = module
         for value in vars(module).values():
             if isinstance(value, Task):
                 self.add(value)
 
     def load(self, module_or_file: str) -> None:
         """Import a module, or a Python file, and allow its functions."""
-        self.allow(load_module(module_or_file))
+        module = load_module(module_or_file)
+        name = Path(module_or_file).stem if module_or_file.endswith(".py") else None
+        self.allow(module, name)
 
     def find(self, name: str) -> Task:
         """The handler of this name; HandlerError says how to get it when there is none."""
@@ -187,19 +193,7 @@ def load_module(module_or_file: str) -> Any:
             path = Path(module_or_file)
             if not path.is_file():
                 raise ConfigError(f"there is no file {module_or_file!r} to take handlers from")
-            if path.stem in sys.modules:
-                return sys.modules[path.stem]
-            spec = importlib.util.spec_from_file_location(path.stem, path)
-            assert spec is not None
-            assert spec.loader is not None
-            module = importlib.util.module_from_spec(spec)
-            sys.modules[path.stem] = module
-            try:
-                spec.loader.exec_module(module)
-            except BaseException:
-                del sys.modules[path.stem]
-                raise
-            return module
+            return _load_file(path.resolve())
         return importlib.import_module(module_or_file)
     except ConfigError:
         raise
@@ -207,6 +201,28 @@ def load_module(module_or_file: str) -> Any:
         raise ConfigError(
             f"handlers {module_or_file!r} cannot be imported: {type(error).__name__}: {error}"
         ) from error
+
+
+def _load_file(path: Path) -> Any:
+    """Import a file under its own name, or under another when that one is taken."""
+    name = path.stem
+    known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) != str(path):
+        name = f"minuet_handlers_{name}"
+        known = sys.modules.get(name)
+    if known is not None and getattr(known, "__file__", None) == str(path):
+        return known
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -6,7 +6,7 @@ import msgspec
 
 from minuet.model import workflow as model
 from minuet.plan import plan, policy
-from minuet.plan.catalog import Catalog
+from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.graph import Graph
 from minuet.plan.nest import count_common
 from minuet.plan.reference import References
@@ -51,6 +51,16 @@ def make_plan(
     )
 
 
+def _queue(workflow: model.Workflow, node: model.Node, kind: NodeKind) -> str:
+    """Where the node's tokens wait. Each handler has a queue of its own, so that a token is
+    only ever given to a worker that can run it."""
+    if workflow.defaults.queue is not None:
+        return workflow.defaults.queue
+    if kind.needs_handler and node.handler is not None:
+        return f"{kind.queue}:{node.handler}"
+    return kind.queue
+
+
 def is_terminal(node: plan.Node) -> bool:
     """Whether nothing follows the node when all goes well."""
     return all(set(edge.roles) <= {"error", "reject", "back"} for edge in node.edges)
@@ -67,7 +77,7 @@ def _make_node(
         handler=node.handler,
         config=node.config if node.config or node.config_ref is None else None,
         config_ref=node.config_ref.cas_ref if node.config_ref is not None else None,
-        queue=workflow.defaults.queue or catalog[node.type].queue,
+        queue=_queue(workflow, node, catalog[node.type]),
         nest=structure.nests.names[number],
         edges=_make_edges(structure, number),
         need=structure.needs[number],

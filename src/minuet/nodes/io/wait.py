@@ -8,6 +8,9 @@ from minuet.errors import OutputError
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.types import Json
 
+#: Longest wait: about three hundred years.
+SECONDS_MAX = 10_000_000_000
+
 
 def run(call: Call) -> Json | Wait:
     """Wait until the time has come, then return an empty object."""
@@ -19,8 +22,11 @@ def run(call: Call) -> Json | Wait:
 
 
 def _seconds_ms(seconds: Json) -> int:
-    if isinstance(seconds, bool) or not isinstance(seconds, int | float) or seconds < 0:
-        raise OutputError(f"wait: `seconds` must be a number of 0 or more, not {seconds!r}")
+    is_number = isinstance(seconds, int | float) and not isinstance(seconds, bool)
+    if not (is_number and 0 <= seconds <= SECONDS_MAX):
+        raise OutputError(
+            f"wait: `seconds` must be a number from 0 to {SECONDS_MAX:,}, not {seconds!r:.100}"
+        )
     return int(seconds * 1000)
 
 
@@ -29,7 +35,7 @@ def _until_ms(until: Json) -> int:
         moment = datetime.fromisoformat(until)
     except (TypeError, ValueError):
         raise OutputError(
-            f"wait: `until` must be a time like 2026-12-24T18:00:00Z, not {until!r}"
+            f"wait: `until` must be a time like 2026-12-24T18:00:00Z, not {until!r:.100}"
         ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
