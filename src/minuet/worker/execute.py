@@ -85,6 +85,8 @@ class Executor:
         if job.loaded is None:
             return None
         node = job.node = job.loaded.program.nodes.get(job.grant.node)
+        if job.grant.cursor and job.missing_blobs():
+            return None
         outcome = self._known_outcome(job)
         if outcome is None:
             assert node is not None
@@ -95,7 +97,11 @@ class Executor:
                 return None
             outcome = self._run_inline(job, job.loaded, node, node_type)
         job.outcome = outcome
-        return self._finish(job)
+        item = self._finish(job)
+        if item is None:
+            # Its output must be put away first. `execute` makes it again.
+            job.outcome = None
+        return item
 
     async def execute(self, job: Job) -> Item | None:
         """Run the token's node; None when the token is no longer ours."""
@@ -114,8 +120,10 @@ class Executor:
             return Released(*job.token)
         if job.loaded is None and isinstance(job.outcome, Failed):
             return BrokenItem(*job.token, job.outcome.error, "no_plan")
-        item = self._finish(job)
-        return item if item is not None else await self._finish_large(job)
+        try:
+            return self._finish(job) or await self._finish_large(job)
+        except StoreUnavailableError:
+            return Released(*job.token)
 
     async def load(self, job: Job) -> None:
         """Find the job's program and node on its run's present plan."""
@@ -138,7 +146,7 @@ class Executor:
             data = await self._store.get_blob(node.config_ref, tenant=self._tenant)
             if data is None:
                 return failure_of(HandlerError(f"the config {node.config_ref} is not in the store"))
-            job.loaded.keep_config(node, msgspec.json.decode(data))
+            job.loaded.keep_config(node, _read_config(node.config_ref, data))
         node_type = NODE_TYPES.get(node.type)
         if node_type is not None and node_type.run is not None:
             return self._run_inline(job, job.loaded, node, node_type)
@@ -187,7 +195,8 @@ class Executor:
             config = self._render(job, loaded, node)
             call = Call(config, job.inputs(), job.input(), job.outputs(), job.resolution())
             return _outcome_of(node_type.run(call))
-        except MinuetError as error:
+        except Exception as error:
+            # Whatever it is, it is this node's trouble and not the worker's.
             return failure_of(error)
 
     async def _run_handler(self, job: Job, loaded: Loaded, node: Node) -> Outcome:
@@ -213,7 +222,7 @@ class Executor:
             if job.abandoned or job.releasing:
                 raise
             return failure_of(error)
-        except (LeaseLost, KeyboardInterrupt):
+        except (LeaseLost, KeyboardInterrupt, StoreUnavailableError):
             raise
         except BaseException as error:
             return failure_of(error)
@@ -250,8 +259,12 @@ class Executor:
             job.context.cancel()
             return timed_out(timeout_ms)
         result, error = job.thread.result()
-        if error is not None:
+        if isinstance(error, LeaseLost | StoreUnavailableError):
             raise error
+        if error is not None:
+            # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
+            # is the handler's own, because a thread gets no Ctrl-C.
+            return failure_of(error)
         return _outcome_of(result)
 
     def _context(self, job: Job, node: Node, loop: asyncio.AbstractEventLoop | None) -> Context:
@@ -306,12 +319,13 @@ class Executor:
         assert outcome is not None
         if node is None:
             node = Node(id=job.grant.node)
+        succeeded = isinstance(outcome, Succeeded)
         settlement = settle(
             loaded.program,
             self._with_policy(node),
             job.scope,
             outcome,
-            variables=self._condition_variables(job, node),
+            variables=self._condition_variables(job, node) if succeeded else {},
             attempt=job.grant.attempt,
             hop=job.grant.hop,
             cursor=job.grant.cursor,
@@ -335,6 +349,9 @@ class Executor:
     def _condition_variables(self, job: Job, node: Node) -> dict[str, Json]:
         if node.branch is None and node.loop is None:
             return {}
+        if job.context is not None:
+            # The handler may have changed what it was given; conditions see what is recorded.
+            job.read_again()
         ctx = {name: {"output": output} for name, output in job.outputs().items()}
         return {"ctx": ctx, "input": job.input(), "run": job.run_variable()}
 
@@ -343,6 +360,8 @@ class Executor:
         try:
             if job.loaded is None:
                 await self.load(job)
+        except StoreUnavailableError:
+            return Released(*job.token)
         except MinuetError:
             return None
         node, grant = job.node, job.grant
@@ -355,6 +374,8 @@ class Executor:
                 job.blobs[ref] = await self._load_blob(ref)
             template = compile_template(node.concurrency.key)
             key = template.render(job.outputs(), self._template_variables(job, node))
+        except StoreUnavailableError:
+            return Released(*job.token)
         except MinuetError as error:
             job.outcome = failure_of(error)
             return self.settle(job)
@@ -394,6 +415,14 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any,
         return function(**arguments), None
     except BaseException as error:
         return None, error
+
+
+def _read_config(ref: str, data: bytes) -> dict[str, Json]:
+    """A config that is kept as a blob; HandlerError unless it is a JSON object."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise HandlerError(f"the config {ref} is no JSON object: {error}") from None
 
 
 def _outcome_of(value: Any) -> Outcome:

@@ -16,6 +16,9 @@ from minuet.kernel.settle import Failed
 #: Text of an error that is kept; the rest is in the log.
 MESSAGE_LENGTH_MAX = 2_000
 
+#: Longest time until the next attempt that a handler may ask for: a year.
+AFTER_MS_MAX = 365 * 24 * 3_600_000
+
 NOT_RETRIED: tuple[type[BaseException], ...] = (
     NonRetryable,
     ValueError,
@@ -31,15 +34,26 @@ def failure_of(error: BaseException) -> Failed:
     """What to make of an exception that came out of a handler."""
     after_ms = None
     if isinstance(error, Retryable) and error.after is not None:
-        after_ms = int(error.after * 1000)
+        after_ms = _milliseconds(error.after)
     retryable = isinstance(error, Retryable) or not isinstance(error, NOT_RETRIED)
     code = error.code if isinstance(error, MinuetError) else "handler_raised"
     return Failed(describe(error, code), retryable=retryable, after_ms=after_ms)
 
 
+def _milliseconds(seconds: Any) -> int | None:
+    """A time that a handler asked for; None when it is none."""
+    try:
+        return min(max(int(float(seconds) * 1000), 0), AFTER_MS_MAX)
+    except (TypeError, ValueError, OverflowError):
+        return None
+
+
 def describe(error: BaseException, code: str) -> dict[str, Any]:
     """An error as data: stable code, type and message; no locals and no traceback."""
-    message = str(error) or type(error).__name__
+    try:
+        message = str(error) or type(error).__name__
+    except Exception as broken:
+        message = f"{type(error).__name__}, whose message cannot be had: {type(broken).__name__}"
     return {
         "code": code,
         "type": type(error).__name__,

@@ -99,6 +99,11 @@ class Job:
             self._values[key] = self.value(output.data)
         return self._values[key]
 
+    def read_again(self) -> None:
+        """Forget the values read so far."""
+        self._values.clear()
+        self.run_input = msgspec.UNSET
+
     def input(self) -> Json:
         """The run's input."""
         if self.run_input is msgspec.UNSET:

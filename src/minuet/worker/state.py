@@ -39,7 +39,7 @@ def state_of(snapshot: Snapshot) -> State:
         input=run.input,
         error=run.error,
         tokens={
-            (token.node, token.scope): _view(token, outputs.get(token.event))
+            (token.node, token.scope): view_of(token, outputs.get(token.event))
             for token in snapshot.tokens
         },
         joins={
@@ -57,7 +57,8 @@ def state_of(snapshot: Snapshot) -> State:
     )
 
 
-def _view(token: Token, output: bytes | None) -> TokenView:
+def view_of(token: Token, output: bytes | None) -> TokenView:
+    """A stored token as the kernel sees it, with the output that its event holds."""
     return TokenView(
         node=token.node,
         scope=token.scope,

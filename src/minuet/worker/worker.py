@@ -18,11 +18,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from minuet.clock import Clock, SystemClock
-from minuet.errors import SessionError, StoreUnavailableError
+from minuet.errors import HandlerError, SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
-from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.io.task import TASK
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -41,6 +41,7 @@ from minuet.store.records import (
 from minuet.worker.execute import CRASHES_MAX, Executor
 from minuet.worker.job import Job
 from minuet.worker.programs import Programs
+from minuet.worker.suspect import Suspect
 
 _log = logging.getLogger("minuet.worker")
 
@@ -60,6 +61,9 @@ SWEEP_MS = 1_000
 
 #: Longest idle wait: other processes' work is found by looking.
 IDLE_MS = 1_000
+
+#: Time for cancelled handlers to come to an end when the worker stops.
+RELEASE_MS = 5_000
 
 #: First and longest pause after the store was not available.
 BACKOFF_MS = (50, 5_000)
@@ -103,26 +107,52 @@ class Worker:
         )
         self._session = self._ids.token()
         self._seq = 0
-        #: Queues of inline nodes ("" holds skips), and of nodes that need a permit.
+        #: Queues of inline nodes ("" holds skips), queues that were asked for, and the queues
+        #: of the handlers that were there when somebody last counted.
         self._inline_queues: tuple[str, ...] = ("", "inline")
-        built_in = {t.queue for t in NODE_TYPES.values() if t.kind == "handler"}
-        self._queues: tuple[str, ...] = tuple(sorted(built_in | set(queues)))
+        self._extra_queues = set(queues)
+        self._handlers = handlers
+        self._handlers_counted = -1
+        self._queues: tuple[str, ...] = ()
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
         self._items: list[tuple[Job, Item]] = []
         self._jobs: dict[Key, Job] = {}
+        self._suspect = Suspect(crashes_max)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._running = 0
         self._stopping = False
+        self._deadline: float | None = None
         self._wake = asyncio.Event()
         self._renew_at = self._sweep_at = 0.0
+        #: How far the store's clock is ahead of ours; negative when it is behind.
+        self._ahead_ms = 0
 
     def serve(self, queues: tuple[str, ...]) -> None:
-        """Take from these queues as well."""
-        known = set(self._inline_queues) | set(self._queues)
-        new = tuple(sorted(set(queues) - known))
-        if new:
-            self._queues += new
-            self._wake.set()
+        """Take from these queues as well, except for those of handlers that are not here."""
+        prefix = f"{TASK.queue}:"
+        for queue in queues:
+            name = queue.removeprefix(prefix)
+            if name == queue or self._has_handler(name):
+                self._extra_queues.add(queue)
+        self._handlers_counted = -1
+        self._wake.set()
+
+    def _has_handler(self, name: str) -> bool:
+        """Whether it is here; a function of a module is not counted before it is found."""
+        try:
+            self._handlers.find(name)
+        except HandlerError:
+            return False
+        return True
+
+    def _served(self) -> tuple[str, ...]:
+        """The queues whose tokens need a permit: one for each handler, and those asked for."""
+        if len(self._handlers) != self._handlers_counted:
+            self._handlers_counted = len(self._handlers)
+            own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
+            wanted = (own | self._extra_queues) - set(self._inline_queues)
+            self._queues = tuple(sorted(wanted))
+        return self._queues
 
     def stop(self) -> None:
         """Begin to drain."""
@@ -144,6 +174,8 @@ class Worker:
                 if not busy and not self._stopping:
                     await self._rest(loop)
             await self._drain(loop)
+        except StoreUnavailableError as error:
+            _log.warning("the store is not available (%s); leases will run out", error)
         finally:
             for job in self._jobs.values():
                 job.abandon()
@@ -155,7 +187,8 @@ class Worker:
     async def _round(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Exchange once if there is anything to say; whether to go on at once."""
         self._wake.clear()
-        takes = () if self._stopping else self._takes()
+        alone = self._suspect.seconds_alone(loop.time()) > 0
+        takes = () if self._stopping or alone else self._takes()
         renewing = loop.time() >= self._renew_at
         held = tuple(job.held for job in self._jobs.values() if job.task) if renewing else ()
         if not (takes or self._items or held):
@@ -174,6 +207,7 @@ class Worker:
         )
         sent_at = loop.time()
         reply = await self._call(request)
+        self._ahead_ms = reply.now_ms - self._clock.now_ms()
         if renewing:
             self._renew_at = sent_at + self._lease_ms / 3000
         for (job, item), result in zip(batch, reply.results, strict=True):
@@ -182,15 +216,18 @@ class Worker:
             self._abandon((lost.run, lost.node, lost.scope), lost.lease)
         for grant in reply.granted:
             self._begin(Job(grant, reply.runs[grant.run]))
+        self._try_suspect(loop)
         return bool(reply.granted or self._items)
 
     def _takes(self) -> tuple[Take, ...]:
-        room = self._concurrency - self._running
+        # A token that asks for a slot may come back to be run at once.
+        asking = sum(isinstance(item, Slot) for _, item in self._items[:ITEMS_MAX])
+        room = self._concurrency - self._running - asking
         takes = []
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
         if room > 0:
-            takes.append(Take(self._queues, room))
+            takes.append(Take(self._served(), room))
         return tuple(takes)
 
     async def _call(self, request: Exchange) -> Reply:
@@ -206,6 +243,8 @@ class Worker:
                 self._session, self._seq = self._ids.token(), 1
                 request = _renumbered(request, self._session, 1, self._ids.token())
             except StoreUnavailableError as error:
+                if self._stopping and self._stop_by() <= asyncio.get_running_loop().time():
+                    raise
                 _log.warning("the store is not available (%s); trying again", error)
                 await asyncio.sleep(pause_ms / 1000)
                 pause_ms = min(pause_ms * 2, BACKOFF_MS[1])
@@ -234,7 +273,7 @@ class Worker:
             due_ms = item.due_ms if isinstance(item, Waiting) else None
             if due_ms is None:
                 return
-            delay_ms = due_ms - self._clock.now_ms()
+            delay_ms = due_ms - self._now_ms()
         at = asyncio.get_running_loop().time() + max(delay_ms, 1) / 1000
         self._sweep_at = min(self._sweep_at, at)
 
@@ -246,6 +285,7 @@ class Worker:
     def _forget(self, job: Job) -> None:
         if self._jobs.get(job.key) is job:
             del self._jobs[job.key]
+        self._suspect.forget(job)
 
     def _abandon(self, key: Key, lease: str) -> None:
         job = self._jobs.get(key)
@@ -256,11 +296,36 @@ class Worker:
     # ── executing ───────────────────────────────────────────────────────────────────────
 
     def _begin(self, job: Job) -> None:
+        lost = self._jobs.get(job.key)
+        if lost is not None:
+            # Its lease ran out, and the token has come back to this very worker.
+            lost.abandon()
         self._jobs[job.key] = job
-        item = self._executor.execute_now(job)
+        suspected = self._suspect.is_like(job)
+        if suspected and self._suspect.job is not None:
+            self._suspect.refuse(asyncio.get_running_loop().time())
+            self._items.append((job, Released(*job.token)))
+            return
+        try:
+            item = self._executor.execute_now(job)
+        except Exception:
+            # A bug of ours. The token is not lost: its lease runs out.
+            _log.exception("node %s of run %s could not be executed", job.key[1], job.key[0])
+            self._forget(job)
+            return
         if item is not None:
             self._items.append((job, item))
+        elif suspected:
+            self._suspect.keep(job, asyncio.get_running_loop().time())
         else:
+            self._spawn(job)
+
+    def _try_suspect(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Run the job on its last chance once everything else is handed in."""
+        job = None if self._items else self._suspect.begin(loop.time())
+        if job is not None and self._stopping:
+            self._items.append((job, Released(*job.token)))
+        elif job is not None:
             self._spawn(job)
 
     def _spawn(self, job: Job) -> None:
@@ -298,7 +363,11 @@ class Worker:
         """Ask for a slot first if the node needs one; else run it."""
         if job.outcome is not None:
             # Its result is known; only the plan is new.
-            await self._executor.load(job)
+            try:
+                await self._executor.load(job)
+            except StoreUnavailableError:
+                # Hand in what there is: the store will ask for the new plan again.
+                pass
             return self._executor.settle(job)
         slot = await self._executor.slot_request(job)
         return slot or await self._executor.execute(job)
@@ -319,14 +388,23 @@ class Worker:
         if self._wake.is_set():
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
+        queues = (*self._inline_queues, *(self._served() if self._has_room() else ()))
+        alone = self._suspect.seconds_alone(loop.time())
+        if alone > 0:
+            queues, until = (), min(until, loop.time() + alone)
         timeout_ms = max(1, min(IDLE_MS, int((until - loop.time()) * 1000)))
-        queues = (*self._inline_queues, *(self._queues if self._has_room() else ()))
         waiting = loop.create_task(self._store.wait_for_work(self._tenant, queues, timeout_ms))
-        waiting.add_done_callback(lambda _: self._wake.set())
+        waiting.add_done_callback(self._stop_resting)
         try:
             await self._wake.wait()
         finally:
             waiting.cancel()
+
+    def _stop_resting(self, waiting: asyncio.Task[bool]) -> None:
+        if not waiting.cancelled():
+            # A store that is not available says so at the next exchange as well.
+            waiting.exception()
+            self._wake.set()
 
     def _has_room(self) -> bool:
         return self._running < self._concurrency
@@ -338,7 +416,7 @@ class Worker:
         try:
             swept = await self._store.sweep()
             if swept.next_due_ms is not None:
-                delay_ms = min(SWEEP_MS, max(0, swept.next_due_ms - self._clock.now_ms()))
+                delay_ms = min(SWEEP_MS, max(0, swept.next_due_ms - self._now_ms()))
             if swept.more:
                 delay_ms = 0
         except StoreUnavailableError as error:
@@ -346,17 +424,32 @@ class Worker:
         # Never at once again: what is due now may need a later tick of the store's clock.
         self._sweep_at = loop.time() + max(delay_ms, 1) / 1000
 
+    def _now_ms(self) -> int:
+        """The store's time, as far as it is known here: it decides what is due."""
+        return self._clock.now_ms() + self._ahead_ms
+
+    def _stop_by(self) -> float:
+        """When draining ends, counted from the first time somebody asks."""
+        if self._deadline is None:
+            self._deadline = asyncio.get_running_loop().time() + self._drain_ms / 1000
+        return self._deadline
+
     async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
         """Let running handlers finish, give the others back, hand everything in."""
-        deadline = loop.time() + self._drain_ms / 1000
+        deadline = self._stop_by()
+        last = deadline + RELEASE_MS / 1000
         while self._jobs or self._items:
             if loop.time() >= deadline:
                 for job in self._jobs.values():
                     if job.task is not None and not job.releasing:
                         job.release()
+            if loop.time() >= last:
+                _log.warning("%d handlers do not stop; their leases will run out", len(self._jobs))
+                break
             await self._round(loop)
             if self._jobs and not self._items and not self._wake.is_set():
-                timeout = min(deadline, self._renew_at) - loop.time()
+                until = deadline if loop.time() < deadline else last
+                timeout = min(until, self._renew_at) - loop.time()
                 try:
                     await asyncio.wait_for(self._wake.wait(), max(0.01, timeout))
                 except TimeoutError:

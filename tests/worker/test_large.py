@@ -1,0 +1,141 @@
+"""Large values and wide fan-outs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import minuet
+from minuet.kernel.settle import SENDS_PER_EXCHANGE_MAX
+from minuet.worker.output import INLINE_BYTES_MAX
+
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
+
+LARGE = "x" * (INLINE_BYTES_MAX + 1)
+
+
+@pytest.mark.shows("G-13", "G-16", "G-19", "G-20")
+async def test_a_large_value_is_a_blob_and_nobody_notices(scene: Any) -> None:
+    async def make(ctx: minuet.Context) -> Any:
+        return {"text": ctx.input["text"] + "!", "size": len(ctx.input["text"])}
+
+    async def measure(text: str, ctx: minuet.Context) -> int:
+        assert text == ctx.inputs["make"]["text"]  # type: ignore[index]
+        return len(text)
+
+    document = workflow(
+        task("make"),
+        task("measure", "make", config={"text": "{{ make.text }}"}),
+        node(
+            "pure",
+            "make",
+            type="transform",
+            config={"value": "{{ make.size }}"},
+            branch={"rules": [{"condition": "ctx.make.output.size > 9", "next_nodes": ["yes"]}]},
+        ),
+        node("yes"),
+        output={"n": "{{ measure.output }}", "text": "{{ make.text }}"},
+    )
+    async with scene({"make": make, "measure": measure}) as s:
+        result = await s.run(document, {"text": LARGE})
+
+        assert result.status == "COMPLETED"
+        assert result.output == {"n": len(LARGE) + 1, "text": LARGE + "!"}
+        assert result.nodes["make"].output["text"] == LARGE + "!"
+        assert result.nodes["yes"].status == "COMPLETED"
+        records = await s.store.read_events("default", result.run_id)
+        assert max(len(record.data) for record in records) < 2_000
+
+
+@pytest.mark.parametrize("size", [INLINE_BYTES_MAX - 2, INLINE_BYTES_MAX - 1])
+async def test_a_value_around_the_limit_comes_back_as_it_was(scene: Any, size: int) -> None:
+    text = "x" * size  # and two quotes
+
+    async def make() -> str:
+        return text
+
+    async with scene({"make": make}) as s:
+        assert (await s.run(workflow(task("make")))).output == {"make": text}
+
+
+async def test_a_pure_node_may_make_a_large_value(scene: Any) -> None:
+    document = workflow(
+        node("make", type="transform", config={"value": [LARGE, "{{ input.n }}"]}),
+        node("part", "make", type="transform", config={"value": "{{ make.output[1] }}"}),
+    )
+    async with scene() as s:
+        result = await s.run(document, {"n": 7})
+
+        assert result.nodes["make"].output == [LARGE, 7]
+        assert result.output == {"part": 7}
+
+
+async def test_a_value_that_looks_like_a_blob_is_none(scene: Any) -> None:
+    forged = {"$blob": "cas://sha256:" + "0" * 64, "bytes": 5}
+
+    async def make() -> Any:
+        return forged
+
+    async def show(ctx: minuet.Context) -> Any:
+        return [ctx.inputs["make"], ctx.input]
+
+    async with scene({"make": make, "show": show}) as s:
+        result = await s.run(workflow(task("make"), task("show", "make")), forged)
+
+        assert result.output == {"show": [forged, forged]}
+
+
+async def test_a_skipped_branch_of_a_run_with_a_large_input_is_passed_on(scene: Any) -> None:
+    rules = {"rules": [{"condition": "false", "next_nodes": ["b"]}]}
+    document = workflow(node("a", branch=rules), node("b", branch=rules), node("c", "b"))
+    document["nodes"][1]["branch"] = {
+        "rules": [{"condition": "input.size() > 3", "next_nodes": ["c"]}]
+    }
+    async with scene() as s:
+        result = await s.run(document, LARGE)
+
+        assert result.status == "COMPLETED"
+        assert result.nodes["c"].status == "SKIPPED"
+
+
+@pytest.mark.shows("K-24")
+@pytest.mark.parametrize("large", [False, True], ids=["small output", "large output"])
+async def test_a_fan_out_of_ten_thousand_goes_out_in_parts(scene: Any, large: bool) -> None:
+    width = 10_000 if not large else SENDS_PER_EXCHANGE_MAX + 1
+    value = LARGE if large else "small"
+    document = workflow(
+        node("a", type="transform", config={"value": value}),
+        *(node(f"n{number}", "a") for number in range(width)),
+    )
+    async with scene() as s:
+        run_id = await s.app.start(document)
+        run = await s.app.wait_ended(run_id, timeout=PATIENCE)
+        events = await s.events(run_id)
+        first, *sent = [e for e in events if e.get("node") == "a"]
+
+        assert run.status == "COMPLETED"
+        assert sum(e["type"] == "node.completed" for e in events) == width + 1
+        assert len(first["to"]) == SENDS_PER_EXCHANGE_MAX
+        assert len(sent) == (width - 1) // SENDS_PER_EXCHANGE_MAX
+        assert max(len(e["to"]) for e in sent) <= SENDS_PER_EXCHANGE_MAX
+
+
+@pytest.mark.parametrize("where", ["node", "workflow"])
+async def test_an_output_beyond_the_documents_limit_fails_its_node(scene: Any, where: str) -> None:
+    async def make() -> str:
+        return "x" * 1000
+
+    limits = {"limits": {"max_output_bytes": 500}}
+    document = workflow(
+        task("make", retry=QUICK_RETRY, **(limits if where == "node" else {})),
+        **(limits if where == "workflow" else {}),
+    )
+    async with scene({"make": make}) as s:
+        result = await s.run(document)
+
+        assert result.status == "FAILED"
+        assert result.error is not None
+        assert result.error["code"] == "invalid-output"
+        assert "500" in result.error["message"]
+        assert result.nodes["make"].attempts == 1

@@ -1,0 +1,284 @@
+"""Errors: which are tried again, when, and what is left of the others."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from typing import Any
+
+import pytest
+
+import minuet
+from minuet.clock import ManualClock
+from minuet.worker import worker as worker_module
+
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
+
+
+class Custom(Exception):
+    """Whatever a library raises."""
+
+
+class Final(minuet.NonRetryable):
+    """A class of the user's own."""
+
+
+def json_error() -> Exception:
+    try:
+        json.loads("{")
+    except ValueError as error:
+        return error
+    raise AssertionError
+
+
+RETRIED = {
+    "network": ConnectionError("reset"),
+    "dns": OSError("no such host"),
+    "timeout": TimeoutError("slow"),
+    "service": Custom("503 service unavailable"),
+    "asked": minuet.Retryable("again"),
+    "memory": MemoryError(),
+}
+FINAL = {
+    "value": ValueError("bad"),
+    "type": TypeError("bad"),
+    "key": KeyError("missing"),
+    "attribute": AttributeError("missing"),
+    "json": json_error(),
+    "unicode": UnicodeDecodeError("utf-8", b"\xff", 0, 1, "bad"),
+    "asked": minuet.NonRetryable("never"),
+    "derived": Final("never"),
+}
+
+
+@pytest.mark.shows("J-01", "J-02", "J-06", "J-10", "J-12", "J-13", "J-19")
+@pytest.mark.parametrize("name", RETRIED)
+async def test_an_error_of_circumstances_is_retried_and_then_fails(scene: Any, name: str) -> None:
+    attempts = []
+
+    async def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise RETRIED[name]
+
+    async with scene({"work": work}) as s:
+        result = await s.run(workflow(task("work", retry=QUICK_RETRY)))
+
+        assert result.status == "FAILED"
+        assert attempts == [1, 2, 3]
+        assert result.nodes["work"].attempts == 3
+        assert await s.count(result.run_id, "node.retried") == 2
+        assert await s.store.list_dead_letters("default") == []
+        assert (await s.app.runs.get(result.run_id)).dead_letters == 0
+
+
+@pytest.mark.shows("J-03", "J-04", "J-05", "J-14", "J-19", "J-23", "J-24", "J-31")
+@pytest.mark.parametrize("name", FINAL)
+async def test_an_error_that_would_repeat_itself_is_not_retried(scene: Any, name: str) -> None:
+    attempts = []
+
+    def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise FINAL[name]
+
+    async with scene({"work": work}) as s:
+        result = await s.run(workflow(task("work", retry=QUICK_RETRY)))
+        (letter,) = await s.store.list_dead_letters("default", run=result.run_id)
+
+        assert result.status == "FAILED"
+        assert result.error is not None
+        assert result.error["type"] == type(FINAL[name]).__name__
+        assert attempts == [1]
+        assert (letter.node, letter.reason, letter.attempts) == ("work", "non_retryable", 1)
+        assert letter.error["message"] == str(FINAL[name])
+        assert (await s.app.runs.get(result.run_id)).dead_letters == 1
+
+
+@pytest.mark.shows("J-14", "J-20")
+async def test_with_dlq_policy_all_used_up_retries_become_a_dead_letter(scene: Any) -> None:
+    async def work() -> None:
+        raise Custom("down")
+
+    document = workflow(task("work", retry=QUICK_RETRY), dlq_policy="all")
+    async with scene({"work": work}) as s:
+        result = await s.run(document)
+        (letter,) = await s.store.list_dead_letters("default", run=result.run_id)
+
+        assert (letter.reason, letter.attempts) == ("max_retries_exceeded", 3)
+
+
+async def test_dead_letters_of_one_cause_share_a_fingerprint(scene: Any) -> None:
+    async def work(ctx: minuet.Context) -> None:
+        raise ValueError(f"order {ctx.run_id}") if ctx.input else KeyError("x")
+
+    async with scene({"work": work}) as s:
+        for value in (1, 2, 0):
+            await s.run(workflow(task("work")), value)
+        first, second, third = await s.store.list_dead_letters("default")
+
+        assert first.fingerprint == second.fingerprint != third.fingerprint
+
+
+@pytest.mark.shows("J-01", "D-19")
+async def test_an_attempt_that_succeeds_ends_the_retries(scene: Any) -> None:
+    async def work(ctx: minuet.Context) -> int:
+        if ctx.attempt < 3:
+            raise Custom("not yet")
+        return ctx.attempt
+
+    async with scene({"work": work}) as s:
+        result = await s.run(workflow(task("work", retry=QUICK_RETRY), node("after", "work")))
+
+        assert result.status == "COMPLETED"
+        assert result.nodes["work"].output == 3
+        assert result.nodes["work"].attempts == 3
+
+
+@pytest.mark.shows("J-12")
+async def test_a_handlers_own_retries_hold_unless_its_node_says_otherwise(scene: Any) -> None:
+    attempts: list[tuple[str, int]] = []
+
+    async def work(ctx: minuet.Context) -> None:
+        attempts.append((ctx.node_id, ctx.attempt))
+        raise minuet.Retryable("again", after=0)
+
+    handler = minuet.Task(work, name="work", retries=0)
+    async with scene({"work": handler}) as s:
+        await s.run(workflow(task("plain", handler="work")))
+        await s.run(workflow(task("says", handler="work", retry=QUICK_RETRY)))
+
+        assert attempts == [("plain", 1), ("says", 1), ("says", 2), ("says", 3)]
+
+
+@pytest.mark.shows("J-07", "J-08", "J-11")
+@pytest.mark.parametrize(
+    ("after", "attempt_2", "attempt_3"),
+    [(None, 1000, 2000), (0.5, 500, 500), (90, 90_000, 90_000), ("5", 5000, 5000)],
+)
+async def test_a_retry_waits_for_its_backoff_or_for_as_long_as_was_asked(
+    scene: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    after: Any,
+    attempt_2: int,
+    attempt_3: int,
+) -> None:
+    monkeypatch.setattr(worker_module, "IDLE_MS", 2)
+    clock = ManualClock()
+    started: list[int] = []
+
+    async def work(ctx: minuet.Context) -> None:
+        started.append(clock.now_ms())
+        raise minuet.Retryable("again", after=after)
+
+    document = workflow(task("work", retry={"jitter": False}))  # 3 attempts, 1 s, times 2
+    async with scene({"work": work}, clock=clock) as s:
+        run_id = await s.app.start(document)
+        begun = clock.now_ms()
+        for number, delay in ((1, attempt_2), (2, attempt_3)):
+            await s.until(run_id, lambda run, n=number: run.seq == 2 + n)
+            clock.advance(delay - 1)
+            await asyncio.sleep(0.01)
+            assert len(started) == number
+            clock.advance(1)
+        result = await s.end(run_id)
+
+        assert result.status == "FAILED"
+        assert [at - begun for at in started] == [0, attempt_2, attempt_2 + attempt_3]
+
+
+@pytest.mark.parametrize("after", [float("nan"), float("inf"), -5, "soon", [], 1e300])
+async def test_a_delay_that_makes_no_sense_does_no_harm(scene: Any, after: Any) -> None:
+    async def work(ctx: minuet.Context) -> str:
+        if ctx.attempt == 1:
+            raise minuet.Retryable("again", after=after)
+        return "done"
+
+    async with scene({"work": work}) as s:
+        run_id = await s.app.start(workflow(task("work", retry=QUICK_RETRY)))
+        if after == 1e300:  # In a year, then.
+            (token,) = await s.store.read_tokens("default", run_id)
+            await s.until(run_id, lambda run: run.seq == 3)
+            (token,) = await s.store.read_tokens("default", run_id)
+            assert token.attempt == 2
+        else:
+            assert (await s.end(run_id)).output == {"work": "done"}
+
+
+# ── timeouts ────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("K-13", "J-01")
+async def test_an_async_attempt_that_takes_too_long_is_cancelled_and_retried(scene: Any) -> None:
+    cancelled = []
+
+    async def work(ctx: minuet.Context) -> str:
+        if ctx.attempt == 1:
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.append(1)
+                raise
+        return "done"
+
+    document = workflow(task("work", timeout_seconds=0.02, retry=QUICK_RETRY))
+    async with scene({"work": work}) as s:
+        result = await s.run(document)
+
+        assert result.output == {"work": "done"}
+        assert cancelled == [1]
+        (retried,) = await s.events(result.run_id, "node.retried")
+        assert retried["error"]["code"] == "timeout"
+
+
+@pytest.mark.shows("K-13")
+@pytest.mark.parametrize("where", ["node", "defaults", "handler"])
+async def test_a_timeout_may_stand_at_node_workflow_or_handler(scene: Any, where: str) -> None:
+    async def work() -> None:
+        await asyncio.Event().wait()
+
+    handler = minuet.Task(work, name="work", timeout=0.02 if where == "handler" else None)
+    document = workflow(
+        task("work", retry=1, **({"timeout_seconds": 0.02} if where == "node" else {})),
+        **({"defaults": {"timeout_seconds": 0.02}} if where == "defaults" else {}),
+    )
+    async with scene({"work": handler}) as s:
+        result = await s.run(document)
+
+        assert result.status == "FAILED"
+        assert result.error is not None
+        assert result.error["code"] == "timeout"
+
+
+async def test_a_handlers_own_timeout_error_is_no_timeout_of_ours(scene: Any) -> None:
+    async def work() -> None:
+        raise TimeoutError("the other side was slow")
+
+    document = workflow(task("work", retry=1, timeout_seconds=30))
+    async with scene({"work": work}) as s:
+        result = await s.run(document)
+
+        assert result.error is not None
+        assert result.error["code"] == "handler_raised"
+        assert result.error["message"] == "the other side was slow"
+
+
+async def test_a_sync_attempt_that_takes_too_long_is_told_and_its_result_dropped(
+    scene: Any,
+) -> None:
+    told = threading.Event()
+
+    def work(ctx: minuet.Context) -> str:
+        if ctx.attempt == 1:
+            for _ in range(int(PATIENCE / 0.002)):
+                if ctx.cancelled:
+                    told.set()
+                    return "dropped"
+                threading.Event().wait(0.002)
+        return "kept"
+
+    document = workflow(task("work", timeout_seconds=0.02, retry=QUICK_RETRY))
+    async with scene({"work": work}) as s:
+        result = await s.run(document)
+
+        assert result.output == {"work": "kept"}
+        assert told.is_set()

@@ -1,0 +1,226 @@
+"""A store that is away for a while, before or after it has done what it was asked."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import minuet
+from minuet.errors import SessionError, StoreUnavailableError
+from minuet.store.records import Exchange
+from minuet.worker import worker as worker_module
+from minuet.worker.output import INLINE_BYTES_MAX
+
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
+
+#: What a test decides about a call: None (let it pass), "before" or "after" it is applied.
+Plan = Callable[[str, Any], str | None]
+
+
+class ShakyStore:
+    """A store whose calls fail as the test says."""
+
+    def __init__(self, store: Any, plan: Plan) -> None:
+        self._store = store
+        self._plan = plan
+        self.failed: list[tuple[str, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        verb = getattr(self._store, name)
+        if name in ("open", "close"):
+            return verb
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            when = self._plan(name, arguments[0] if arguments else None)
+            if when is not None:
+                self.failed.append((name, when))
+            if when == "session":
+                raise SessionError("who are you?")
+            if when == "before":
+                raise StoreUnavailableError("away")
+            answer = await verb(*arguments, **options)
+            if when == "after":
+                raise StoreUnavailableError("the answer was lost")
+            return answer
+
+        return call
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setattr(worker_module, "BACKOFF_MS", (1, 4))
+    caplog.set_level(logging.CRITICAL, "minuet.worker")
+
+
+def every(pattern: list[str | None], *verbs: str) -> Plan:
+    """Fail the calls of these verbs by a pattern that repeats itself."""
+    turns: Iterator[str | None] | None = None
+
+    def plan(verb: str, _: Any) -> str | None:
+        nonlocal turns
+        if verb not in verbs:
+            return None
+        answer = next(turns, "end") if turns is not None else "end"
+        if answer == "end":
+            turns = iter(pattern)
+            answer = next(turns)
+        return answer
+
+    return plan
+
+
+def shaky(store_url: str, plan: Plan, handlers: Any = None, **options: Any) -> Any:
+    """A scene whose App and worker find the store away as the plan says."""
+    return open_scene(store_url, handlers, around=lambda store: ShakyStore(store, plan), **options)
+
+
+async def run_through(store_url: str, plan: Plan) -> tuple[Any, dict[str, int], ShakyStore]:
+    ran: dict[str, int] = {}
+
+    async def work(ctx: minuet.Context) -> str:
+        ran[ctx.node_id] = ran.get(ctx.node_id, 0) + 1
+        return ctx.node_id
+
+    names = [f"n{number}" for number in range(12)]
+    document = workflow(
+        task("first", handler="work"),
+        *(task(name, "first", handler="work") for name in names),
+        node("pure", "first"),
+        task("last", *names, "pure", handler="work"),
+    )
+    async with shaky(store_url, plan, {"work": work}, concurrency=3) as s:
+        store = s.app.store
+        result = await s.run(document)
+        await s.idle()
+        s.app._worker.stop()
+        await s.app._working
+    return result, ran, store
+
+
+@pytest.mark.shows("Y-41", "H-37", "D-33")
+@pytest.mark.parametrize(
+    "pattern",
+    [
+        ["before", None],
+        ["after", None],
+        ["before", "after", "after", None, None],
+        [None, None, "after", "before", "before"],
+    ],
+)
+async def test_a_worker_repeats_an_exchange_until_it_is_answered(
+    store_url: str, pattern: list[str | None]
+) -> None:
+    result, ran, store = await run_through(store_url, every(pattern, "exchange"))
+
+    assert result.status == "COMPLETED"
+    assert set(ran.values()) == {1}
+    assert len(ran) == 14
+    assert len(store.failed) >= 2
+
+
+async def test_sweeps_and_waits_that_fail_do_no_harm(store_url: str) -> None:
+    verbs = ("sweep", "wait_for_work", "end_session")
+    plans = {verb: every(["before", "after", None], verb) for verb in verbs}
+
+    def plan(verb: str, argument: Any) -> str | None:
+        return plans[verb](verb, argument) if verb in plans else None
+
+    result, ran, store = await run_through(store_url, plan)
+
+    assert result.status == "COMPLETED"
+    assert set(ran.values()) == {1}
+    assert {verb for verb, _ in store.failed} == set(verbs)
+
+
+async def test_a_worker_that_the_store_has_forgotten_starts_a_new_session(store_url: str) -> None:
+    calls = 0
+    sessions = set()
+
+    def plan(verb: str, argument: Any) -> str | None:
+        nonlocal calls
+        if verb != "exchange":
+            return None
+        assert isinstance(argument, Exchange)
+        sessions.add(argument.session)
+        calls += 1
+        return "session" if calls in (2, 5) else None
+
+    result, ran, _ = await run_through(store_url, plan)
+
+    assert result.status == "COMPLETED"
+    assert set(ran.values()) == {1}
+    assert len(sessions) == 3
+
+
+@pytest.mark.parametrize("kind", ["step", "large output", "large input", "slot"])
+async def test_a_node_that_finds_the_store_away_is_given_back_unharmed(
+    store_url: str, kind: str
+) -> None:
+    large = "x" * (INLINE_BYTES_MAX + 1)
+    failures = {"step": "record_step", "large output": "put_blob"}.get(kind, "get_blob")
+    attempts: list[int] = []
+    done = 0
+
+    def plan(verb: str, _: Any) -> str | None:
+        nonlocal done
+        if verb != failures or (verb == "put_blob" and not attempts):
+            return None
+        done += 1
+        return "before" if done <= 2 else None
+
+    async def work(ctx: minuet.Context) -> Any:
+        attempts.append(ctx.attempt)
+        if kind == "step":
+            return await ctx.step("one", lambda: 1)
+        return large if kind == "large output" else len(ctx.input or "")
+
+    fields = {"concurrency": {"key": "k", "limit": 1}} if kind == "slot" else {}
+    document = workflow(task("work", retry=1, **fields))
+    async with shaky(store_url, plan, {"work": work}) as s:
+        with_large_input = kind in ("large input", "slot")
+        result = await s.run(document, large if with_large_input else None)
+
+        assert result.status == "COMPLETED"
+        assert set(attempts) == {1}  # Whatever happened, it was no attempt of the node's own.
+        assert done >= 3
+        (token,) = await s.store.read_tokens("default", result.run_id)
+        assert token.expiry == 0
+
+
+async def test_a_worker_can_stop_while_the_store_is_away(store_url: str) -> None:
+    away = False
+    started, go = asyncio.Event(), asyncio.Event()
+
+    def plan(verb: str, _: Any) -> str | None:
+        return "before" if away and verb in ("exchange", "end_session") else None
+
+    async def work() -> None:
+        started.set()
+        await go.wait()
+
+    async with shaky(store_url, plan, {"work": work}, drain_seconds=0.02) as s:
+        run_id = await s.app.start(workflow(task("work", retry=QUICK_RETRY)))
+        await started.wait()
+        away = True
+        go.set()
+        s.app._worker.stop()
+        async with asyncio.timeout(PATIENCE):
+            await s.app._working
+        (token,) = await s.store.read_tokens("default", run_id)
+
+        assert token.state == "leased"  # It will run out, and somebody else goes on.
+
+
+async def test_a_worker_that_died_of_a_bug_is_not_waited_for(store_url: str) -> None:
+    def plan(verb: str, _: Any) -> str | None:
+        if verb == "exchange":
+            raise ZeroDivisionError("a bug in the store")
+        return None
+
+    with pytest.raises(ZeroDivisionError):
+        async with shaky(store_url, plan) as s:
+            await s.run(workflow(node("a")))
