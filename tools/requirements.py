@@ -15,7 +15,7 @@ import ast
 import re
 import sys
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,6 +141,15 @@ def shorten(text: str) -> str:
 # The marks.
 
 
+def spread(arguments: Iterable[ast.expr]) -> Iterator[ast.expr]:
+    """The arguments of a call; one written `*("A-01", "A-02")` counts as its parts."""
+    for argument in arguments:
+        if isinstance(argument, ast.Starred) and isinstance(argument.value, ast.Tuple):
+            yield from argument.value.elts
+        else:
+            yield argument
+
+
 def collect_marks(root: Path) -> list[Mark]:
     """Find every `shows` mark under tests/, in the order of path and line."""
     marks: set[Mark] = set()
@@ -153,7 +162,7 @@ def collect_marks(root: Path) -> list[Mark]:
             if test is None:
                 problems.append(f"{place}: the mark is on nothing that pytest collects")
                 continue
-            for argument in call.args:
+            for argument in spread(call.args):
                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str):
                     marks.add(Mark(name, call.lineno, test, argument.value))
                 else:
