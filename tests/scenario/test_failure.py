@@ -51,7 +51,7 @@ class Gate:
 # ── failing ─────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("K-01", "K-02", "K-15", "D-28", "D-25")
+@pytest.mark.shows("K-01", "K-02", "K-15", "D-28")
 async def test_a_failed_node_fails_its_run_and_shows_what_is_below(scene: Any) -> None:
     document = workflow(task("a", handler="fail"), node("b", "a"), node("c", "b"))
     async with scene({"fail": fail}) as s:

@@ -267,7 +267,10 @@ class App:
 
     async def cancel(self, run_id: str, *, reason: str = "cancelled") -> Run:
         """End a run as CANCELLED. Running handlers are told; their results do not count."""
-        return await self._change(run_id, Cancel(reason))
+        run = await self._change(run_id, Cancel(reason))
+        if self._worker is not None:
+            self._worker.abandon_run(run_id)
+        return run
 
     async def pause(self, run_id: str) -> Run:
         """Hand out nothing more of a run; what runs may finish."""

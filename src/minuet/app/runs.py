@@ -195,8 +195,13 @@ def _node_result(view: NodeView) -> NodeResult:
 
 
 def _fields(event: Any) -> dict[str, Any]:
-    data: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(event))
-    data.pop("type")
+    """An event's data, with every field that its kind has."""
+    data: dict[str, Any] = {}
+    for name in event.__struct_fields__:
+        value = getattr(event, name)
+        if isinstance(value, msgspec.Raw):
+            value = msgspec.json.decode(value) if bytes(value) else None
+        data[name] = value
     return data
 
 

@@ -200,23 +200,20 @@ def _without_token(state: State, below: bool) -> tuple[NodeStatus, str]:
 def run_output(program: Program, state: State) -> Json:
     """The output of a run: as its document says, else that of each last node that completed."""
     plan = program.plan
+    latest: dict[str, TokenView] = {}
+    for token in state.tokens.values():
+        if (token.state, token.outcome) != ("done", "completed"):
+            continue
+        known = latest.get(token.node)
+        if known is None or known.scope < token.scope:
+            latest[token.node] = token
     if plan.output_node is not None:
-        return _decode(_latest_output(state, plan.output_node))
-    outputs = {terminal: _latest_output(state, terminal) for terminal in plan.terminals}
-    return {terminal: _decode(found) for terminal, found in outputs.items() if found is not None}
+        return _output(latest[plan.output_node]) if plan.output_node in latest else None
+    return {name: _output(latest[name]) for name in plan.terminals if name in latest}
 
 
-def _latest_output(state: State, node: str) -> bytes | None:
-    found = [
-        token
-        for token in state.tokens.values()
-        if token.node == node and (token.state, token.outcome) == ("done", "completed")
-    ]
-    return max(found, key=lambda token: token.scope).output if found else None
-
-
-def _decode(data: bytes | None) -> Json:
-    return None if data is None else msgspec.json.decode(data)
+def _output(token: TokenView) -> Json:
+    return None if token.output is None else msgspec.json.decode(token.output)
 
 
 def path(events: Iterable[Recorded]) -> list[Step]:

@@ -38,6 +38,7 @@ from minuet.store.records import (
     Take,
     Waiting,
 )
+from minuet.store.records import Failed as BrokenItem
 from minuet.worker.execute import CRASHES_MAX, Executor
 from minuet.worker.job import Job
 from minuet.worker.programs import Programs
@@ -265,6 +266,8 @@ class Worker:
             elif isinstance(item, Retry | Waiting):
                 self._look_again(item)
             self._forget(job)
+            if isinstance(item, BrokenItem):
+                self.abandon_run(job.grant.run)
 
     def _look_again(self, item: Retry | Waiting) -> None:
         """Something falls due later: sweep then, and not at the next turn."""
@@ -281,6 +284,13 @@ class Worker:
         """The run has another plan by now: route the same result on it."""
         job.header = header
         self._spawn(job)
+
+    def abandon_run(self, run: str) -> None:
+        """The run is over: tell the handlers that still work on it, instead of letting them
+        find out when their leases are not renewed."""
+        for job in [job for job in self._jobs.values() if job.grant.run == run]:
+            job.abandon()
+            self._forget(job)
 
     def _forget(self, job: Job) -> None:
         if self._jobs.get(job.key) is job:
