@@ -210,7 +210,7 @@ class MemoryStore:
             sources = [
                 (a.source, a.source_scope)
                 for (key, _), a in self._arrivals.items()
-                if key == token.key and a.live
+                if key == token.key and a.live and not a.late
             ]
         inputs = [] if token.skip else [self._output(token.run, *s) for s in sorted(sources)]
         reads = [self._latest(token.run, read.node, read.prefix) for read in token.reads]

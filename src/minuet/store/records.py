@@ -382,6 +382,8 @@ class Arrival(Record, frozen=True, array_like=True):
     source: str
     source_scope: str
     live: bool
+    #: It came when the join had fired: its node is run without it, in every attempt.
+    late: bool = False
 
 
 class DeadLetter(msgspec.Struct):

@@ -363,11 +363,11 @@ class Transition:
         key = (run.run, d.node, d.scope)
         if (key, source) in self.arrivals or self._source.has_arrival(key, source):
             return False
-        self.arrivals[(key, source)] = Arrival(*key, source, scope, d.live)
         join = self.joins.get(key) or self._source.load_join(key)
         if join is None:
             join = Join(*key, need=d.need, total=d.total)
             self.new_joins.add(key)
+        self.arrivals[(key, source)] = Arrival(*key, source, scope, d.live, join.fired)
         self.joins[key] = join
         self.changed_joins.add(key)
         if d.live:

@@ -34,6 +34,7 @@ def sweep(change: Change, limit: int) -> Swept:
     db, step, now_ms = change.db, change.step, change.now_ms
     due = {"now": now_ms, "latest": now_ms + LEASE_MS_MAX, "limit": limit}
     expired: list[Key] = [row[1:] for row in db.execute(_EXPIRED_LEASES, due)]
+    expired += change.owner.find_abandoned(db, now_ms, limit - len(expired))
     overdue = [run for (run,) in db.execute(_OVERDUE_RUNS, due)]
     waiting: list[tuple[str, Key]] = [(row[0], row[1:]) for row in db.execute(_DUE_TIMERS, due)]
     keys = [*expired, *(key for _, key in waiting)]

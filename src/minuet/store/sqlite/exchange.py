@@ -27,6 +27,7 @@ from minuet.store.records import (
 )
 from minuet.store.reply import grant, header, output_of
 from minuet.store.sqlite.known import Known
+from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Row, Rows, to_json, token_of
 from minuet.store.sqlite.statements import statement
 from minuet.store.transition import Transition, lease_end
@@ -81,6 +82,7 @@ class ExchangeGroup:
         self,
         db: apsw.Connection,
         known: Known,
+        owner: Owner,
         requests: Sequence[Exchange],
         now_ms: int,
         *,
@@ -88,6 +90,7 @@ class ExchangeGroup:
     ) -> None:
         self._db = db
         self._known = known
+        self._owner = owner
         self._now_ms = now_ms
         self._calls = [_Call(request) for request in requests]
         self._rows = Rows(db, known, careful=careful)
@@ -140,6 +143,7 @@ class ExchangeGroup:
         for call in calls:
             request, answer = call.request, call.answer
             name = (request.tenant, request.session)
+            self._owner.serve(name)
             rows.append((*name, request.seq, request.lease, _encode(answer), self._now_ms))
             self._known.sessions[name] = (request.seq, request.lease, answer)
         self._db.executemany(_WRITE_SESSION, rows)

@@ -87,7 +87,7 @@ def join_of(row: Row) -> Join:
 
 def arrival_of(row: Row) -> Arrival:
     """A row of `arrivals` as a record."""
-    return Arrival(row[0], row[1], row[2], row[3], row[4], bool(row[5]))
+    return Arrival(row[0], row[1], row[2], row[3], row[4], bool(row[5]), bool(row[6]))
 
 
 def dead_letter_of(row: Row) -> DeadLetter:

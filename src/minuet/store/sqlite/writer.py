@@ -20,6 +20,7 @@ from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect,
 from minuet.store.sqlite.exchange import ExchangeGroup
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.migrate import migrate
+from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Rows
 from minuet.store.sqlite.statements import statement
 from minuet.store.transition import Transition
@@ -44,9 +45,12 @@ _log = logging.getLogger("minuet.store.sqlite")
 class Change:
     """What a call may use inside the transaction."""
 
-    def __init__(self, db: apsw.Connection, known: Known, now_ms: int, *, careful: bool) -> None:
+    def __init__(
+        self, db: apsw.Connection, known: Known, owner: Owner, now_ms: int, *, careful: bool
+    ) -> None:
         self.db = db
         self.known = known
+        self.owner = owner
         self.now_ms = now_ms
         self.rows = Rows(db, known, careful=careful)
         self.step = Transition(self.rows, now_ms)
@@ -69,6 +73,7 @@ class Writer:
         self._path, self._clock, self._durability = path, clock, durability
         self._db: apsw.Connection
         self._known = Known()
+        self._owner = Owner(path)
         self._wal_pages = 0
         self._checkpoint_at = self._alarm_at = 0
         self._made_ready = False
@@ -95,6 +100,7 @@ class Writer:
 
     def close(self) -> None:
         """Leave the file tidy: the last one to close it also removes the log."""
+        self._owner.close()
         self._db.close()
 
     def work(self, calls: list[WriteCall]) -> list[Any]:
@@ -176,7 +182,9 @@ class Writer:
 
         def apply_exchanges() -> None:
             if exchanges:
-                group = ExchangeGroup(self._db, self._known, exchanges, now_ms, careful=careful)
+                group = ExchangeGroup(
+                    self._db, self._known, self._owner, exchanges, now_ms, careful=careful
+                )
                 answers.extend(group.apply())
                 self._made_ready |= group.made_ready
                 exchanges.clear()
@@ -196,7 +204,7 @@ class Writer:
         return answers
 
     def _change(self, call: Callable[[Change], Any], now_ms: int, *, careful: bool) -> Any:
-        change = Change(self._db, self._known, now_ms, careful=careful)
+        change = Change(self._db, self._known, self._owner, now_ms, careful=careful)
         try:
             return call(change)
         except MinuetError as error:

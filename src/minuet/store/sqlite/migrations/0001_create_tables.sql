@@ -124,6 +124,7 @@ CREATE TABLE arrivals (
     source TEXT NOT NULL,
     source_scope TEXT NOT NULL,
     live INTEGER NOT NULL CHECK (live = 0 OR live = 1),
+    late INTEGER NOT NULL CHECK (late = 0 OR late = 1),
     PRIMARY KEY (run, node, scope, source)
 ) STRICT, WITHOUT ROWID;
 

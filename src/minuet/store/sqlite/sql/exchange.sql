@@ -42,11 +42,12 @@ CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
 
 -- name: read_arrived
--- The outputs that arrived live at these joins.
+-- The outputs that arrived live at these joins before they fired.
 SELECT k.key, a.source, a.source_scope, e.data
 FROM json_each(?) AS k
 CROSS JOIN arrivals AS a
-    ON a.run = k.value ->> 0 AND a.node = k.value ->> 1 AND a.scope = k.value ->> 2 AND a.live = 1
+    ON a.run = k.value ->> 0 AND a.node = k.value ->> 1 AND a.scope = k.value ->> 2
+    AND a.live = 1 AND a.late = 0
 CROSS JOIN tokens AS t ON t.run = a.run AND t.node = a.source AND t.scope = a.source_scope
 CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event

@@ -77,7 +77,7 @@ ON CONFLICT (run, node, scope) DO UPDATE
 SET live = excluded.live, skipped = excluded.skipped, fired = excluded.fired, hop = excluded.hop;
 
 -- name: insert_arrival
-INSERT INTO arrivals VALUES (?, ?, ?, ?, ?, ?);
+INSERT INTO arrivals VALUES (?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_event
 INSERT INTO events VALUES (?, ?, ?, ?);

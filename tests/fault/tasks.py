@@ -1,0 +1,109 @@
+"""What the processes of these tests do. Each function is one life."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from tests.fault import workload
+
+from minuet.app.app import App
+from minuet.store.records import Done, Exchange, Take
+from minuet.store.sqlite import SqliteStore
+
+#: Calls that change the store; a process can die before and after each of them.
+WRITING = ("exchange", "sweep", "create_runs", "put_blob", "record_step", "end_session")
+
+
+async def work(
+    db: str,
+    ledger: str,
+    *,
+    document: dict[str, Any] | None = None,
+    key: str | None = None,
+    dies_at: int | None = None,
+    **options: Any,
+) -> None:
+    """Start a run if there is a document, then work until all runs are over.
+
+    With `dies_at`, end without notice at that border of a call: 0 is before the first call,
+    1 after it (when it is durable, but nobody has heard), 2 before the second, and so on.
+    """
+    os.environ[workload.LEDGER] = ledger
+    store = SqliteStore(db)
+    if dies_at is not None:
+        store = Mortal(store, dies_at)  # type: ignore[assignment]
+    async with App(store, handlers=[workload], **options) as app:
+        if document is not None:
+            await app.start(document, {"seed": 1}, idempotency_key=key)
+        runs = await app.open_runs()
+        await app.prepare(runs)
+        for run in runs:
+            await app.wait_ended(run.run)
+
+
+class Mortal:
+    """A store whose process ends at a given border of a writing call."""
+
+    def __init__(self, store: Any, dies_at: int) -> None:
+        self._store = store
+        self._left = dies_at
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if name not in WRITING:
+            return method
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            self._border()
+            reply = await method(*args, **kwargs)
+            self._border()
+            return reply
+
+        return call
+
+    def _border(self) -> None:
+        if self._left == 0:
+            os._exit(137)
+        self._left -= 1
+
+
+async def take_and_stop(db: str, answer: str, lease_ms: int) -> None:
+    """Take a token, stop until somebody continues this process, and only then hand it in."""
+    store = SqliteStore(db)
+    await store.open()
+    lease = os.urandom(16).hex()
+    session = os.urandom(16).hex()
+    take = (await take_one(store),)
+    reply = await store.exchange(Exchange(session, 1, lease, lease_ms=lease_ms, take=take))
+    (grant,) = reply.granted
+    os.kill(os.getpid(), signal.SIGSTOP)
+    done = Done(
+        grant.run, grant.node, grant.scope, lease, reply.runs[grant.run].plan, output=b'"zombie"'
+    )
+    reply = await store.exchange(Exchange(session, 2, os.urandom(16).hex(), hand_in=(done,)))
+    write(answer, msgspec.json.encode(reply.results))
+    await store.close()
+
+
+async def hold(db: str, answer: str) -> None:
+    """Take one token, say so, and hold it for ever."""
+    store = SqliteStore(db)
+    await store.open()
+    take = (await take_one(store),)
+    request = Exchange(os.urandom(16).hex(), 1, os.urandom(16).hex(), take=take)
+    reply = await store.exchange(request)
+    write(answer, str(len(reply.granted)).encode())
+    signal.pause()
+
+
+async def take_one(store: SqliteStore) -> Take:
+    """Ask for one token, whichever queue it is in."""
+    return Take(tuple(depth.queue for depth in await store.list_queues()), 1)
+
+
+def write(path: str, data: bytes) -> None:
+    Path(path).write_bytes(data)
