@@ -17,7 +17,7 @@ PYTEST := $(RUN) -m pytest
 CORE := .venv/.core
 DEV := .venv/.dev
 
-.PHONY: help setup demo test check static format bench requirements docs pins clean
+.PHONY: help setup demo test check static format sim bench requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -41,6 +41,10 @@ static: $(DEV)
 format: $(DEV) ## Format the code and mend what the linter can mend
 	@$(RUN) -m ruff check --fix --quiet . || true
 	@$(RUN) -m ruff format .
+
+sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all: a table)
+	@$(RUN) -m minuet.simulation --jobs $(TEST_WORKERS) --seeds $(or $(SEEDS),2000) \
+		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)

@@ -44,6 +44,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cli": OUTSIDE | {"demo"},
     "demo": OUTSIDE,
     "testing": OUTSIDE,
+    # It puts the whole engine, its stores included, into a world of its own.
+    "simulation": BELOW_APP | {"app"},
     "__main__": {"cli"},
 }
 

@@ -15,6 +15,8 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
+import msgspec
+
 from minuet.app.doctor import Doctor
 from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import DEFAULT_STORE, make_store
@@ -34,10 +36,11 @@ from minuet.store.records import (
     Resume,
     RetryRun,
     Run,
+    Start,
 )
 from minuet.types import TERMINAL, Json, RunStatus
 from minuet.worker.output import blob_value, encode_value, needs_blob
-from minuet.worker.programs import Programs
+from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
 
 #: Handlers that run at once in an embedded worker.
@@ -168,12 +171,8 @@ class App:
         for value in inputs:
             check_input(compiled.plan, value)
         data = [await self._put(value) for value in inputs]
-        loaded = self._programs.get(compiled.digest)
-        if loaded is None:
-            await self._store.put_blob(compiled.data, tenant=self._tenant)
-            loaded = self._programs.keep(compiled.digest, compiled.plan)
-        if self._worker is not None:
-            self._worker.serve(tuple(sorted({node.queue for node in compiled.plan.nodes})))
+        loaded = await self._keep(compiled)
+        self._serve(loaded)
         keys = idempotency_keys or [None] * len(inputs)
         new = [
             loaded.translator.new_run(
@@ -191,6 +190,39 @@ class App:
                 raise answer
             created.append(answer.run)
         return created
+
+    async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> str:
+        """Keep a run, PENDING, for somebody to trigger later; return its id once it is durable."""
+        loaded = await self._keep(self.compile(workflow))
+        new = loaded.translator.new_run(
+            self._ids.run_id(), tenant=self._tenant, input=b"null", tags=tags or {}
+        )
+        (run,) = await self._store.create_runs([msgspec.structs.replace(new, entries=None)])
+        assert isinstance(run, Run)
+        return run.run
+
+    async def trigger(self, run_id: str, input: Json = None) -> Run:
+        """Start a PENDING run with an input; RunConflictError when it has been started."""
+        run = await self._runs.get(run_id)
+        loaded = await self._programs.load(run.plan, tenant=self._tenant)
+        check_input(loaded.program.plan, input)
+        data = await self._put(input)
+        self._serve(loaded)
+        entries = loaded.translator.deliveries(loaded.program.entries())
+        return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
+
+    async def _keep(self, compiled: CompiledWorkflow) -> Loaded:
+        """Have a plan at hand, and in the store."""
+        loaded = self._programs.get(compiled.digest)
+        if loaded is None:
+            await self._store.put_blob(compiled.data, tenant=self._tenant)
+            loaded = self._programs.keep(compiled.digest, compiled.plan)
+        return loaded
+
+    def _serve(self, loaded: Loaded) -> None:
+        """Make the worker serve all queues that a plan uses."""
+        if self._worker is not None:
+            self._worker.serve(tuple(sorted({node.queue for node in loaded.program.plan.nodes})))
 
     async def _put(self, value: Json) -> bytes:
         """Encode a run's input; a large one becomes a blob."""
@@ -302,11 +334,7 @@ class App:
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Make the worker serve all queues that these runs use."""
         for digest in sorted({run.plan for run in runs}):
-            loaded = await self._programs.load(digest, tenant=self._tenant)
-            if self._worker is not None:
-                self._worker.serve(
-                    tuple(sorted({node.queue for node in loaded.program.plan.nodes}))
-                )
+            self._serve(await self._programs.load(digest, tenant=self._tenant))
 
 
 def raise_unless_completed(result: RunResult) -> RunResult:

@@ -12,9 +12,10 @@ from minuet.kernel.cause import Fact
 from minuet.kernel.explain import Explanation, explain
 from minuet.kernel.fold import Fold, Recorded, replay
 from minuet.kernel.program import Program
+from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import NodeView, node_views, run_output
 from minuet.store.base import Store
-from minuet.store.records import LIVE_STATES, Run, Token
+from minuet.store.records import LIVE_STATES, DeadLetter, Run, Token
 from minuet.types import Json, RunStatus
 from minuet.worker.output import blob_of
 from minuet.worker.programs import Programs
@@ -35,6 +36,8 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     ended_ms: int | None = None
     #: How often it has run, or is to run: more than 1 in loops.
     instances: int = 0
+    #: Number of the event that holds the output; 0: there is none.
+    event: int = 0
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -49,6 +52,9 @@ class RunResult(msgspec.Struct, frozen=True):
     duration_ms: int | None
     seq: int
     generation: int = 1
+    tags: dict[str, Any] = {}
+    #: When its last event happened.
+    last_event_ms: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """As the command line prints it."""
@@ -123,6 +129,22 @@ class Runs:
             for seq, at_ms, event in await self.history(run_id, after=after)
         ]
 
+    async def causes(self, run_id: str) -> dict[int, int | None]:
+        """For each event the number of the one that led to it; None: it came from outside."""
+        return causes(await self.history(run_id))
+
+    async def task_events(self, run_id: str) -> list[TaskEvent]:
+        """What happened to each node instance: created, pending, assigned, started, …"""
+        return task_events(await self.history(run_id))
+
+    async def dead_letters(
+        self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
+    ) -> list[DeadLetter]:
+        """Tokens that failed and are kept, the oldest first; retrying their run requeues them."""
+        return await self._store.list_dead_letters(
+            self._tenant, run=run_id, status=status, limit=limit
+        )
+
     async def program(self, run_id: str, digest: str) -> Program:
         """The program that a run goes by."""
         return (await self._programs.load(digest, tenant=self._tenant)).program
@@ -170,6 +192,8 @@ class Runs:
             duration_ms=last_ms - started_ms if over else None,
             seq=state.seq,
             generation=state.generation,
+            tags=getattr(history[0][2], "tags", {}),
+            last_event_ms=last_ms,
         )
 
     async def _open_blobs(self, fold: Fold) -> None:
@@ -191,6 +215,7 @@ def _node_result(view: NodeView) -> NodeResult:
         started_ms=view.started_ms,
         ended_ms=view.ended_ms,
         instances=len(view.instances),
+        event=view.event,
     )
 
 

@@ -38,7 +38,9 @@ def to_record(found: NodeType) -> dict[str, Any]:
         "summary": found.summary,
         "description": found.description,
         "config_schema": found.config_schema,
+        "input_schema": found.input_schema,
         "output": found.output,
+        "output_schema": found.output_schema,
         "example": found.example,
     }
 

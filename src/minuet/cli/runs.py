@@ -69,7 +69,8 @@ def show(arguments: Namespace) -> int:
         result = await app.runs.show(run_id)
         if arguments.output == "json":
             row = _row(await app.runs.get(run_id))
-            print_json({**result.to_json(), **row, "nodes": _nodes(result), "error": result.error})
+            row |= {"error": result.error, "last_event_ms": result.last_event_ms}
+            print_json({**result.to_json(), **row, "nodes": _nodes(result)})
         else:
             _print_result(result)
 
@@ -206,6 +207,8 @@ def _row(run: Any) -> dict[str, Any]:
         "started_ms": run.started_ms,
         "ended_ms": run.ended_ms,
         "deadline_ms": run.deadline_ms,
+        "counter": run.counter,
+        "dead_letters": run.dead_letters,
     }
 
 
@@ -220,6 +223,7 @@ def _nodes(result: RunResult) -> dict[str, Json]:
             "started_ms": node.started_ms,
             "ended_ms": node.ended_ms,
             "instances": node.instances,
+            "event": node.event,
         }
         for name, node in result.nodes.items()
     }

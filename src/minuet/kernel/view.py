@@ -56,6 +56,8 @@ class InstanceView(msgspec.Struct, frozen=True):
     reason: str = ""
     started_ms: int | None = None
     ended_ms: int | None = None
+    #: Number of the event that holds its output; 0: none does.
+    event: int = 0
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -73,6 +75,8 @@ class NodeView(msgspec.Struct, frozen=True):
     started_ms: int | None = None
     ended_ms: int | None = None
     instances: tuple[InstanceView, ...] = ()
+    #: Number of the event that holds `output`; 0: there is none.
+    event: int = 0
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -152,6 +156,7 @@ def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
         reason=_REASONS.get(token.outcome, ""),
         started_ms=detail.started_ms,
         ended_ms=detail.ended_ms,
+        event=token.event if token.output is not None else 0,
     )
 
 
@@ -162,18 +167,19 @@ def _summarize(
         status, reason = _without_token(state, below)
         return NodeView(node.id, status, reason=reason)
     chosen = _choose(program, node, instances)
-    outputs = [instance.output for instance in instances if instance.output is not None]
+    latest = next((one for one in reversed(instances) if one.output is not None), None)
     return NodeView(
         node=node.id,
         status=chosen.status,
         scope=chosen.scope,
         attempts=chosen.attempt,
-        output=outputs[-1] if outputs else None,
+        output=latest.output if latest is not None else None,
         error=chosen.error,
         reason=chosen.reason,
         started_ms=chosen.started_ms,
         ended_ms=chosen.ended_ms,
         instances=tuple(instances),
+        event=latest.event if latest is not None else 0,
     )
 
 

@@ -62,8 +62,11 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     #: Entries of `config` that are CEL, to be taken as they stand: rendering templates in them
     #: would turn data into code.
     expression_fields: tuple[str, ...] = ()
-    #: What its output looks like, in words.
+    #: JSON Schema of what arrives: the outputs of the dependencies that were live, by node.
+    input_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
+    #: What its output looks like, in words and as JSON Schema ({}: any JSON).
     output: str = "any JSON"
+    output_schema: dict[str, Any] = {}
     #: One node of this type, as an author would write it.
     example: dict[str, Any] = {}
     #: `handler`: the node names a handler; the others bring their own behaviour.

@@ -333,6 +333,17 @@ class Executor:
         )
         return loaded.translator.item(job.grant, settlement, _payload(job, settlement))
 
+    async def settle_again(self, job: Job) -> Item:
+        """Route a result on the run's new plan, without running the node again."""
+        try:
+            await self.load(job)
+        except StoreUnavailableError:
+            # Hand in what there is: the store will ask for the new plan again.
+            pass
+        except MinuetError as error:
+            return BrokenItem(*job.token, describe(error, error.code), "no_plan")
+        return self.settle(job)
+
     def _with_policy(self, node: Node) -> Node:
         """The node with its handler's retries, when the document leaves them open."""
         if node.handler is None or node.retry != _DEFAULT_RETRY:

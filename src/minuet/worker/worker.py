@@ -373,12 +373,7 @@ class Worker:
         """Ask for a slot first if the node needs one; else run it."""
         if job.outcome is not None:
             # Its result is known; only the plan is new.
-            try:
-                await self._executor.load(job)
-            except StoreUnavailableError:
-                # Hand in what there is: the store will ask for the new plan again.
-                pass
-            return self._executor.settle(job)
+            return await self._executor.settle_again(job)
         slot = await self._executor.slot_request(job)
         return slot or await self._executor.execute(job)
 

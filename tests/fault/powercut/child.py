@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import apsw
+import msgspec
 from tests.fault import workload
 from tests.fault.powercut.trace import Acknowledged, Committed, Trace, TracingVfs
 
@@ -20,24 +21,37 @@ from minuet.app.app import App
 from minuet.store.records import Done, Exchange
 from minuet.store.sqlite import SqliteStore, writer
 
-CHECKPOINT_BYTES = 200_000
-TRUNCATE_BYTES = 600_000
+CHECKPOINT_BYTES = 150_000
+TRUNCATE_BYTES = 300_000
 
-#: The store is opened so many times, with so many runs each time.
-LIVES = 2
-RUNS = 4
+#: The store is opened so many times, with so many runs of each kind each time.
+LIVES = 3
+RUNS = 2
 
 #: Short, because after a power cut nobody says that the owner is gone.
 LEASE_MS = 1_000
 
 
-def documents() -> list[dict[str, Any]]:
-    """One with all that a graph can have, and one with results of many pages."""
-    large = [
-        {"id": name, "type": "transform", "config": {"value": name * 90_000}}
-        for name in ("x", "y")
+class Job(msgspec.Struct):
+    """A run to be started; its key finds it again."""
+
+    key: str
+    document: dict[str, Any]
+    input: dict[str, Any]
+
+
+def jobs(life: int) -> list[Job]:
+    """Runs with all that a graph can have, and runs with results of many pages."""
+    value = "{{ input.seed }}" + "x" * 90_000
+    large = {
+        "name": "many-pages",
+        "nodes": [{"id": "page", "type": "transform", "config": {"value": value}}],
+    }
+    return [
+        Job(f"{document['name']} {number}", document, {"seed": number})
+        for number in range(life * RUNS, (life + 1) * RUNS)
+        for document in (workload.small(), large)
     ]
-    return [workload.small(), {"name": "many-pages", "nodes": large}]
 
 
 def digest(db: apsw.Connection) -> str:
@@ -87,17 +101,17 @@ class Witness:
         return reply
 
 
-async def live(db: str, durability: Any, trace: Trace) -> None:
+async def live(db: str, durability: Any, trace: Trace, life: int) -> None:
     store: Any = Witness(SqliteStore(db, durability=durability), trace)
     async with App(store, handlers=[workload], lease_ms=LEASE_MS) as app:
 
-        async def run(document: dict[str, Any]) -> None:
-            run_id = await app.start(document, {"seed": 1})
+        async def run(job: Job) -> None:
+            run_id = await app.start(job.document, job.input, idempotency_key=job.key)
             trace.add(Acknowledged("start", run_id))
             ended = await app.wait_ended(run_id)
             trace.add(Acknowledged("end", run_id, value=ended.status.encode()))
 
-        await asyncio.gather(*(run(document) for document in documents() * (RUNS // 2)))
+        await asyncio.gather(*map(run, jobs(life)))
 
 
 def main(db: str, trace_path: str, durability: str) -> None:
@@ -107,8 +121,8 @@ def main(db: str, trace_path: str, durability: str) -> None:
     # The store finds the writer by this name.
     sys.modules["minuet.store.sqlite.store"].Writer = TracedWriter  # type: ignore[attr-defined]
     vfs = TracingVfs(trace)
-    for _ in range(LIVES):
-        asyncio.run(live(db, durability, trace))
+    for life in range(LIVES):
+        asyncio.run(live(db, durability, trace, life))
     vfs.unregister()
     trace.save(Path(trace_path))
 

@@ -57,6 +57,7 @@ WAIT = NodeType(
         "oneOf": [{"required": ["seconds"]}, {"required": ["until"]}],
     },
     output="`{}`",
+    output_schema={"type": "object", "maxProperties": 0},
     example={"id": "cool_off", "type": "wait", "config": {"seconds": 3600}},
     run=run,
 )

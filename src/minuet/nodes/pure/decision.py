@@ -17,6 +17,7 @@ DECISION = NodeType(
     description="Its output is its inputs, by dependency; the rules of its branch see it as "
     "`output`.",
     output="its inputs, by dependency",
+    output_schema={"type": "object"},
     example={
         "id": "large",
         "type": "decision",

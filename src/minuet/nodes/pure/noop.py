@@ -15,6 +15,7 @@ NOOP = NodeType(
     name="noop",
     summary="Does nothing; a place for edges to meet.",
     output="`{}`",
+    output_schema={"type": "object", "maxProperties": 0},
     example={"id": "all_done", "type": "noop", "dependencies": ["left", "right"]},
     run=run,
 )
