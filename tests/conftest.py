@@ -5,6 +5,10 @@ Coroutine tests need no mark: `anyio_mode = "auto"` in pyproject.toml runs them 
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,9 @@ ROOT = Path(__file__).resolve().parent.parent
 
 #: The original documents and test data, beside the project; not part of it.
 SHARED = ROOT.parent / "shared"
+
+#: A user without any rights, wherever there is one.
+NOBODY = 65534
 
 # Repeatable, so that a failure is about the change at hand; `--hypothesis-profile=explore`
 # searches at random. No deadline: a busy machine is no bug.
@@ -43,3 +50,22 @@ def shared() -> Path:
 def anyio_backend() -> str:
     """Run coroutine tests on asyncio only."""
     return "asyncio"
+
+
+@pytest.fixture
+def ordinary_user() -> Iterator[Path]:
+    """Be a user to whom permissions apply, and have a folder of one's own.
+
+    Root may read and write everything, so a test about permissions says nothing to it.
+    """
+    folder = Path(tempfile.mkdtemp())
+    is_root = os.geteuid() == 0
+    if is_root:
+        os.chown(folder, NOBODY, NOBODY)
+        os.seteuid(NOBODY)
+    try:
+        yield folder
+    finally:
+        if is_root:
+            os.seteuid(0)
+        shutil.rmtree(folder)

@@ -68,9 +68,9 @@ def check_path(path: Path) -> None:
     folder = path.absolute().parent
     if not folder.is_dir():
         raise StoreUnusableError(f"the folder {folder} does not exist: create it first")
-    if path.exists() and not os.access(path, os.R_OK | os.W_OK):
+    if path.exists() and not _may(path, os.R_OK | os.W_OK):
         raise StoreUnusableError(f"{path} cannot be read and written by this user: change its mode")
-    if not os.access(folder, os.W_OK):
+    if not _may(folder, os.W_OK):
         raise StoreUnusableError(
             f"the folder {folder} cannot be written, and SQLite keeps its log beside the file"
         )
@@ -80,6 +80,11 @@ def check_path(path: Path) -> None:
             f"{path} is on a network file system ({kind}), where SQLite's locks do not work: "
             "use a local disk, or a PostgreSQL store"
         )
+
+
+def _may(path: Path, mode: int) -> bool:
+    """Whether this process may: as the user that it acts for, where that can be asked."""
+    return os.access(path, mode, effective_ids=os.access in os.supports_effective_ids)
 
 
 def _file_system(folder: Path) -> str:

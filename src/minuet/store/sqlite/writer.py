@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from minuet.clock import Clock
 from minuet.errors import MinuetError, StoreError, StoreUnavailableError
 from minuet.store.records import Exchange
-from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure
+from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure, unusable
 from minuet.store.sqlite.exchange import ExchangeGroup
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.migrate import migrate
@@ -83,13 +83,17 @@ class Writer:
 
     def open(self) -> None:
         """Connect and bring the file up to date."""
+        import apsw
+
         self._db = connect(self._path, self._durability)
         try:
             now_ms = self._clock.now_ms()
             migrate(self._db, self._path, now_ms)
             self._db.execute(_FORGET_SESSIONS, {"before": now_ms - SESSION_MS_MAX})
-        except BaseException:
+        except BaseException as error:
             self._db.close()
+            if isinstance(error, apsw.Error):
+                raise unusable(error, self._path) from error
             raise
         page_size = self._db.pragma("page_size")
         self._checkpoint_pages = CHECKPOINT_BYTES // page_size
