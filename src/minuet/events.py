@@ -22,7 +22,7 @@ Sent: TypeAlias = tuple[str, str, int, int, int]
 Place: TypeAlias = tuple[str, str]
 
 
-class Fact(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type"):
+class Fact(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
     """Base of all events' data."""
 
 

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.plan.plan import Edge, Node, Plan
+from minuet.plan.plan import Edge, Node, Plan, Role
 from minuet.types import Scope
 
 if TYPE_CHECKING:
     from minuet.conditions import Condition
 
 
-class Send(msgspec.Struct, frozen=True):
+class Send(msgspec.Struct, frozen=True, gc=False):
     """What a settled node sends to one target instance."""
 
     node: str
@@ -43,6 +43,7 @@ class Program:
         self.digest = digest
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
         self._conditions: dict[str, Condition] = {}
+        self._static_targets: dict[str, tuple[str, ...]] = {}
         #: Sends of nodes outside all constructs, by node and live targets.
         self._constant: dict[tuple[str, tuple[str, ...]], tuple[Send, ...]] = {}
 
@@ -54,6 +55,13 @@ class Program:
             for edge in node.edges:
                 found[edge.target].append(node.id)
         return {node: tuple(sources) for node, sources in found.items()}
+
+    def static_targets(self, node: Node) -> tuple[str, ...]:
+        """The targets of a node that neither branches nor loops."""
+        found = self._static_targets.get(node.id)
+        if found is None:
+            found = self._static_targets[node.id] = targets(node, "static")
+        return found
 
     def loop_position(self, node: Node) -> int:
         """Which number of a loop node's scope is its own iteration."""
@@ -157,3 +165,13 @@ class Program:
                 prefix = (*prefix[:-1], prefix[-1] - 1)
             found.append((read.node, prefix))
         return tuple(found)
+
+
+def targets(node: Node, *roles: Role) -> tuple[str, ...]:
+    """The targets of a node's edges that have one of these roles."""
+    wanted = set(roles)
+    return tuple(
+        edge.target
+        for edge in node.edges
+        if edge.roles != ("back",) and not wanted.isdisjoint(edge.roles)
+    )

@@ -17,12 +17,12 @@ from typing import Any
 import msgspec
 
 from minuet.errors import ConditionError
-from minuet.kernel.program import Program
-from minuet.plan.plan import Node, Role
+from minuet.kernel.program import Program, targets
+from minuet.plan.plan import Node
 from minuet.types import Json, Scope
 
 
-class Routing(msgspec.Struct, frozen=True):
+class Routing(msgspec.Struct, frozen=True, gc=False):
     """The targets that get a live delivery; all other forward edges deliver a skip."""
 
     live: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ def route(
 ) -> Routing:
     """Choose where the output of a completed node goes."""
     if node.loop is None and node.branch is None:
-        return Routing(targets(node, "static"))
+        return Routing(program.static_targets(node))
     seen = condition_variables(node, output, variables)
     seen["iteration"] = scope[program.loop_position(node)] if node.loop else innermost(scope)
     if node.loop is not None:
@@ -69,16 +69,6 @@ def condition_variables(node: Node, output: Json, variables: Mapping[str, Json])
 def innermost(scope: Scope) -> int:
     """The number that `iteration` means for a node: that of the construct around it."""
     return scope[-1] if scope else 0
-
-
-def targets(node: Node, *roles: Role) -> tuple[str, ...]:
-    """The targets of a node's edges that have one of these roles."""
-    wanted = set(roles)
-    return tuple(
-        edge.target
-        for edge in node.edges
-        if edge.roles != ("back",) and not wanted.isdisjoint(edge.roles)
-    )
 
 
 def _go_on(node: Node, iteration: int) -> Routing:

@@ -31,13 +31,13 @@ HOPS_MAX = 100_000
 FANOUT_MAX = 100_000
 
 
-class Succeeded(msgspec.Struct, frozen=True):
+class Succeeded(msgspec.Struct, frozen=True, gc=False):
     """The handler returned."""
 
     output: Json
 
 
-class Failed(msgspec.Struct, frozen=True):
+class Failed(msgspec.Struct, frozen=True, gc=False):
     """The handler raised, timed out, could not be found or kept killing its workers."""
 
     error: dict[str, Any]
@@ -48,11 +48,11 @@ class Failed(msgspec.Struct, frozen=True):
     reason: str | None = None
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, frozen=True, gc=False):
     """No live delivery reached the node."""
 
 
-class Waiting(msgspec.Struct, frozen=True):
+class Waiting(msgspec.Struct, frozen=True, gc=False):
     """The node waits for something outside."""
 
     kind: str
@@ -65,7 +65,7 @@ class Waiting(msgspec.Struct, frozen=True):
 Outcome: TypeAlias = Succeeded | Failed | Skipped | Waiting
 
 
-class Sent(msgspec.Struct, frozen=True):
+class Sent(msgspec.Struct, frozen=True, gc=False):
     """The token is settled, with these deliveries."""
 
     outcome: Literal["completed", "skipped", "failed"]
@@ -78,14 +78,14 @@ class Sent(msgspec.Struct, frozen=True):
     cursor: int | None = None
 
 
-class Retried(msgspec.Struct, frozen=True):
+class Retried(msgspec.Struct, frozen=True, gc=False):
     """Try again later."""
 
     error: dict[str, Any]
     delay_ms: int
 
 
-class Broken(msgspec.Struct, frozen=True):
+class Broken(msgspec.Struct, frozen=True, gc=False):
     """The node failed and takes the run with it."""
 
     error: dict[str, Any]
@@ -123,16 +123,6 @@ def settle(
     if routing.error is not None:
         failed = Failed(routing.error)
         return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
-    sent = _send(program, node, scope, routing, hop, cursor)
-    if isinstance(sent, Broken):
-        return sent
-    return msgspec.structs.replace(sent, output=outcome.output)
-
-
-def _send(
-    program: Program, node: Node, scope: Scope, routing: Routing, hop: int, cursor: int
-) -> Sent | Broken:
-    """Make the deliveries of a routing, within the limits."""
     limit = _broken_limit(program.plan, node, routing, hop)
     if limit is not None:
         return Broken(limit, "limit")
@@ -140,11 +130,12 @@ def _send(
         sends = program.send_back(node, scope)
     else:
         sends = program.sends(node, scope, routing.live)
-    if len(sends) <= SENDS_PER_EXCHANGE_MAX:
-        return Sent("completed", sends, notes=routing.notes)
-    end = cursor + SENDS_PER_EXCHANGE_MAX
-    rest = end if end < len(sends) else None
-    return Sent("completed", sends[cursor:end], notes=routing.notes, cursor=rest)
+    rest: int | None = None
+    if len(sends) > SENDS_PER_EXCHANGE_MAX:
+        end = cursor + SENDS_PER_EXCHANGE_MAX
+        rest = end if end < len(sends) else None
+        sends = sends[cursor:end]
+    return Sent("completed", sends, outcome.output, None, routing.notes, rest)
 
 
 def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[str, Any] | None:
@@ -175,8 +166,10 @@ def fanout_limit(plan: Plan, node: Node) -> int:
     return _smallest(node.max_fanout, plan.max_fanout, FANOUT_MAX)
 
 
-def _smallest(*limits: int | None) -> int:
-    return min(limit for limit in limits if limit is not None)
+def _smallest(own: int | None, plans: int | None, limit: int) -> int:
+    if own is not None and own < limit:
+        limit = own
+    return plans if plans is not None and plans < limit else limit
 
 
 def _settle_failure(

@@ -43,7 +43,7 @@ Key: TypeAlias = tuple[str, str, str]
 Result: TypeAlias = Literal["applied", "held", "duplicate", "stale", "replan", "closed", "limit"]
 
 
-class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of the records that cross the store's border."""
 
 
@@ -287,7 +287,7 @@ class NewPlan(Record, frozen=True, tag="plan"):
 Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan
 
 
-class Run(msgspec.Struct):
+class Run(msgspec.Struct, gc=False):
     """A run as it is stored."""
 
     run: str
@@ -313,7 +313,7 @@ class Run(msgspec.Struct):
     parent: str | None = None
 
 
-class Token(msgspec.Struct):
+class Token(msgspec.Struct, gc=False):
     """A token as it is stored; settled ones stay as the record of their instance."""
 
     run: str
@@ -355,7 +355,7 @@ class Token(msgspec.Struct):
         return (self.run, self.node, self.scope)
 
 
-class Join(msgspec.Struct):
+class Join(msgspec.Struct, gc=False):
     """The arrivals of a node instance that expects more than one."""
 
     run: str
@@ -386,7 +386,7 @@ class Arrival(Record, frozen=True, array_like=True):
     late: bool = False
 
 
-class DeadLetter(msgspec.Struct):
+class DeadLetter(msgspec.Struct, gc=False):
     """A token that failed and is kept for somebody to look at."""
 
     run: str

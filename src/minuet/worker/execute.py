@@ -203,7 +203,8 @@ class Executor:
         try:
             task = self._find_handler(node)
             # A handler may change what it is given; the plan's config is for everybody.
-            config = copy.deepcopy(self._render(job, loaded, node))
+            config = self._render(job, loaded, node)
+            config = copy.deepcopy(config) if config else {}
             loop = None if task.is_async else asyncio.get_running_loop()
             job.context = self._context(job, node, loop)
             arguments = task.bind(config, job.context)
@@ -322,7 +323,7 @@ class Executor:
         succeeded = isinstance(outcome, Succeeded)
         settlement = settle(
             loaded.program,
-            self._with_policy(node),
+            self._with_policy(node) if isinstance(outcome, Failed) else node,
             job.scope,
             outcome,
             variables=self._condition_variables(job, node) if succeeded else {},

@@ -1,0 +1,166 @@
+"""A run's history from two sides: what led to each event, and what became of each task.
+
+Both follow from the events alone; nothing here is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet import events as happened
+from minuet.events import Event, Place
+from minuet.kernel.fold import Fold, Recorded
+from minuet.kernel.scope import decode
+from minuet.types import Scope
+
+TaskEventType: TypeAlias = Literal[
+    "created",
+    "pending",
+    "assigned",
+    "started",
+    "completed",
+    "failed",
+    "reassigned",
+    "cancelled",
+]
+
+
+class TaskEvent(msgspec.Struct, frozen=True):
+    """Something that happened to one node instance."""
+
+    at_ms: int
+    node: str
+    scope: Scope
+    type: TaskEventType
+    #: Number of the event that tells of it.
+    seq: int
+    #: Who worked on it.
+    session: str = ""
+    details: dict[str, Any] = {}
+
+
+def causes(events: Iterable[Recorded]) -> dict[int, int | None]:
+    """For each event the number of the one that led to it; None when that came from outside."""
+    fold = Fold()
+    #: The event because of which a token is where it is.
+    led: dict[Place, int] = {}
+    found: dict[int, int | None] = {}
+    for seq, at_ms, event in events:
+        fold.apply(seq, at_ms, event)
+        found[seq] = _cause(seq, event, led)
+        for place in _reached(event):
+            if place in fold.state.tokens:
+                led.setdefault(place, seq)
+        own = _place(event)
+        if isinstance(event, happened.RunRetried):
+            led.update(dict.fromkeys(event.tokens, seq))
+        elif own is not None and not isinstance(event, happened.StepRecorded):
+            led[own] = seq
+    return found
+
+
+def _cause(seq: int, event: Event, led: dict[Place, int]) -> int | None:
+    if isinstance(event, happened.RunStarted | happened.RunCompleted | happened.RunFailed):
+        # It began with its creation; it ends by the very event before.
+        return seq - 1
+    place = _place(event)
+    return None if place is None else led[place]
+
+
+def _place(event: Event) -> Place | None:
+    """The instance that an event is about; None when it is about the whole run."""
+    if isinstance(event, happened.RunFailed) or not hasattr(event, "node"):
+        return None
+    return (event.node, getattr(event, "scope", ""))
+
+
+def _reached(event: Event) -> Iterator[Place]:
+    """The instances that something was sent to."""
+    if isinstance(event, happened.RunPatched):
+        yield from ((node, scope) for _, (node, scope, *_) in event.to)
+    else:
+        yield from ((node, scope) for node, scope, *_ in getattr(event, "to", ()))
+
+
+def task_events(events: Iterable[Recorded]) -> list[TaskEvent]:
+    """What happened to each node instance, in the order of the history.
+
+    Taking a token is no event of its own: `assigned` and `started` are told by what the worker
+    handed in. A worker takes only what it can start at once, so both have the same time.
+    """
+    timeline = _Timeline()
+    for recorded in events:
+        timeline.apply(*recorded)
+    return timeline.told
+
+
+class _Timeline:
+    """The task events so far."""
+
+    def __init__(self) -> None:
+        self.told: list[TaskEvent] = []
+        self._fold = Fold()
+        self._created: set[Place] = set()
+        self._now = (0, 0)
+
+    def apply(self, seq: int, at_ms: int, event: Event) -> None:
+        self._now = (seq, at_ms)
+        tokens = self._fold.state.tokens
+        without = [place for place in _reached(event) if place not in tokens]
+        cut_off: list[Place] = list(getattr(event, "withdrawn", ()))
+        if isinstance(event, happened.RunFailed | happened.RunCancelled):
+            cut_off += [place for place, t in tokens.items() if t.state not in ("done", "dead")]
+        self._fold.apply(seq, at_ms, event)
+        self._worked(event)
+        for place in without:
+            if place not in self._created:
+                self._created.add(place)
+                self._tell(place, "created")
+            if place in tokens and not tokens[place].skip:
+                self._tell(place, "pending")
+        for place in cut_off:
+            self._tell(place, "cancelled")
+        if isinstance(event, happened.RunRetried):
+            for place in event.tokens:
+                self._tell(place, "pending")
+
+    def _worked(self, event: Event) -> None:
+        """Tell of the one instance that an event is about."""
+        place = _place(event)
+        if place is None:
+            return
+        session, taken_ms = getattr(event, "session", ""), getattr(event, "taken_ms", 0)
+        if taken_ms:
+            self._tell(place, "assigned", session, at_ms=taken_ms)
+            self._tell(place, "started", session, at_ms=taken_ms)
+        match event:
+            case happened.NodeCompleted(error=None):
+                self._tell(place, "completed", session)
+            case happened.NodeCompleted() | happened.NodeFailed():
+                self._tell(place, "failed", session, event.error)
+            case happened.NodeRetried():
+                self._tell(place, "failed", session, event.error)
+                self._tell(place, "pending")
+            case happened.NodeResumed():
+                self._tell(place, "pending")
+            case happened.NodeSkipped():
+                self._tell(place, "cancelled", details={"code": "skipped"})
+            case happened.LeaseExpired():
+                self._tell(place, "reassigned", session)
+
+    def _tell(
+        self,
+        place: Place,
+        kind: TaskEventType,
+        session: str = "",
+        details: dict[str, Any] | None = None,
+        *,
+        at_ms: int | None = None,
+    ) -> None:
+        seq, now_ms = self._now
+        at_ms = now_ms if at_ms is None else at_ms
+        told = TaskEvent(at_ms, place[0], decode(place[1]), kind, seq, session, details or {})
+        self.told.append(told)
