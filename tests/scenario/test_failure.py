@@ -376,7 +376,7 @@ async def test_a_run_past_its_deadline_is_cancelled(scene: Any) -> None:
         assert result.error["code"] == "deadline_exceeded"
 
 
-@pytest.mark.shows("K-25", "K-13")
+@pytest.mark.shows("K-25", "K-13", "A-13")
 async def test_a_node_past_its_deadline_fails(scene: Any) -> None:
     gate = Gate()
     document = workflow(task("hold", limits={"deadline_s": 0.02}, retry=1))
@@ -389,7 +389,7 @@ async def test_a_node_past_its_deadline_fails(scene: Any) -> None:
         assert gate.told.is_set()
 
 
-@pytest.mark.shows("K-23")
+@pytest.mark.shows("K-23", "A-13")
 @pytest.mark.parametrize("where", ["workflow", "node"])
 async def test_a_run_that_takes_too_many_hops_fails(scene: Any, where: str) -> None:
     limits = {"limits": {"max_hops": 3}}

@@ -184,7 +184,7 @@ async def test_a_loop_inside_a_loop_starts_anew_in_every_outer_iteration(scene: 
         )
 
 
-@pytest.mark.shows("E-10", "E-11", "E-12")
+@pytest.mark.shows("E-10", "E-11", "E-12", "A-23")
 @pytest.mark.parametrize(
     ("answers", "end", "attempts"),
     [

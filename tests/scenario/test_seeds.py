@@ -204,7 +204,7 @@ async def test_a_token_is_handed_out_to_one_worker_and_run_once(store_url: str, 
         assert sorted(ran) == sorted(names)
 
 
-@pytest.mark.shows("Y-11", "E-01", "E-03", "E-05", "E-23")
+@pytest.mark.shows("Y-11", "A-25", "E-01", "E-03", "E-05", "E-23")
 @pytest.mark.parametrize(
     ("amount", "chosen"), [(5000, "director"), (500, "manager"), (5, "nobody")]
 )

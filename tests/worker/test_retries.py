@@ -207,7 +207,7 @@ async def test_a_delay_that_makes_no_sense_does_no_harm(scene: Any, after: Any) 
 # ── timeouts ────────────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("K-13", "J-01")
+@pytest.mark.shows("K-13", "J-01", "A-11")
 async def test_an_async_attempt_that_takes_too_long_is_cancelled_and_retried(scene: Any) -> None:
     cancelled = []
 
@@ -262,6 +262,7 @@ async def test_a_handlers_own_timeout_error_is_no_timeout_of_ours(scene: Any) ->
         assert result.error["message"] == "the other side was slow"
 
 
+@pytest.mark.shows("A-11")
 async def test_a_sync_attempt_that_takes_too_long_is_told_and_its_result_dropped(
     scene: Any,
 ) -> None:
