@@ -135,8 +135,7 @@ def report(result: dict[str, Any]) -> list[str]:
     cases = result["cases"]
     memory = cases["chain task"]["memory_mb"] - result["bare_memory_mb"]
     figures = {
-        "chain nodes/s against the floor": cases["chain task"]["nodes_per_s"]
-        / base["nodes_per_s"],
+        "chain nodes/s against the floor": cases["chain task"]["nodes_per_s"] / base["nodes_per_s"],
         "ms per hop against the floor": cases["hop task"]["ms_per_hop"] / base["hop_ms"],
         "memory of 20,000 nodes above the interpreter, MB": memory,
     }
