@@ -17,7 +17,7 @@ PYTEST := $(RUN) -m pytest
 CORE := .venv/.core
 DEV := .venv/.dev
 
-.PHONY: help setup demo test check static format sim bench requirements docs pins clean
+.PHONY: help setup demo test check static format sim faults bench requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -45,6 +45,10 @@ format: $(DEV) ## Format the code and mend what the linter can mend
 sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all: a table)
 	@$(RUN) -m minuet.simulation --jobs $(TEST_WORKERS) --seeds $(or $(SEEDS),2000) \
 		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
+
+faults: $(DEV) ## Kill processes, cut the power (CUTS=n, 1000), fill the disk; says what it saw
+	@MINUET_POWER_CUTS=$(or $(CUTS),1000) $(PYTEST) tests/fault tests/store/sqlite \
+		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)

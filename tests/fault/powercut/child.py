@@ -95,9 +95,8 @@ class Witness:
         reply = await self._store.exchange(request)
         for item, result in zip(request.hand_in, reply.results, strict=True):
             if isinstance(item, Done) and result == "applied":
-                self._trace.add(
-                    Acknowledged("result", item.run, item.node, item.scope, item.output)
-                )
+                what = "skip" if item.outcome == "skipped" else "result"
+                self._trace.add(Acknowledged(what, item.run, item.node, item.scope, item.output))
         return reply
 
 

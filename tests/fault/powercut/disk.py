@@ -22,10 +22,10 @@ FATES = ("nothing", "everything", "first writes", "some writes", "some sectors")
 class File:
     """What is on the disk for certain, and what was written since."""
 
-    def __init__(self, *, is_log: bool) -> None:
+    def __init__(self, content: bytes = b"", *, is_log: bool = False) -> None:
         self.is_log = is_log
         self.synced_once = False
-        self._durable = bytearray()
+        self._durable = bytearray(content)
         self._pending: list[Write | Truncate] = []
 
     def change(self, change: Write | Truncate) -> None:
@@ -47,10 +47,10 @@ class File:
 class Disk:
     """The database's folder. A deaf one takes no notice of syncs, as cheap disks do."""
 
-    def __init__(self, *, deaf: bool = False) -> None:
+    def __init__(self, files: dict[str, bytes], *, deaf: bool = False) -> None:
         self._deaf = deaf
-        self._files: dict[str, File] = {}
-        self._durable_files: dict[str, File] = {}
+        self._files = {name: File(content) for name, content in files.items()}
+        self._durable_files = dict(self._files)
 
     def do(self, operation: Operation) -> None:
         match operation:
@@ -101,9 +101,7 @@ def _sectors(write: Write) -> Iterator[Write]:
     start, end = write.offset, write.offset + len(write.data)
     while start < end:
         stop = min(end, (start // SECTOR + 1) * SECTOR)
-        yield Write(
-            write.file, start, write.data[start - write.offset : stop - write.offset]
-        )
+        yield Write(write.file, start, write.data[start - write.offset : stop - write.offset])
         start = stop
 
 

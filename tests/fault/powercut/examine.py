@@ -1,0 +1,234 @@
+"""Cut the power at random moments of a trace, switch on again, and look at what is there."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import apsw
+import msgspec
+from tests.fault import workload
+from tests.fault.outcome import final_state
+from tests.fault.powercut import child
+from tests.fault.powercut.disk import Disk
+from tests.fault.powercut.trace import Acknowledged, Committed, Entry, read_trace
+
+from minuet.app.app import App
+from minuet.events import NodeCompleted, NodeSkipped, decode_event
+from minuet.store.records import DEFAULT_TENANT
+from minuet.store.sqlite import SqliteStore
+from minuet.types import TERMINAL
+
+#: Longest time that the traced process may take.
+SECONDS_MAX = 120
+
+
+class Figures(msgspec.Struct):
+    """What a number of power cuts came to."""
+
+    cuts: int = 0
+    #: Acknowledged before the cut: started, a result applied, ended; and those not found after.
+    acknowledged: int = 0
+    lost: int = 0
+    cuts_that_lost: int = 0
+    #: Transactions committed before the cut that the file no longer has; the most of one cut.
+    transactions_lost_max: int = 0
+    #: Cuts whose log had to be recovered, and cuts that left a state that never was.
+    with_log: int = 0
+    torn: int = 0
+    resumed: int = 0
+    problems: list[str] = []
+
+
+class Moment(msgspec.Struct):
+    """A power cut: what had happened before, and the files after."""
+
+    position: int
+    committed: int
+    acknowledged: list[Acknowledged]
+    files: dict[str, bytes]
+
+
+#: Before anything has happened.
+NOTHING = Moment(0, 0, [], {})
+
+
+def make_trace(
+    folder: Path, durability: str, root: Path, *, after: Moment = NOTHING
+) -> list[Entry]:
+    """Run the traced process to its end, on the files that an earlier cut has left."""
+    folder.mkdir()
+    for name, content in after.files.items():
+        (folder / name).write_bytes(content)
+    path = folder / "trace"
+    subprocess.run(
+        [
+            *(sys.executable, "-m", child.__name__),
+            *(str(folder / "x.db"), str(path), durability),
+        ],
+        cwd=root,
+        check=True,
+        timeout=SECONDS_MAX,
+    )
+    return read_trace(path)
+
+
+def cut_power(
+    trace: Sequence[Entry],
+    positions: Sequence[int],
+    chance: random.Random,
+    *,
+    after: Moment = NOTHING,
+    deaf: bool = False,
+) -> Iterator[Moment]:
+    """Cuts at these positions of a trace, the earliest first."""
+    disk = Disk(after.files, deaf=deaf)
+    done = committed = 0
+    acknowledged = list(after.acknowledged)
+    for position in sorted(positions):
+        for entry in trace[done:position]:
+            if isinstance(entry, Committed):
+                committed += 1
+            elif isinstance(entry, Acknowledged):
+                acknowledged.append(entry)
+            else:
+                disk.do(entry)
+        done = position
+        yield Moment(position, committed, list(acknowledged), disk.after_cut(chance))
+
+
+class Examiner:
+    """Opens what a cut has left with the real store and counts what it finds."""
+
+    def __init__(self, trace: Sequence[Entry], folder: Path, *, resume_every: int = 20) -> None:
+        self._folder = folder
+        self._resume_every = resume_every
+        #: The last commit after which the database was so.
+        self._commit_of = {
+            digest: number
+            for number, digest in enumerate(
+                (entry.digest for entry in trace if isinstance(entry, Committed)), start=1
+            )
+        }
+        self._expected: dict[str, Any] = {}
+        self.figures = Figures()
+
+    async def examine(self, moment: Moment) -> None:
+        figures = self.figures
+        figures.cuts += 1
+        figures.with_log += bool(moment.files.get("x.db-wal"))
+        db = self._restore(moment)
+        try:
+            async with App(SqliteStore(db), worker=False) as app:
+                self._compare(db, moment)
+                await self._count_lost(app, moment)
+                async for run_id, findings in app.doctor.examine():
+                    for finding in findings:
+                        self._problem(moment, f"{run_id}: {finding.id} {finding.message}")
+            if figures.cuts % self._resume_every == 0:
+                await self._resume(db, moment)
+        except Exception as error:
+            self._problem(moment, f"{type(error).__name__}: {error}")
+
+    def _problem(self, moment: Moment, text: str) -> None:
+        self.figures.problems.append(f"cut at {moment.position}: {text}")
+
+    def _restore(self, moment: Moment) -> Path:
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir()
+        for name, data in moment.files.items():
+            (self._folder / name).write_bytes(data)
+        # Shared memory may be there as well, with anything in it.
+        if moment.position % 2:
+            (self._folder / "x.db-shm").write_bytes(b"\xa5" * 32_768)
+        return self._folder / "x.db"
+
+    def _compare(self, path: Path, moment: Moment) -> None:
+        """Whether the file is sound and exactly as it was after some commit."""
+        db = apsw.Connection(str(path))
+        try:
+            sound = db.execute("PRAGMA integrity_check").get
+            digest = child.digest(db)
+        finally:
+            db.close()
+        if sound != "ok":
+            self._problem(moment, f"damaged: {sound}")
+        commit = self._commit_of.get(digest)
+        if commit is None:
+            self.figures.torn += 1
+        else:
+            lost = moment.committed - commit
+            self.figures.transactions_lost_max = max(self.figures.transactions_lost_max, lost)
+
+    async def _count_lost(self, app: App, moment: Moment) -> None:
+        found = [entry async for entry in _facts(app)]
+        lost = sum(told not in found for told in moment.acknowledged)
+        self.figures.acknowledged += len(moment.acknowledged)
+        self.figures.lost += lost
+        self.figures.cuts_that_lost += lost > 0
+
+    async def _resume(self, db: Path, moment: Moment) -> None:
+        """Work on until all runs are over, and compare with runs that nobody disturbed."""
+        async with App(SqliteStore(db), handlers=[workload]) as app:
+            await app.prepare(await app.open_runs())
+            for run in await app.store.list_runs(DEFAULT_TENANT, limit=1000):
+                result = await app.wait(run.run, timeout=30)
+                expected = await self._undisturbed(run.idempotency_key or "")
+                if final_state(result) != expected:
+                    self._problem(moment, f"{run.run} ended as {final_state(result)}")
+        async with App(SqliteStore(db), worker=False) as app:
+            async for run_id, findings in app.doctor.examine():
+                if findings:
+                    self._problem(moment, f"{run_id} after it was resumed: {findings}")
+        self.figures.resumed += 1
+
+    async def _undisturbed(self, key: str) -> Any:
+        if not self._expected:
+            async with App("memory://", handlers=[workload]) as app:
+                for job in (job for life in range(child.LIVES) for job in child.jobs(life)):
+                    result = await app.run(job.document, job.input, timeout=60)
+                    self._expected[job.key] = final_state(result)
+        return self._expected[key]
+
+
+async def _facts(app: App) -> AsyncIterator[Acknowledged]:
+    """What the store holds, in the words in which it was acknowledged."""
+    for run in await app.store.list_runs(DEFAULT_TENANT, limit=1000):
+        yield Acknowledged("start", run.run)
+        if run.status in TERMINAL:
+            yield Acknowledged("end", run.run, value=run.status.encode())
+        for record in await app.store.read_events(DEFAULT_TENANT, run.run):
+            event = decode_event(record.data)
+            if isinstance(event, NodeCompleted):
+                output = bytes(event.output)
+                yield Acknowledged("result", run.run, event.node, event.scope, output)
+            elif isinstance(event, NodeSkipped):
+                yield Acknowledged("skip", run.run, event.node, event.scope, b"null")
+
+
+def examine_cuts(
+    trace: Sequence[Entry],
+    folder: Path,
+    cuts: int,
+    *,
+    after: Moment = NOTHING,
+    deaf: bool = False,
+    resume_every: int = 20,
+) -> Figures:
+    """Cut the power at so many random moments; equal traces give equal cuts."""
+    examiner = Examiner(trace, folder, resume_every=resume_every)
+    chance = random.Random(1)
+    positions = [chance.randint(0, len(trace)) for _ in range(cuts)]
+
+    async def go() -> None:
+        for moment in cut_power(trace, positions, chance, after=after, deaf=deaf):
+            await examiner.examine(moment)
+
+    asyncio.run(go())
+    return examiner.figures

@@ -1,0 +1,104 @@
+"""The power goes at any moment: what was acknowledged is there, and the file is sound.
+
+`make faults` cuts a thousand times in each mode; the tests of every day cut less often.
+With `--log-cli-level=INFO` they say what they have seen.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+from pathlib import Path
+
+import pytest
+from tests.fault.powercut.examine import Figures, cut_power, examine_cuts, make_trace
+from tests.fault.powercut.trace import Acknowledged, Entry, Sync, Truncate
+
+_log = logging.getLogger("tests.fault")
+
+CUTS = int(os.environ.get("MINUET_POWER_CUTS", "60"))
+
+#: Every so many cuts the runs are worked on to their end.
+RESUME_EVERY = 10
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory: pytest.TempPathFactory, root: Path) -> list[Entry]:
+    """The trace of a process whose answers are synced."""
+    return make_trace(tmp_path_factory.mktemp("power") / "full", "full", root)
+
+
+@pytest.fixture(scope="module")
+def normal(tmp_path_factory: pytest.TempPathFactory, root: Path) -> list[Entry]:
+    return make_trace(tmp_path_factory.mktemp("power") / "normal", "normal", root)
+
+
+def is_sound(figures: Figures) -> None:
+    """Whatever was lost: the file is undamaged and some commit was its last."""
+    _log.info("%s", figures)
+    assert not figures.problems
+    assert figures.torn == 0
+    assert figures.cuts == CUTS
+    assert figures.resumed == CUTS // RESUME_EVERY
+    # The cuts did hit: there was something to lose, and a log to be recovered.
+    assert figures.acknowledged > 10 * CUTS
+    assert figures.with_log > CUTS // 2
+
+
+def test_the_traced_process_does_all_that_matters(full: list[Entry], normal: list[Entry]) -> None:
+    for trace in (full, normal):
+        told = [entry.what for entry in trace if isinstance(entry, Acknowledged)]
+        assert {"start", "result", "skip", "end"} == set(told)
+        assert len(told) > 100
+        assert Truncate("x.db-wal", 0) in trace
+        # The log was moved into the file several times.
+        assert trace.count(Sync("x.db")) > 5
+    assert full.count(Sync("x.db-wal")) > 3 * normal.count(Sync("x.db-wal"))
+
+
+@pytest.mark.slow
+@pytest.mark.shows("I-09", "P-37")
+def test_full_durability_loses_nothing_acknowledged(full: list[Entry], tmp_path: Path) -> None:
+    figures = examine_cuts(full, tmp_path / "after", CUTS, resume_every=RESUME_EVERY)
+
+    is_sound(figures)
+    assert figures.lost == 0
+    assert figures.transactions_lost_max <= 0
+
+
+@pytest.mark.slow
+def test_a_second_cut_after_the_first_loses_nothing_acknowledged_either(
+    full: list[Entry], tmp_path: Path, root: Path
+) -> None:
+    moments = cut_power(full, range(len(full) // 2, len(full)), random.Random(2))
+    first = next(moment for moment in moments if moment.files.get("x.db-wal"))
+    second = make_trace(tmp_path / "second", "full", root, after=first)
+
+    figures = examine_cuts(second, tmp_path / "after", CUTS, after=first, resume_every=RESUME_EVERY)
+
+    is_sound(figures)
+    assert figures.lost == 0
+    assert figures.transactions_lost_max <= 0
+
+
+@pytest.mark.slow
+def test_normal_durability_leaves_a_complete_earlier_state(
+    normal: list[Entry], tmp_path: Path
+) -> None:
+    figures = examine_cuts(normal, tmp_path / "after", CUTS, resume_every=RESUME_EVERY)
+
+    is_sound(figures)
+    # Otherwise these cuts would not tell the two modes apart.
+    assert figures.cuts_that_lost > 0
+    assert figures.transactions_lost_max > 0
+
+
+@pytest.mark.slow
+def test_a_disk_that_takes_no_notice_of_syncs_is_found_out(
+    full: list[Entry], tmp_path: Path
+) -> None:
+    figures = examine_cuts(full, tmp_path / "after", 20, deaf=True, resume_every=10**6)
+
+    assert figures.lost > 0
+    assert figures.problems or figures.torn
