@@ -195,7 +195,7 @@ class NonRetryable(Exception):
 class Retryable(Exception):
     """Raise it in a handler to ask for another attempt.
 
-    `after` is the least number of seconds until then; without it the retry policy decides.
+    `after` is the number of seconds until then; without it the retry policy decides.
     """
 
     def __init__(self, message: str = "", *, after: float | None = None) -> None:

@@ -12,6 +12,7 @@ import pytest
 REQUIRED = [
     *("README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml", "Makefile"),
     *(".ci/run", "requirements/core.txt", "requirements/dev.txt", "src/minuet/py.typed"),
+    *("ARCHITECTURE.md", "GUARANTEES.md", "SECURITY.md"),
     *("docs/README.md", "docs/glossary.md", "docs/requirements.md"),
 ]
 
@@ -25,8 +26,7 @@ MADE = {
 MACHINE_PATH = re.compile(r"(?<![\w.-])/(?:work|farm|root)/")
 
 REGISTRY = re.compile(
-    r"pypi\.org|pythonhosted\.org|registry\.npmjs\.org|registry\.yarnpkg\.com|index[-]url"
-    r"|find-links|https?://[^\s\"]*/simple/"
+    r"index[-]url|find-links|https?://[^\s\"]*/simple/|https?://registry\.|\"resolved\": *\"http"
 )
 
 #: `[text](target)`, the text perhaps with one level of brackets inside.

@@ -52,7 +52,7 @@ class Template:
         self.source = source
         #: The ids of the nodes whose outputs it reads.
         self.references = frozenset(references)
-        #: The variables that it reads: `input`, `run`, `iteration`, `item`, `secrets`.
+        #: The variables that it reads: `input`, `run`, `iteration`, `item`.
         self.uses = frozenset(uses)
         #: Whether it has no expressions at all.
         self.is_constant = render is None

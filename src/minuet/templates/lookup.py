@@ -44,7 +44,7 @@ LIMITS = Limits()
 ITEM = 32
 
 #: Names that are no nodes. A node with such an id is read as `nodes["input"].output`.
-VARIABLES = ("input", "run", "iteration", "item", "secrets")
+VARIABLES = ("input", "run", "iteration", "item")
 
 #: The name under which every node can be found, whatever its id.
 NODES = "nodes"

@@ -34,7 +34,6 @@ VARIABLES = {
     "run": {"id": "run-1"},
     "iteration": 2,
     "item": "it",
-    "secrets": {"token": "s3cret"},
 }
 
 
@@ -67,7 +66,6 @@ def render(value: Any) -> Any:
         ("{{ item }}", "it"),
         ("{{ iteration }}", 2),
         ("{{ iteration-1 }}", 1),
-        ("{{ secrets.token }}", "s3cret"),
     ],
 )
 def test_path_gives_the_value_itself(template: str, expected: Any) -> None:
