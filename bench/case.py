@@ -44,8 +44,8 @@ def fan(width: int, node: dict[str, Any]) -> dict[str, Any]:
 
 
 def dag(path: Path, node: dict[str, Any]) -> dict[str, Any]:
-    """A workflow in the shape of a real one."""
-    tasks = json.loads(path.read_text())["tasks"]
+    """A workflow in the shape of a real one; dots in its names become dashes."""
+    tasks = json.loads(path.read_text().replace(".", "-"))["tasks"]
     nodes = [{"id": name, **node, "dependencies": parents} for name, parents in tasks.items()]
     return {"name": path.stem[:60], "nodes": nodes}
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from minuet.store.records import Released
+
 
 def join(world: Any, *, need: int, total: int, live: bool = True, **fields: Any) -> Any:
     return world.to("join", need=need, total=total, live=live, **fields)
@@ -37,6 +39,19 @@ async def test_a_join_gets_every_output_by_source(world: Any) -> None:
     inputs = (await world.take_one()).inputs
 
     assert [(i.node, i.data) for i in inputs] == [("s0", b'"s0"'), ("s1", b'"s1"'), ("s2", b'"s2"')]
+
+
+async def test_a_join_that_has_fired_is_never_handed_what_came_later(world: Any) -> None:
+    first, second = await sources(world, 2)
+    await world.finish(first, join(world, need=1, total=2), output=b'"first"')
+    once = await world.take_one()
+    await world.finish(second, join(world, need=1, total=2), output=b'"second"')
+    await world.hand_in(Released(once.run, once.node, once.scope, once.lease))
+
+    again = await world.take_one()
+
+    assert [i.data for i in once.inputs] == [b'"first"']
+    assert again.inputs == once.inputs
 
 
 @pytest.mark.shows("D-17")

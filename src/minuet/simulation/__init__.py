@@ -1,0 +1,25 @@
+"""Deterministic simulation: the real engine in a world where time, chance and faults are ours.
+
+Real: the compiler, the kernel, `Worker`, `App` and the rules of the store (`Transition` behind
+`MemoryStore`). Simulated: the event loop, time, the network, the store's machine, processes,
+threads, ids and handlers. A seed decides everything, so a failure that was seen once can be
+seen again. `world.simulate` runs one seed; `python -m minuet.simulation` runs many.
+
+    streams     one source of chance per concern, all derived from the seed
+    loop        an event loop with virtual time and processes that can be killed and paused
+    faults      which faults a seed has, and how often
+    model       the memory store, watched, copied and set back
+    server      the store's machine, and a network that loses and repeats
+    store       the store as a process sees it: every call a message
+    documents   random workflows
+    handlers    what their nodes do, and what the outside world sees of it
+    client      who starts, cancels and mends runs, and writes down what was promised
+    nemesis     who kills, pauses, cuts off and turns back
+    checker     what must hold after every step
+    judge       what must hold at the end
+    coverage    what must have happened at least once in many seeds
+    bugs        mistakes planted to see whether they are found (`mistakes`: how they are made)
+    world       all of it together, as a `config` describes it
+    batch       many seeds on many cores
+    minimise    the smallest world in which a seed still fails
+"""

@@ -1,0 +1,98 @@
+"""Many seeds on many cores, and what they add up to."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import multiprocessing
+import time
+from collections.abc import Iterable, Iterator
+
+import msgspec
+
+from minuet.simulation.bugs import BUGS
+from minuet.simulation.config import Config, Outcome
+from minuet.simulation.world import simulate
+
+#: Seeds that a process works on before it asks for more.
+_CHUNK = 10
+
+
+class Summary(msgspec.Struct):
+    """What a batch of seeds adds up to."""
+
+    seeds: int = 0
+    steps: int = 0
+    calls: int = 0
+    #: Simulated, and real.
+    simulated_s: float = 0.0
+    elapsed_s: float = 0.0
+    coverage: dict[str, int] = msgspec.field(default_factory=dict)
+    failures: list[Outcome] = msgspec.field(default_factory=list)
+
+    def add(self, outcome: Outcome) -> None:
+        """Count one world."""
+        self.seeds += 1
+        self.steps += outcome.steps
+        self.calls += outcome.calls
+        self.simulated_s += outcome.seconds
+        for name, count in outcome.coverage.items():
+            self.coverage[name] = self.coverage.get(name, 0) + count
+        if outcome.broken is not None:
+            self.failures.append(outcome)
+
+
+def run_batch(
+    configs: Iterable[Config], *, jobs: int = 1, failures_max: int | None = None
+) -> Summary:
+    """Simulate all of these worlds, or stop after some have failed."""
+    summary = Summary()
+    began = time.perf_counter()
+    for outcome in outcomes(configs, jobs=jobs):
+        summary.add(outcome)
+        if failures_max is not None and len(summary.failures) >= failures_max:
+            break
+    summary.elapsed_s = time.perf_counter() - began
+    return summary
+
+
+def outcomes(configs: Iterable[Config], *, jobs: int = 1) -> Iterator[Outcome]:
+    """Simulate worlds, in their order if one process does it."""
+    if jobs <= 1:
+        yield from map(_simulate, configs)
+        return
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(jobs, initializer=gc.freeze) as pool:
+        yield from pool.imap(_simulate, configs, chunksize=_CHUNK)
+
+
+def _simulate(config: Config) -> Outcome:
+    outcome = simulate(config)
+    return outcome if outcome.broken is not None else msgspec.structs.replace(outcome, trace=())
+
+
+class Catch(msgspec.Struct, frozen=True):
+    """How a planted bug was found, or not."""
+
+    bug: str
+    #: Seeds tried, the one that found it included.
+    seeds: int
+    outcome: Outcome | None
+    elapsed_s: float
+
+
+def catch(bug: str, *, start: int = 0, seeds: int | None = None) -> Catch:
+    """Try seeds until one finds a planted bug."""
+    limit = BUGS[bug].seeds if seeds is None else seeds
+    began = time.perf_counter()
+    for number in range(limit):
+        outcome = _simulate(Config(start + number, bug=bug))
+        if outcome.broken is not None:
+            return Catch(bug, number + 1, outcome, time.perf_counter() - began)
+    return Catch(bug, limit, None, time.perf_counter() - began)
+
+
+def count_kinds(failures: Iterable[Outcome]) -> dict[str, int]:
+    """How many worlds broke which rule."""
+    kinds = collections.Counter(f.broken.id for f in failures if f.broken is not None)
+    return dict(kinds.most_common())

@@ -1,0 +1,208 @@
+"""Mistakes, planted to see whether the simulation finds them.
+
+A simulation that does not find these proves nothing by finding nothing else. `Bug.seeds` says
+within how many seeds each must be found; a test holds it to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+import msgspec
+
+from minuet.ids import Ids, SeededIds
+from minuet.simulation import mistakes as wrong
+from minuet.simulation.model import ModelStore
+from minuet.store.transition import Transition
+from minuet.worker.worker import Worker
+
+
+def _seeded(seed: int, model: ModelStore) -> Ids:
+    return SeededIds(seed)
+
+
+class Bug(msgspec.Struct, frozen=True, kw_only=True):
+    """A mistake: which part of the engine is replaced by a wrong one."""
+
+    name: str
+    summary: str = ""
+    #: Faults without which it does not show; they are on.
+    faults: tuple[str, ...] = ()
+    #: Faults that would excuse it; they are off.
+    without: tuple[str, ...] = ()
+    #: How much more often the nemesis strikes.
+    haste: float = 1.0
+    #: Seeds within which it must be found.
+    seeds: int = 60
+    transition: type[Transition] = Transition
+    store: type[ModelStore] = ModelStore
+    worker: type[Worker] = Worker
+    ids: Callable[[int, ModelStore], Ids] = _seeded
+    planted: Callable[[], AbstractContextManager[None]] = nullcontext
+
+
+_ALL = (
+    Bug(
+        name="no-lease-check",
+        summary="a result counts whoever hands it in",
+        faults=("kill", "pause"),
+        transition=wrong.NoLeaseCheck,
+    ),
+    Bug(
+        name="late-result-applied",
+        summary="a result counts after its run is over or its token withdrawn",
+        transition=wrong.LateResultApplied,
+    ),
+    Bug(
+        name="mark-before-run",
+        summary="a token counts as done once it is handed out; who dies loses it",
+        faults=("kill",),
+        transition=wrong.ForgetsExpiredToken,
+    ),
+    Bug(
+        name="sweep-race",
+        summary="the sweep acts on what it saw the last time",
+        faults=("pause", "slow"),
+        store=wrong.SweepsByAnOldLook,
+    ),
+    Bug(
+        name="counter-leases",
+        summary="lease ids are numbers from the store, which a failover repeats",
+        faults=("lossy", "slow", "pause", "latency"),
+        without=("crash", "clock", "refuse", "restart"),
+        haste=8,
+        seeds=400,
+        store=wrong.CountsLeases,
+        ids=wrong.CounterIds,
+    ),
+    Bug(
+        name="send-apart",
+        summary="consuming and sending are two steps",
+        store=wrong.SendsInASecondStep,
+    ),
+    Bug(
+        name="skip-dropped",
+        summary="a skipped node does not pass the skip on",
+        transition=wrong.SkipsAreDropped,
+    ),
+    Bug(
+        name="skip-not-counted",
+        summary="a join waits for branches that were not taken",
+        transition=wrong.SkipsDoNotCount,
+    ),
+    Bug(
+        name="loop-scope-ignored",
+        summary="every round of a loop looks like the first",
+        transition=wrong.LoopsForgetTheirRound,
+    ),
+    Bug(
+        name="continuation-lost",
+        summary="the first part of a fan-out is taken for all of it",
+        transition=wrong.LosesTheRestOfAFanOut,
+    ),
+    Bug(
+        name="double-fire",
+        summary="a join fires for each arrival once there are enough",
+        transition=wrong.JoinsFireAgain,
+    ),
+    Bug(
+        name="arrival-counted-twice",
+        summary="an arrival that is sent again counts again",
+        transition=wrong.CountsAnArrivalTwice,
+    ),
+    Bug(
+        name="late-arrival-seen",
+        summary="an attempt sees inputs that an earlier attempt did not see",
+        faults=("kill", "fail"),
+        without=("lossy",),
+        transition=wrong.LateArrivalsAreSeen,
+    ),
+    Bug(
+        name="withdraw-uncounted",
+        summary="withdrawn tokens still count",
+        transition=wrong.WithdrawnStillCount,
+    ),
+    Bug(
+        name="closed-run-alive",
+        summary="a run that is over keeps its tokens",
+        transition=wrong.ClosedRunsStayAlive,
+    ),
+    Bug(
+        name="pause-ignored",
+        summary="a token that comes back to a paused run is handed out",
+        transition=wrong.PausedRunsGoOn,
+    ),
+    Bug(
+        name="renewal-lost",
+        summary="renewing a lease does not extend it",
+        transition=wrong.LeasesAreNotRenewed,
+    ),
+    Bug(
+        name="retries-forgotten",
+        summary="the number of attempts starts over",
+        faults=("fail",),
+        transition=wrong.RetriesForget,
+    ),
+    Bug(
+        name="double-resolve",
+        summary="what a token waited for can come twice",
+        faults=("latency",),
+        transition=wrong.ResolvesTwice,
+    ),
+    Bug(
+        name="wait-uncounted",
+        summary="a waiting token does not count",
+        transition=wrong.TimersWithoutCounting,
+    ),
+    Bug(
+        name="slot-not-passed-on",
+        summary="a slot that is given back is not offered to those who wait for it",
+        faults=("slow",),
+        transition=wrong.SlotsAreNotPassedOn,
+        seeds=150,
+    ),
+    Bug(
+        name="step-unfenced",
+        summary="a step's result is written without a look at the lease",
+        faults=("pause", "latency"),
+        transition=wrong.StepsHaveNoFence,
+        seeds=150,
+    ),
+    Bug(
+        name="start-not-idempotent",
+        summary="a start that is repeated starts a second run",
+        faults=("drop_reply", "client"),
+        without=("lossy",),
+        store=wrong.StartsAgain,
+    ),
+    Bug(
+        name="own-clock-trusted",
+        summary="a worker compares the store's times with its own clock",
+        faults=("skew",),
+        worker=wrong.TrustsItsOwnClock,
+        seeds=150,
+    ),
+    Bug(
+        name="stop-in-outage",
+        summary="a worker that is stopped while the store is away ends with an error",
+        faults=("drain", "refuse", "drop_reply"),
+        worker=wrong.CannotStopInAnOutage,
+    ),
+    Bug(
+        name="replan-gives-up",
+        summary="a worker that cannot load a new plan drops the result",
+        faults=("drop_request", "drop_reply", "latency", "slow"),
+        worker=wrong.GivesUpOnTheNewPlan,
+        seeds=200,
+    ),
+    Bug(
+        name="key-per-attempt",
+        summary="the idempotency key changes with the attempt",
+        faults=("fail",),
+        planted=wrong.key_per_attempt,
+    ),
+)
+
+#: The planted mistakes, by name.
+BUGS: dict[str, Bug] = {bug.name: bug for bug in _ALL}

@@ -1,0 +1,261 @@
+"""What must hold after every call to the store, for every run that the call has changed.
+
+The invariants are the kernel's own (`kernel.invariants`), fed step by step so that a long
+history costs no more than a short one. Beyond them, what only a simulation can see (`rules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from minuet.errors import InvariantError
+from minuet.events import (
+    Event,
+    LeaseExpired,
+    NodeCompleted,
+    NodeFailed,
+    NodeRetried,
+    NodeSkipped,
+    Place,
+    RunCreated,
+    RunPatched,
+    RunRetried,
+    StepRecorded,
+    decode_event,
+)
+from minuet.kernel.fold import Fold, Recorded, State
+from minuet.kernel.invariants import INVARIANTS, Evidence, check_run, differences
+from minuet.kernel.ledger import Ledger
+from minuet.kernel.program import Program
+from minuet.simulation.coverage import Coverage
+from minuet.simulation.loop import Process
+from minuet.simulation.model import ModelStore
+from minuet.simulation.rules import Grants, completed_rules, event_rules, exchange_rules
+from minuet.store.records import EventRecord, Exchange, Key, Reply
+
+#: Checks of a run's whole record; comparing it with the fold is done step by step.
+_CHECKS = [(id_, check) for id_, check in INVARIANTS.items() if id_ != "I6"]
+
+#: Sweeps of one process in a second; it should be about one, and a few more when much is due.
+SWEEPS_MAX = 100
+
+
+class Broken(msgspec.Struct, frozen=True):
+    """Something that must always hold did not."""
+
+    id: str
+    message: str
+    run: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.id}: {self.message}" + (f" (run {self.run})" if self.run else "")
+
+
+class Book:
+    """What the checker knows of a run so far."""
+
+    def __init__(self) -> None:
+        self.records: list[EventRecord] = []
+        self.events: list[Recorded] = []
+        self.outputs: dict[int, bytes] = {}
+        self.fold = Fold()
+        #: Joins that have fired, and steps that were recorded.
+        self.fired: set[Place] = set()
+        self.steps: set[tuple[str, str, str]] = set()
+        self.ledger = Ledger(())
+
+
+class Checker:
+    """Looks at the model after each call."""
+
+    def __init__(
+        self,
+        model: ModelStore,
+        programs: dict[str, Program],
+        coverage: Coverage,
+        fail: Callable[[Broken], None],
+    ) -> None:
+        self._model = model
+        self._programs = programs
+        self._coverage = coverage
+        self._fail = fail
+        self._books: dict[str, Book] = {}
+        self._grants: Grants = {}
+        #: How often a token was given a slot, by token and lease.
+        self._slots: dict[tuple[Key, str], int] = {}
+        #: Exchanges that were answered: session and number.
+        self._calls: set[tuple[str, int]] = set()
+        #: Second and sweeps in it, by process.
+        self._sweeps: dict[Process, tuple[int, int]] = {}
+
+    def note_sweep(self, process: Process, now: float) -> None:
+        """A process that sweeps all the time does nothing else, and nobody would notice."""
+        second, count = self._sweeps.get(process, (0, 0))
+        count = count + 1 if second == int(now) else 1
+        self._sweeps[process] = (int(now), count)
+        if count > SWEEPS_MAX:
+            self._broken("busy", f"{process.name} has swept {count} times within a second")
+
+    def after_call(self, process: Process, request: Any, result: Any) -> bool:
+        """Check whatever a call has changed; False: nothing."""
+        self._coverage.call(request, result)
+        if isinstance(result, Reply):
+            self._check_exchange(process, request, result)
+        changed = self._model.drain_changed()
+        for run in changed:
+            self._check(run)
+        if changed:
+            self._check_slots()
+        return bool(changed)
+
+    # ── leases ──────────────────────────────────────────────────────────────────────────
+
+    def _check_exchange(self, process: Process, request: Exchange, reply: Reply) -> None:
+        # What was done before is told again, and was checked then.
+        call = (request.session, request.seq)
+        repeated = call in self._calls
+        self._calls.add(call)
+        for id_, message, run in exchange_rules(
+            self._model, self._grants, self._slots, process, request, reply, repeated=repeated
+        ):
+            self._broken(id_, message, run)
+        for item, result in zip(request.hand_in, reply.results, strict=True):
+            token = self._model.token((item.run, item.node, item.scope))
+            if result == "closed" and token is not None and token.outcome == "superseded":
+                self._coverage.hit("race late result of a withdrawn node")
+
+    def copy_grants(self) -> Grants:
+        """Who holds what, to be given back to `go_back`."""
+        return dict(self._grants)
+
+    def go_back(self, grants: Grants) -> None:
+        """The store was set back to the moment at which `grants` were copied."""
+        self._grants = grants
+        self._books = {}
+        for run in self._model.drain_changed():
+            self._check(run)
+
+    def _check_slots(self) -> None:
+        """No more tokens hold a slot than may."""
+        holders: dict[tuple[str, str], int] = {}
+        limits: dict[tuple[str, str], int] = {}
+        for token in self._model.slot_holders():
+            slot = (token.tenant, token.slot)
+            holders[slot] = holders.get(slot, 0) + 1
+            limits[slot] = max(limits.get(slot, 0), token.slot_limit)
+        for slot, count in holders.items():
+            if count > limits[slot]:
+                self._broken("slots", f"{count} hold {slot[1]!r}, at most {limits[slot]} may")
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    def _check(self, run: str) -> None:
+        book = self._books.get(run)
+        if book is None:
+            book = self._books[run] = Book()
+        known, records = len(book.records), self._model.events(run)
+        if known and (len(records) < known or records[known - 1] is not book.records[-1]):
+            self._broken("I5", "events that were written have changed", run)
+        folding: InvariantError | None = None
+        for record in records[known:]:
+            event = decode_event(record.data)
+            book.events.append((record.seq, record.at_ms, event))
+            if isinstance(event, NodeCompleted):
+                book.outputs[record.seq] = bytes(event.output)
+            book.ledger.count(record.seq, event)
+            if folding is None:
+                try:
+                    book.fold.apply(record.seq, record.at_ms, event)
+                except InvariantError as error:
+                    folding = error
+                else:
+                    self._check_event(run, book, event)
+            self._note(book, event)
+            # A store that was set back may have lost a plan, whose run then fails and says so.
+            if isinstance(event, RunCreated | RunPatched) and not (
+                self._model.timeline or self._model.has_blob(event.plan)
+            ):
+                self._broken("I17", f"event {record.seq} names a plan that is not there", run)
+        book.records = records[:]
+        stored = self._model.state(run, book.outputs)
+        program = self._programs.get(stored.plan)
+        evidence = Evidence(program, book.events, stored, self._model.facts(run))
+        evidence.__dict__["ledger"] = book.ledger
+        for id_, check in _CHECKS:
+            for message in check(evidence):
+                self._broken(id_, message, run)
+        if folding is not None:
+            self._broken("I6", f"the events cannot be folded: {folding}", run)
+        elif book.fold.state != stored:
+            for message in differences(book.fold.state, stored):
+                self._broken("I6", message, run)
+        for message in completed_rules(stored):
+            self._broken("completed", message, run)
+
+    def _check_event(self, run: str, book: Book, event: Event) -> None:
+        state = book.fold.state
+        program = self._programs.get(state.plan)
+        if program is not None:
+            for id_, message in event_rules(self._model, program, state, book.fired, run, event):
+                self._broken(id_, message, run)
+        if isinstance(event, StepRecorded):
+            step = (event.node, event.scope, event.name)
+            if step in book.steps:
+                self._broken("steps", f"step {step} is recorded twice", run)
+            book.steps.add(step)
+        if isinstance(event, NodeFailed) and event.dead_letter == "no_handler":
+            self._broken("queue", f"{event.node!r} was given to a worker without its handler", run)
+
+    def check_again(self, run: str) -> None:
+        """Everything once more, from the beginning."""
+        book = self._books[run]
+        stored = self._model.state(run, book.outputs)
+        events = [(r.seq, r.at_ms, decode_event(r.data)) for r in self._model.events(run)]
+        program = self._programs.get(stored.plan)
+        for broken in check_run(program, events, stored, self._model.facts(run)):
+            self._broken(broken.id, broken.message, run)
+
+    def state(self, run: str) -> State:
+        """The run, by its history."""
+        return self._books[run].fold.state
+
+    def events(self, run: str) -> list[Recorded]:
+        """The history of a run, decoded."""
+        return self._books[run].events
+
+    def _broken(self, id_: str, message: str, run: str = "") -> None:
+        self._fail(Broken(id_, message, run))
+
+    def _note(self, book: Book, event: Event) -> None:
+        hit = self._coverage.hit
+        match event:
+            case NodeCompleted():
+                if event.error is not None:
+                    hit("node continued")
+                if event.more:
+                    hit("node in parts")
+                hit("node withdrawn", len(event.withdrawn))
+                if event.error is not None and event.error.get("code") == "timeout":
+                    hit("timed out")
+            case NodeSkipped():
+                hit("node skipped")
+            case NodeRetried():
+                if event.error.get("code") == "timeout":
+                    hit("timed out")
+            case NodeFailed():
+                if event.dead_letter is not None:
+                    hit("dead letter")
+                code = event.error.get("code")
+                if code == "timeout":
+                    hit("timed out")
+                if code == "crash_loop":
+                    hit("crash loop")
+                elif event.dead_letter == "limit":
+                    hit("limit")
+            case LeaseExpired():
+                hit("node expired")
+            case RunRetried():
+                hit("run restarted")

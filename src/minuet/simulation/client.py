@@ -1,0 +1,318 @@
+"""Who starts runs and interferes with them, and writes down what was promised.
+
+A client follows a script that is drawn in advance: start a run, then cancel, pause, resume,
+patch or hurry it. A call without an answer is repeated. A client that is killed begins its
+script again, with the same idempotency keys; what it was promised before still counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.app.workflows import CompiledWorkflow
+from minuet.errors import (
+    RunConflictError,
+    RunNotFoundError,
+    RunTimeoutError,
+    StoreError,
+    StoreUnavailableError,
+)
+from minuet.ids import Ids
+from minuet.kernel.scope import decode
+from minuet.simulation.coverage import Coverage
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    Delivery,
+    Key,
+    NewPlan,
+    Run,
+    Snapshot,
+    Start,
+)
+from minuet.types import TERMINAL
+from minuet.worker.programs import Loaded, Programs
+from minuet.worker.translate import Translator
+
+#: How long a client waits for an end before it looks at the run again.
+PATIENCE = 5.0
+
+#: How often a client looks for a timer that it could hurry.
+LOOKS = 6
+
+
+class Script(msgspec.Struct, frozen=True):
+    """What a client does with one run."""
+
+    workflow: CompiledWorkflow
+    #: The same workflow under another description: another plan, with the same meaning.
+    revised: CompiledWorkflow
+    input: Any
+    key: str
+    start_at: float
+    #: (seconds to wait before, what to do)
+    actions: tuple[tuple[float, str], ...] = ()
+    #: How often a run that did not complete is mended.
+    retries: int = 0
+    #: Create the run first, and start it by a second call.
+    in_two_steps: bool = False
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """Something that the store has acknowledged."""
+
+    what: str
+    run: str
+    seq: int
+    sent_at: float
+    acked_at: float
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """The end of a run, as somebody saw it."""
+
+    run: str
+    status: str
+    seq: int
+    output: bytes
+
+
+class Promises:
+    """What all clients were promised and shown; it outlives them."""
+
+    def __init__(self) -> None:
+        #: Idempotency key → run.
+        self.started: dict[str, str] = {}
+        self.made: list[Promise] = []
+        self.seen: list[Seen] = []
+        #: Actions that were answered, by key of the run and place in the script.
+        self.done: set[tuple[str, int]] = set()
+        #: Scripts that were followed to their end.
+        self.finished: set[str] = set()
+
+
+def draw_actions(chance: random.Random) -> tuple[tuple[float, str], ...]:
+    """Draw what somebody does to a run while it runs."""
+    kinds = ("cancel", "pause", "patch", "resolve", "resume", "retry", "look")
+    found = []
+    for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
+        kind = chance.choices(kinds, (3, 3, 6, 4, 2, 1, 2))[0]
+        found.append((chance.expovariate(2), kind))
+        if kind == "pause":
+            found.append((chance.expovariate(1), "resume"))
+    return tuple(found)
+
+
+class Client:
+    """One client process, with an App of its own."""
+
+    def __init__(
+        self, app: App, ids: Ids, scripts: list[Script], promises: Promises, coverage: Coverage
+    ) -> None:
+        self._app = app
+        self._ids = ids
+        self._scripts = scripts
+        self._promises = promises
+        self._coverage = coverage
+        self._programs = Programs(app.store)
+
+    async def run(self) -> None:
+        """Follow all scripts, side by side."""
+        loop = asyncio.get_running_loop()
+        for task in [loop.create_task(self._follow(script)) for script in self._scripts]:
+            await task
+
+    async def _follow(self, script: Script) -> None:
+        if script.key in self._promises.finished:
+            return
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(max(0.0, script.start_at - loop.time()))
+        run = await self._start(script)
+        for number, (delay, action) in enumerate(script.actions):
+            if (script.key, number) not in self._promises.done:
+                await asyncio.sleep(delay)
+                await getattr(self, f"_{action}")(run, script)
+                self._promises.done.add((script.key, number))
+        for left in range(script.retries, -1, -1):
+            status = await self._watch(run, script)
+            if not left or status not in ("FAILED", "CANCELLED"):
+                break
+            await self._retry(run, script)
+        self._promises.finished.add(script.key)
+
+    async def _repeat(self, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Call until there is an answer."""
+        while True:
+            try:
+                return await call()
+            except StoreUnavailableError:
+                self._coverage.hit("call repeated")
+                await asyncio.sleep(0.2)
+
+    # ── what clients do ─────────────────────────────────────────────────────────────────
+
+    async def _start(self, script: Script) -> str:
+        sent_at = asyncio.get_running_loop().time()
+        try:
+            run: str = await self._repeat(
+                lambda: (
+                    self._create(script)
+                    if script.in_two_steps
+                    else self._app.start(script.workflow, script.input, idempotency_key=script.key)
+                )
+            )
+        except RunConflictError as error:
+            # The run has been patched since, and no longer has the plan that is asked for.
+            if not any(action == "patch" for _, action in script.actions):
+                raise
+            self._coverage.hit("start repeated after a patch")
+            return error.run_id
+        if script.key in self._promises.started:
+            self._coverage.hit("start repeated")
+        self._promises.started.setdefault(script.key, run)
+        self._acknowledge("create", run, 1, sent_at)
+        if script.in_two_steps:
+            await self._begin(run, script)
+        return run
+
+    async def _begin(self, run: str, script: Script) -> None:
+        """Start a run that was only created."""
+        entries = self._translator(script).new_run(run, tenant="", input=b"null").entries
+        start = Start(entries or (), input=msgspec.json.encode(script.input))
+        store = self._app.store
+        await self._change("Start", run, lambda: store.change_run(DEFAULT_TENANT, run, start))
+
+    def _translator(self, script: Script) -> Translator:
+        return self._programs.keep(script.workflow.digest, script.workflow.plan).translator
+
+    async def _create(self, script: Script) -> str:
+        """Create a run that is not started yet."""
+        store = self._app.store
+        await store.put_blob(script.workflow.data)
+        new = self._translator(script).new_run(
+            self._ids.run_id(), tenant=DEFAULT_TENANT, input=b"{}", idempotency_key=script.key
+        )
+        (answer,) = await store.create_runs([msgspec.structs.replace(new, entries=None)])
+        if isinstance(answer, RunConflictError):
+            # Once started it has another input than it was created with.
+            self._coverage.hit("create repeated after the start")
+            return answer.run_id
+        return answer.run
+
+    def _acknowledge(self, what: str, run: str, seq: int, sent_at: float) -> None:
+        now = asyncio.get_running_loop().time()
+        self._promises.made.append(Promise(what, run, seq, sent_at, now))
+
+    async def _change(self, what: str, run: str, call: Callable[[], Awaitable[Run]]) -> bool:
+        """Change a run, and say whether that was possible."""
+        sent_at = asyncio.get_running_loop().time()
+        try:
+            row = await self._repeat(call)
+        except (RunConflictError, RunNotFoundError) as error:
+            if what == "Cancel" and getattr(error, "status", "") == "COMPLETED":
+                self._coverage.hit("race completion won")
+            return False
+        self._coverage.hit(f"change {what}")
+        if what == "Cancel":
+            self._coverage.hit("race cancel won")
+        self._acknowledge(what, run, row.seq, sent_at)
+        return True
+
+    async def _cancel(self, run: str, script: Script) -> None:
+        await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))
+
+    async def _pause(self, run: str, script: Script) -> None:
+        await self._change("Pause", run, lambda: self._app.pause(run))
+
+    async def _resume(self, run: str, script: Script) -> None:
+        await self._change("Resume", run, lambda: self._app.resume(run))
+
+    async def _retry(self, run: str, script: Script) -> None:
+        await self._change("RetryRun", run, lambda: self._app.retry(run))
+
+    async def _look(self, run: str, script: Script) -> None:
+        try:
+            result = await self._repeat(lambda: self._app.runs.show(run))
+        except (RunNotFoundError, StoreError):
+            return
+        if result.status in TERMINAL:
+            self._see(result)
+
+    async def _resolve(self, run: str, script: Script) -> None:
+        """Look for a timer, and hurry it: twice at once, and only one may succeed."""
+        store = self._app.store
+        keys: list[Key] = []
+        for _ in range(LOOKS):
+            waiting = await self._repeat(lambda: store.list_waiting(DEFAULT_TENANT, "timer"))
+            keys = [token.key for token in waiting if token.run == run][:1]
+            if keys:
+                break
+            await asyncio.sleep(0.3)
+        loop = asyncio.get_running_loop()
+        rivals = [loop.create_task(self._hurry(key)) for key in keys for _ in range(2)]
+        for rival in rivals:
+            self._coverage.hit("resolve won" if await rival else "resolve lost")
+
+    async def _hurry(self, key: Key) -> bool:
+        store = self._app.store
+        won: bool = await self._repeat(
+            lambda: store.resolve(DEFAULT_TENANT, key, b'{"hurried":true}', by="client")
+        )
+        return won
+
+    async def _patch(self, run: str, script: Script) -> None:
+        """Go on by another plan; send again what settled nodes have sent already."""
+        store, revised = self._app.store, script.revised
+        loaded = self._programs.keep(revised.digest, revised.plan)
+        await self._repeat(lambda: store.put_blob(revised.data))
+        for look in range(2 * LOOKS):
+            snapshot = await self._repeat(lambda: store.read_snapshot(DEFAULT_TENANT, run))
+            if snapshot is None or snapshot.run.status in TERMINAL:
+                return
+            if look < LOOKS and not any(t.state == "leased" for t in snapshot.tokens):
+                # It is more interesting while a handler works by the old plan.
+                await asyncio.sleep(0.05)
+                continue
+            change = NewPlan(revised.digest, _sent_again(loaded, snapshot))
+            if await self._change("NewPlan", run, self._changing(run, change, snapshot.run.seq)):
+                return
+
+    def _changing(self, run: str, change: Change, seq: int) -> Callable[[], Awaitable[Run]]:
+        return lambda: self._app.store.change_run(DEFAULT_TENANT, run, change, seq)
+
+    async def _watch(self, run: str, script: Script) -> str:
+        """Wait for the end of a run, and write down how it looked."""
+        while True:
+            try:
+                result = await self._app.wait(run, timeout=PATIENCE)
+            except (RunTimeoutError, StoreUnavailableError):
+                await asyncio.sleep(0.2)
+                if script.in_two_steps:
+                    # A store that was set back may have lost the start.
+                    await self._begin(run, script)
+                continue
+            except (RunNotFoundError, StoreError):
+                return ""
+            self._see(result)
+            return str(result.status)
+
+    def _see(self, result: Any) -> None:
+        output = msgspec.json.encode(result.output)
+        self._promises.seen.append(Seen(result.run_id, result.status, result.seq, output))
+
+
+def _sent_again(loaded: Loaded, snapshot: Snapshot) -> tuple[tuple[str, str, Delivery], ...]:
+    """What settled nodes have sent: a patch that names it again must change nothing."""
+    again: list[tuple[str, str, Delivery]] = []
+    for token in snapshot.tokens:
+        node = loaded.program.nodes[token.node]
+        if token.state == "done" and node.loop is None:
+            sends = loaded.program.sends(node, decode(token.scope), ())
+            again += [(token.node, token.scope, d) for d in loaded.translator.deliveries(sends)]
+    return tuple(again)

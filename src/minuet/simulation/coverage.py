@@ -1,0 +1,84 @@
+"""What has happened, counted: a green batch in which nothing happened proves nothing.
+
+`REQUIRED` is what a batch of a few hundred seeds must have seen; a batch in which one of these
+stays at zero fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from minuet.simulation.faults import FAULTS
+from minuet.store.records import (
+    Done,
+    Exchange,
+    Failed,
+    Released,
+    Reply,
+    Retry,
+    Slot,
+    Swept,
+    Waiting,
+)
+
+_ITEMS = (Done, Retry, Failed, Waiting, Released, Slot)
+
+#: A batch without these proves too little.
+REQUIRED: tuple[str, ...] = (
+    *(f"fault {fault}" for fault in FAULTS),
+    *(f"result {r}" for r in ("applied", "held", "duplicate", "stale", "replan", "closed")),
+    *(f"item {kind.__name__}" for kind in _ITEMS),
+    *(f"swept {what}" for what in ("lease", "timer", "deadline")),
+    *(f"change {c}" for c in ("Start", "Cancel", "Pause", "Resume", "RetryRun", "NewPlan")),
+    *("call repeated", "lease lost while running", "slot waited for", "slot held"),
+    *("compared", "resolve won", "resolve lost", "start repeated", "run restarted"),
+    *("run COMPLETED", "run FAILED", "run CANCELLED"),
+    "race store died before the answer",
+    *("race cancel won", "race completion won", "race killed before the reply"),
+    *("race request arrived after its caller gave up", "race late result of a withdrawn node"),
+    *("error session-error", "error run-conflict"),
+    *(f"node {what}" for what in ("skipped", "withdrawn", "continued", "in parts", "expired")),
+    *("dead letter", "crash loop", "step reused", "timed out", "limit"),
+    *(f"construct {c}" for c in ("branch", "any", "some", "each", "cancel", "loop", "nested loop")),
+    *(f"construct {c}" for c in ("continue", "path", "concurrency", "output", "deadline", "wait")),
+)
+
+
+class Coverage:
+    """Counters by name."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def hit(self, name: str, times: int = 1) -> None:
+        """Something happened."""
+        self.counts[name] = self.counts.get(name, 0) + times
+
+    def exchange(self, request: Exchange, reply: Reply) -> None:
+        """Note what became of the items of an exchange."""
+        for item, result in zip(request.hand_in, reply.results, strict=True):
+            self.hit(f"item {type(item).__name__}")
+            self.hit(f"result {result}")
+            if isinstance(item, Slot):
+                self.hit("slot held" if result == "held" else "slot waited for")
+        if reply.revoked:
+            self.hit("lease lost while running", len(reply.revoked))
+
+    def call(self, request: Any, result: Any) -> None:
+        """Note what a call did."""
+        if isinstance(result, Reply):
+            self.exchange(request, result)
+        elif isinstance(result, Swept):
+            for what, count in (
+                ("lease", result.expired),
+                ("timer", result.resumed),
+                ("deadline", result.cancelled),
+            ):
+                if count:
+                    self.hit(f"swept {what}", count)
+
+
+def missing(counts: dict[str, int], required: Iterable[str] = REQUIRED) -> list[str]:
+    """What should have happened and did not."""
+    return [name for name in required if not counts.get(name)]

@@ -1,0 +1,268 @@
+"""Random workflow documents over every construct that there is.
+
+Blocks in blocks, each with one way in and one way out, so that most documents compile; edges
+thrown in at random and odd limits see to it that some do not, and those are drawn again.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from minuet.app.workflows import CompiledWorkflow, compile_source
+from minuet.errors import DocumentError
+from minuet.simulation.coverage import Coverage
+
+#: Handlers and how often they are drawn (`simulation.handlers` has them).
+HANDLERS = {
+    "steady": 8,
+    "fickle": 3,
+    "stepwise": 2,
+    "threaded": 2,
+    "slow": 3,
+    "flaky": 3,
+    "broken": 1,
+    "crashing": 1,
+    "poison": 0.3,
+    "large": 0.3,
+}
+
+#: Documents drawn until one compiles.
+_TRIES = 50
+
+
+class Maker:
+    """Makes one document."""
+
+    def __init__(self, chance: random.Random, size: int) -> None:
+        self.chance = chance
+        self.left = size
+        self.nodes: dict[str, dict[str, Any]] = {}
+        self.constructs: set[str] = set()
+        self._depth = 0
+
+    def maybe(self, likelihood: float) -> bool:
+        return self.chance.random() < likelihood
+
+    # ── nodes ───────────────────────────────────────────────────────────────────────────
+
+    def node(self, *dependencies: str, plain: bool = False, **fields: Any) -> str:
+        """Add a node; a plain one always has an output to decide by."""
+        name = f"n{len(self.nodes)}"
+        self.left -= 1
+        made: dict[str, Any] = {"id": name, "dependencies": list(dependencies)}
+        kind = self.chance.choices(
+            ("task", "noop", "transform", "expression", "wait"), (60, 9, 8, 6, 11)
+        )[0]
+        if plain or kind == "task":
+            self._task(made, plain=plain)
+        elif kind == "noop":
+            made["type"] = "noop"
+        elif kind == "wait":
+            self.constructs.add("wait")
+            made |= {"type": "wait", "config": {"seconds": self.chance.choice((0, 0.2, 1.5, 4))}}
+        elif kind == "expression":
+            made |= {"type": "transform", "config": {"expression": '{"v": input.n, "odd": false}'}}
+        else:
+            value = {"v": "{{ input.n }}", "odd": self.maybe(0.5), "round": "{{ iteration }}"}
+            made |= {"type": "transform", "config": {"value": value}}
+        self.nodes[name] = {**made, **fields}
+        return name
+
+    def _task(self, made: dict[str, Any], *, plain: bool) -> None:
+        names = ("steady", "fickle", "threaded") if plain else tuple(HANDLERS)
+        made["handler"] = self.chance.choices(names, [HANDLERS[name] for name in names])[0]
+        if self.maybe(0.3):
+            made["config"] = {"x": "{{ input.n }}"}
+        if self.maybe(0.5):
+            made["retry"] = {
+                "max_attempts": self.chance.randint(1, 4),
+                "backoff_ms": self.chance.choice((1, 50, 400)),
+                "jitter": self.maybe(0.5),
+            }
+        else:
+            made["retry"] = {"backoff_ms": 100}
+        if self.maybe(0.12):
+            made["timeout_seconds"] = self.chance.choice((0.05, 0.5, 3))
+        if self.maybe(0.15):
+            self.constructs.add("continue")
+            made["on_error"] = "continue"
+        if self.maybe(0.2):
+            self.constructs.add("concurrency")
+            key = self.chance.choice(("k", "k", "{{ input.key }}", "{{ run.id }}"))
+            made["concurrency"] = {"key": key, "limit": self.chance.choice((1, 1, 2))}
+
+    def link(self, source: str, target: str) -> None:
+        """Let one node wait for another."""
+        self.nodes[target]["dependencies"].append(source)
+
+    def join(self, *sources: str) -> str:
+        """A node that waits for all of these, for one or for some."""
+        kind = self.chance.choice(("all", "all", "any", "some"))
+        fields: dict[str, Any] = {}
+        if kind == "any":
+            fields["join"] = "any"
+            self.constructs.add("any")
+        elif kind == "some":
+            fields["join"] = self.chance.randint(1, len(sources))
+            self.constructs.add("some")
+        if fields and self.maybe(0.4):
+            fields["join_rest"] = "cancel"
+            self.constructs.add("cancel")
+        return self.node(*sources, **fields)
+
+    # ── blocks ──────────────────────────────────────────────────────────────────────────
+
+    def block(self, depth: int) -> tuple[str, str]:
+        """Add a block; say how it begins and ends."""
+        if depth <= 0 or self.left <= 2:
+            name = self.node()
+            return name, name
+        kind = self.chance.choice(
+            (self._chain, self._parallel, self._parallel, self._branch, self._caught, self._loop)
+        )
+        return kind(depth - 1)
+
+    def _chain(self, depth: int) -> tuple[str, str]:
+        first, last = self.block(depth)
+        second, end = self.block(depth)
+        self.link(last, second)
+        return first, end
+
+    def _parallel(self, depth: int) -> tuple[str, str]:
+        split = self.node()
+        ends = []
+        for _ in range(self.chance.choice((2, 2, 3, 5))):
+            first, last = self.block(depth)
+            self.link(split, first)
+            ends.append(last)
+        if self.maybe(0.2):
+            ends.append(split)
+        return split, self.join(*ends)
+
+    def _branch(self, depth: int) -> tuple[str, str]:
+        self.constructs.add("branch")
+        if self.maybe(0.2):
+            before = self.node(plain=True)
+            split = self.node(before)
+            self.nodes[split] = {"id": split, "type": "decision", "dependencies": [before]}
+            entry, condition = before, f"output.{before}.odd"
+        else:
+            entry = split = self.node(plain=True)
+            condition = self.chance.choice(("output.odd", "output.v > 500", "output.nothing > 1"))
+        firsts, ends = [], []
+        for _ in range(self.chance.randint(1, 3)):
+            first, last = self.block(depth)
+            firsts.append(first)
+            ends.append(last)
+        if self.maybe(0.4):
+            ends.append(split)
+        join = self.join(*ends)
+        targets = [*firsts, join] if split in ends else firsts
+        rules = []
+        for target in targets[1:]:
+            chosen = [target] if self.maybe(0.7) else [target, targets[0]]
+            rules.append({"when": condition, "next_nodes": chosen})
+        default = [targets[0]] if self.maybe(0.7) or not rules else []
+        self.nodes[split]["branch"] = {"rules": rules, "default": default}
+        self.nodes[split].pop("on_error", None)
+        return entry, join
+
+    def _caught(self, depth: int) -> tuple[str, str]:
+        self.constructs.add("path")
+        risky = self.node(plain=True)
+        self.nodes[risky]["handler"] = self.chance.choice(("broken", "flaky"))
+        first, last = self.block(depth)
+        self.nodes[risky]["on_error"] = [first]
+        return risky, self.join(risky, last)
+
+    def _loop(self, depth: int) -> tuple[str, str]:
+        self.constructs.add("nested loop" if self._depth else "loop")
+        self._depth += 1
+        first, last = self.block(depth)
+        self._depth -= 1
+        if {"loop", "branch"} & self.nodes[last].keys() or self.maybe(0.5):
+            last = self.node(last, plain=True)
+        loop: dict[str, Any] = {
+            "while": self.chance.choice(("iteration < 1", "iteration < 2", "output.odd")),
+            "max_iterations": self.chance.randint(1, 4),
+        }
+        if last != first:
+            loop["loop_back_to"] = first
+        self.nodes[last]["loop"] = loop
+        if self.maybe(0.5):
+            return first, last
+        late = self.node()
+        loop["timeout_path"] = [late]
+        end = self.join(last, late)
+        if self.maybe(0.3):
+            rule = {"when": "output.odd", "next_nodes": [end]}
+            self.nodes[last]["branch"] = {"rules": [rule], "default": [end]}
+        return first, end
+
+    # ── the whole ───────────────────────────────────────────────────────────────────────
+
+    def document(self, name: str) -> dict[str, Any]:
+        """Blocks beside each other, perhaps joined, perhaps one after another."""
+        ends = [self.block(3)[1] for _ in range(self.chance.choice((1, 1, 2)))]
+        if self.maybe(0.2):
+            self.constructs.add("each")
+            each = self.node(*ends, *self._extra_end(ends), join="each")
+            if self.left > 0:
+                first, _ = self.block(1)
+                self.link(each, first)
+        elif len(ends) > 1 and self.maybe(0.7):
+            self.join(*ends)
+        self._extra_edges()
+        document: dict[str, Any] = {"name": name, "nodes": list(self.nodes.values())}
+        self._limits(document)
+        if self.maybe(0.2):
+            self.constructs.add("output")
+            document["output"] = {"n": "{{ input.n }}", "run": "{{ run.id }}"}
+        if self.maybe(0.3):
+            document["dlq_policy"] = "all"
+        return document
+
+    def _extra_end(self, ends: list[str]) -> list[str]:
+        return [] if len(ends) > 1 else [self.node()]
+
+    def _extra_edges(self) -> None:
+        """Edges between any two nodes, from the older to the newer; not all of them will do."""
+        names = list(self.nodes)
+        for _ in range(self.chance.choice((0, 0, 0, 1, 2))):
+            one, other = sorted(self.chance.choices(range(len(names)), k=2))
+            if one != other and names[one] not in self.nodes[names[other]]["dependencies"]:
+                self.link(names[one], names[other])
+
+    def _limits(self, document: dict[str, Any]) -> None:
+        limits: dict[str, Any] = {}
+        if self.maybe(0.12):
+            self.constructs.add("deadline")
+            limits["deadline_s"] = self.chance.choice((1, 5, 20))
+        if self.maybe(0.04):
+            limits["max_hops"] = self.chance.randint(3, 8)
+        if self.maybe(0.04):
+            limits["max_fanout"] = 2
+        if self.maybe(0.05):
+            limits["max_iterations"] = 3
+        if self.maybe(0.1):
+            limits["max_output_bytes"] = 100
+        if limits:
+            document["limits"] = limits
+
+
+def draw_workflow(
+    chance: random.Random, size: int, name: str, coverage: Coverage
+) -> CompiledWorkflow:
+    """Draw documents until one compiles."""
+    for _ in range(_TRIES):
+        maker = Maker(chance, size)
+        try:
+            compiled = compile_source(maker.document(name))
+        except DocumentError:
+            coverage.hit("document refused")
+            continue
+        for construct in sorted(maker.constructs):
+            coverage.hit(f"construct {construct}")
+        return compiled
+    return compile_source({"name": name, "nodes": [{"id": "n0", "handler": "steady"}]})

@@ -1,0 +1,205 @@
+"""What the nodes do, and what the world outside sees of it.
+
+Handlers sleep, fail, kill their process, keep steps and leave effects behind. `Outside` is
+everything that a rolled-back store cannot take back: which handlers were started with which
+input and key, and the effects at a receiver that can tell repetitions by the idempotency key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import Collection
+from typing import Any
+
+import msgspec
+
+from minuet.errors import NonRetryable, Retryable
+from minuet.nodes.context import Context
+from minuet.nodes.handler import Handlers, Task
+from minuet.simulation.coverage import Coverage
+from minuet.simulation.documents import HANDLERS
+from minuet.simulation.faults import Faults
+from minuet.simulation.loop import current_process
+from minuet.simulation.streams import Streams
+from minuet.store.records import Key
+
+_encoder = msgspec.json.Encoder(order="sorted")
+
+
+class Start(msgspec.Struct, frozen=True):
+    """A handler was started."""
+
+    key: str
+    inputs: bytes
+    attempt: int
+    lease: str
+
+
+class Outside:
+    """The world that handlers act on."""
+
+    def __init__(self, streams: Streams, faults: Faults, coverage: Coverage, lease_s: float):
+        self.faults = faults
+        self.starts: dict[Key, list[Start]] = {}
+        #: Effects at a receiver that deduplicates: idempotency key → whose it is.
+        self.sink: dict[str, Key] = {}
+        #: What `ctx.step` gave to each attempt.
+        self.steps: dict[tuple[Key, str], list[Any]] = {}
+        #: Starts on which an effect was left, by instance.
+        self.effects: dict[Key, int] = {}
+        self._streams = streams
+        self._coverage = coverage
+        self._lease_s = lease_s
+
+    def handlers(self, without: Collection[str] = ()) -> Handlers:
+        """The handlers, as a worker wants them; not every worker has them all."""
+        made = Handlers()
+        for name in HANDLERS:
+            if name not in without:
+                made.add(Task(getattr(self, name), name=name))
+        return made
+
+    # ── handlers ────────────────────────────────────────────────────────────────────────
+
+    async def steady(self, ctx: Context, x: Any = None) -> Any:
+        """The same inputs give the same output."""
+        await asyncio.sleep(_moment(self._begin(ctx)))
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def fickle(self, ctx: Context, x: Any = None) -> Any:
+        """Another output each time, as a language model would give."""
+        chance = self._begin(ctx)
+        await asyncio.sleep(_moment(chance))
+        self._leave_effect(ctx)
+        return _output(ctx, chance.randrange(1000))
+
+    async def stepwise(self, ctx: Context, x: Any = None) -> Any:
+        """Two steps whose results are kept."""
+        chance = self._begin(ctx)
+        total = 0
+        for name in ("first", "second"):
+            mine = chance.randrange(1_000_000)
+            kept = await ctx.step(name, lambda mine=mine: mine)
+            if kept != mine:
+                self._coverage.hit("step reused")
+            instance = _instance(ctx)
+            self.steps.setdefault((instance, name), []).append(kept)
+            await asyncio.sleep(_moment(chance))
+            total += kept
+        self._leave_effect(ctx)
+        return _output(ctx, total % 1000)
+
+    async def slow(self, ctx: Context, x: Any = None) -> Any:
+        """Perhaps longer than a lease."""
+        chance = self._begin(ctx)
+        strength = self.faults.of("slow")
+        if strength and chance.random() < 0.3 + 0.5 * strength:
+            self._coverage.hit("fault slow")
+            await asyncio.sleep(self._lease_s * (0.3 + 2.5 * chance.random()))
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def flaky(self, ctx: Context, x: Any = None) -> Any:
+        """Fails, but may succeed next time; sometimes after its effect."""
+        chance = self._begin(ctx)
+        await asyncio.sleep(_moment(chance))
+        if chance.random() < 0.5:
+            self._leave_effect(ctx)
+        if self._fails(chance):
+            if chance.random() < 0.3:
+                raise Retryable("later", after=chance.choice((0.0, 0.2, 1.0)))
+            raise RuntimeError("flaky")
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def broken(self, ctx: Context, x: Any = None) -> Any:
+        """Fails, and would fail again."""
+        chance = self._begin(ctx)
+        await asyncio.sleep(_moment(chance))
+        if self._fails(chance):
+            raise chance.choice((ValueError, NonRetryable))("broken")
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def crashing(self, ctx: Context, x: Any = None) -> Any:
+        """Kills its process now and then: before or after its effect."""
+        chance = self._begin(ctx)
+        await asyncio.sleep(_moment(chance))
+        late = chance.random() < 0.5
+        if late:
+            self._leave_effect(ctx)
+        if chance.random() < 0.5 * self.faults.of("crash"):
+            await self._die()
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def poison(self, ctx: Context, x: Any = None) -> Any:
+        """Kills its process each time."""
+        await asyncio.sleep(_moment(self._begin(ctx)))
+        if self.faults.of("crash"):
+            await self._die()
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    async def large(self, ctx: Context, x: Any = None) -> Any:
+        """More than some limits allow, and sometimes more than is kept beside the event."""
+        chance = self._begin(ctx)
+        self._leave_effect(ctx)
+        return {**_value(ctx), "text": "x" * chance.choice((200, 70_000))}
+
+    def threaded(self, ctx: Context, x: Any = None) -> Any:
+        """A sync handler: it runs in a thread, which cannot be stopped."""
+        self._begin(ctx)
+        self._leave_effect(ctx)
+        return _value(ctx)
+
+    # ── what is seen of them ────────────────────────────────────────────────────────────
+
+    def _begin(self, ctx: Context) -> random.Random:
+        """Write the start down; return the chance of this very start."""
+        instance = _instance(ctx)
+        starts = self.starts.setdefault(instance, [])
+        inputs = _encoder.encode(dict(ctx.inputs))
+        digest = hashlib.sha256(inputs).digest()[:8]
+        starts.append(Start(ctx.idempotency_key, digest, ctx.attempt, ctx.lease_id))
+        return self._streams.make(f"handler/{'/'.join(instance)}/{len(starts)}")
+
+    def _leave_effect(self, ctx: Context) -> None:
+        instance = _instance(ctx)
+        self.sink.setdefault(ctx.idempotency_key, instance)
+        self.effects[instance] = self.effects.get(instance, 0) + 1
+
+    def _fails(self, chance: random.Random) -> bool:
+        strength = self.faults.of("fail")
+        if strength and chance.random() < 0.3 + 0.4 * strength:
+            self._coverage.hit("fault fail")
+            return True
+        return False
+
+    async def _die(self) -> None:
+        self._coverage.hit("fault crash")
+        process = current_process()
+        process.kill()
+        await process.loop.create_future()
+
+
+def _instance(ctx: Context) -> Key:
+    return (ctx.run_id, ctx.node_id, ctx.scope_text)
+
+
+def _moment(chance: random.Random) -> float:
+    """How long a handler takes, mostly."""
+    return chance.expovariate(20)
+
+
+def _value(ctx: Context) -> dict[str, Any]:
+    """An output that follows from the node, its scope and its inputs alone."""
+    text = _encoder.encode([ctx.node_id, ctx.scope_text, dict(ctx.inputs), ctx.input])
+    return _output(ctx, int(hashlib.sha256(text).hexdigest()[:8], 16) % 1000)
+
+
+def _output(ctx: Context, number: int) -> dict[str, Any]:
+    return {"v": number, "odd": number % 2 == 1, "round": ctx.scope[-1] if ctx.scope else 0}

@@ -1,0 +1,215 @@
+"""The verdict at the end: what was promised to clients, and what the outside world has seen.
+
+In a world whose store was set back, an acknowledged suffix is gone by the rules of that world:
+promises, and what follows from them, are not held against it. The store's own record is.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from minuet import events as happened
+from minuet.kernel.view import run_output
+from minuet.simulation.checker import Broken
+from minuet.store.records import Key
+
+if TYPE_CHECKING:
+    from minuet.simulation.world import World
+
+#: The event that an acknowledged change must have left.
+_EVENTS = {
+    "create": happened.RunCreated,
+    "Start": happened.RunStarted,
+    "Cancel": happened.RunCancelled,
+    "Pause": happened.RunPaused,
+    "Resume": happened.RunResumed,
+    "RetryRun": happened.RunRetried,
+    "NewPlan": happened.RunPatched,
+}
+
+
+def judge(world: World) -> None:
+    """Check all that can only be known at the end."""
+    for run in world.model.runs():
+        world.checker.check_again(run.run)
+        world.coverage.hit(f"run {run.status}")
+    if not world.model.timeline:
+        _promises_are_kept(world)
+        _ends_stay(world)
+        _order_is_kept(world)
+        _inputs_stay(world)
+        _starts_are_explained(world)
+        _steps_stay(world)
+    if world.faults.are_benign and not world.config.kills:
+        _leases_are_kept(world)
+    _keys_are_stable(world)
+    _effects_are_there(world)
+
+
+def _leases_are_kept(world: World) -> None:
+    """A worker that lives and reaches the store loses no lease."""
+    for run in world.model.runs():
+        for seq, _, event in world.checker.events(run.run):
+            if isinstance(event, happened.LeaseExpired):
+                message = f"event {seq}: a healthy worker lost its lease on {event.node!r}"
+                world.fail(Broken("I14", message, run.run))
+
+
+def _promises_are_kept(world: World) -> None:
+    """I27: whatever was acknowledged is in the record."""
+    for key, run in world.promises.started.items():
+        same = [r.run for r in world.model.runs() if r.idempotency_key == key]
+        if same != [run]:
+            world.fail(Broken("I27", f"{key} was acknowledged as {run}, and there are {same}"))
+    for promise in world.promises.made:
+        history = world.checker.events(promise.run)
+        # The last event of a change is its own, except for a creation and a start.
+        wanted = _EVENTS[promise.what]
+        if not any(isinstance(event, wanted) for _, _, event in history[: promise.seq]):
+            message = f"{promise.what} was acknowledged at event {promise.seq} and is not there"
+            world.fail(Broken("I27", message, promise.run))
+
+
+def _ends_stay(world: World) -> None:
+    """I28: an end that somebody saw stays as it was, unless somebody retried the run."""
+    for seen in world.promises.seen:
+        events = world.checker.events(seen.run)
+        run = world.model.run(seen.run)
+        assert run is not None
+        retried = any(isinstance(event, happened.RunRetried) for _, _, event in events[seen.seq :])
+        if not retried and run.status != seen.status:
+            message = f"it was seen as {seen.status} and is {run.status}"
+            world.fail(Broken("I28", message, seen.run))
+        if seen.status == "COMPLETED":
+            state = world.checker.state(seen.run)
+            if retried or len(events) != seen.seq:
+                world.fail(Broken("I28", "something followed its completion", seen.run))
+            if any(b"$blob" in (t.output or b"") for t in state.tokens.values()):
+                continue
+            output = msgspec.json.encode(run_output(world.programs[run.plan], state))
+            if output != seen.output:
+                world.fail(Broken("I28", "its output was seen otherwise", seen.run))
+
+
+def _order_is_kept(world: World) -> None:
+    """I31: what was acknowledged before something else was sent comes before it."""
+    made = [promise for promise in world.promises.made if promise.what != "create"]
+    for first in made:
+        for second in made:
+            if (
+                first.run == second.run
+                and first.acked_at < second.sent_at
+                and first.seq >= second.seq
+            ):
+                message = f"{first.what} at {first.seq} came before {second.what} at {second.seq}"
+                world.fail(Broken("I31", message, first.run))
+
+
+def _keys_are_stable(world: World) -> None:
+    """I30: all starts of an instance have the same key, and no other instance has it."""
+    owners: dict[str, Key] = {}
+    for instance, starts in world.outside.starts.items():
+        keys = {start.key for start in starts}
+        if len(keys) != 1:
+            world.fail(Broken("I30", f"{instance[1:]} had {len(keys)} keys", instance[0]))
+        if owners.setdefault(starts[0].key, instance) != instance:
+            world.fail(Broken("I30", f"{instance[1:]} shares its key", instance[0]))
+
+
+def _inputs_stay(world: World) -> None:
+    """I30: all starts of an instance have the same inputs."""
+    for instance, starts in world.outside.starts.items():
+        if len({start.inputs for start in starts}) != 1:
+            world.fail(Broken("I30", f"{instance[1:]} was started with two inputs", instance[0]))
+
+
+def _starts_are_explained(world: World) -> None:
+    """I29: a handler is started at most once each time its token is handed out."""
+    for instance, starts in world.outside.starts.items():
+        token = world.model.token(instance)
+        if token is None or len(starts) > token.delivery:
+            times = 0 if token is None else token.delivery
+            message = f"{instance[1:]} was started {len(starts)} times, handed out {times} times"
+            world.fail(Broken("I29", message, instance[0]))
+
+
+def _effects_are_there(world: World) -> None:
+    """I29: a node that completed has left exactly one effect where effects are deduplicated."""
+    for run in world.model.runs():
+        program = world.programs[run.plan]
+        state = world.checker.state(run.run)
+        for (node, scope), token in state.tokens.items():
+            if program.nodes[node].type != "task" or token.outcome != "completed":
+                continue
+            instance = (run.run, node, scope)
+            starts = world.outside.starts.get(instance)
+            if not starts or world.outside.sink.get(starts[0].key) != instance:
+                message = f"{(node, scope)} completed and left no effect"
+                world.fail(Broken("I29", message, run.run))
+
+
+def _steps_stay(world: World) -> None:
+    """A step that is kept gives the same result to every attempt."""
+    for (instance, name), values in world.outside.steps.items():
+        if len(set(values)) != 1:
+            message = f"step {name!r} of {instance[1:]} gave {values}"
+            world.fail(Broken("steps-stay", message, instance[0]))
+
+
+# ── the same world without faults ───────────────────────────────────────────────────────────
+
+#: Handlers whose output depends on nothing but their input, unless these faults are on.
+_DETERMINED = {
+    "steady": (),
+    "threaded": (),
+    "slow": (),
+    "flaky": ("fail",),
+    "broken": ("fail",),
+    "crashing": (),
+    "poison": ("crash",),
+}
+
+
+def determined_results(world: World) -> dict[str, dict[str, str]]:
+    """What came of the nodes of those runs in which chance had no say, by idempotency key."""
+    found = {}
+    for run in world.model.runs():
+        if run.status == "COMPLETED" and run.idempotency_key and _is_determined(world, run.run):
+            state = world.checker.state(run.run)
+            found[run.idempotency_key] = {
+                f"{node} {scope}": f"{token.outcome} {(token.output or b'').decode()}"
+                for (node, scope), token in sorted(state.tokens.items())
+                # The run's own output names the run, which has another id in another world.
+                if run.run.encode() not in (token.output or b"")
+            }
+    return found
+
+
+def _is_determined(world: World, run: str) -> bool:
+    row = world.model.run(run)
+    assert row is not None
+    plan = world.programs[row.plan].plan
+    if any(token.expiry >= world.crashes_max for token in world.model.tokens(run)):
+        return False
+    for node in plan.nodes:
+        if node.need or node.timeout_ms is not None:
+            return False
+        if node.type == "task":
+            spoilers = _DETERMINED.get(node.handler or "")
+            if spoilers is None or any(world.faults.of(fault) for fault in spoilers):
+                return False
+    return True
+
+
+def differing_results(
+    ours: dict[str, dict[str, str]], calm: dict[str, dict[str, str]]
+) -> str | None:
+    """Where two worlds disagree about runs that both of them completed; None: nowhere."""
+    for key in sorted(ours.keys() & calm.keys()):
+        for place in sorted(ours[key].keys() | calm[key].keys()):
+            here, there = ours[key].get(place), calm[key].get(place)
+            if here != there:
+                return f"{key} {place}: {here}, and without faults {there}"
+    return None

@@ -1,0 +1,356 @@
+"""Wrong versions of parts of the engine, for `simulation.bugs`.
+
+Each is a mistake that was made in real systems, that this engine once had, or that somebody
+could make here. Nothing but the simulation uses them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from minuet import events
+from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.ids import SeededIds
+from minuet.nodes.context import Context
+from minuet.simulation.model import ModelStore
+from minuet.store.records import (
+    LIVE_STATES,
+    Delivery,
+    Done,
+    Exchange,
+    Held,
+    Item,
+    Join,
+    Key,
+    NewRun,
+    Reply,
+    Result,
+    Retry,
+    Run,
+    Swept,
+    Token,
+)
+from minuet.store.transition import Transition
+from minuet.types import TERMINAL
+from minuet.worker.job import Job
+from minuet.worker.worker import Worker
+
+# ── leases ──────────────────────────────────────────────────────────────────────────────────
+
+
+class NoLeaseCheck(Transition):
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        if token.state not in LIVE_STATES:
+            return "duplicate"
+        return "replan" if isinstance(item, Done) and item.plan != run.plan else None
+
+
+class LateResultApplied(Transition):
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        result = super()._judge(run, token, item)
+        return None if result == "closed" and token.lease == item.lease else result
+
+
+class ForgetsExpiredToken(Transition):
+    def expire(self, key: Key) -> bool:
+        token, run = self.token(key), self.run(key[0])
+        if token is None or run is None or token.state != "leased":
+            return False
+        self._end(run, token, "done", "completed")
+        if run.counter == 0:
+            self._complete(run)
+        return True
+
+
+class SweepsByAnOldLook(ModelStore):
+    """The sweep notes whose time is nearly over, and expires them the next time round."""
+
+    _noted: tuple[Key, ...] = ()
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        now_ms = self._clock.now_ms()
+        step = self._transition(self, now_ms)
+        for key in self._noted:
+            token = step.token(key)
+            if token is not None:
+                token.state = "leased"
+                step.expire(key)
+        self._commit(step)
+        soon = [
+            t.key
+            for t in self._tokens.values()
+            if t.state == "leased" and (t.due_ms or 0) <= now_ms + 500
+        ]
+        self._noted = tuple(sorted(soon))
+        return await super().sweep(limit)
+
+
+class CountsLeases(ModelStore):
+    """A store that numbers the leases; being set back, it uses numbers again."""
+
+    def __init__(self, clock: Any, *, transition: type[Transition] = Transition) -> None:
+        super().__init__(clock, transition=transition)
+        self.numbers = {"lease": 0}
+
+    def copy_tables(self) -> dict[str, Any]:
+        return {**super().copy_tables(), "numbers": dict(self.numbers)}
+
+
+class CounterIds:
+    """Leases that are the store's next number."""
+
+    def __init__(self, seed: int, model: ModelStore) -> None:
+        assert isinstance(model, CountsLeases)
+        self._others = SeededIds(seed)
+        self._model = model
+        self._has_session = False
+
+    def run_id(self) -> str:
+        return self._others.run_id()
+
+    def fraction(self) -> float:
+        return self._others.fraction()
+
+    def token(self) -> str:
+        if not self._has_session:
+            self._has_session = True
+            return self._others.token()
+        self._model.numbers["lease"] += 1
+        return str(self._model.numbers["lease"])
+
+
+# ── consuming and sending ───────────────────────────────────────────────────────────────────
+
+
+class SendsInASecondStep(ModelStore):
+    """A result is applied now, and what it sends with the next call of the same worker."""
+
+    def __init__(self, clock: Any, *, transition: type[Transition] = Transition) -> None:
+        super().__init__(clock, transition=transition)
+        self._unsent: dict[str, list[Done]] = {}
+
+    async def exchange(self, request: Exchange) -> Reply:
+        step = self._transition(self, self._clock.now_ms())
+        for item in self._unsent.pop(request.session, ()):
+            run = step.run(item.run)
+            if run is not None and run.status not in TERMINAL:
+                step._deliver_all(run, item.node, item.scope, item.deliveries, hop=1)
+                step.changed_runs.add(run.run)
+        self._commit(step)
+        later = [item for item in request.hand_in if isinstance(item, Done) and item.deliveries]
+        stripped = tuple(
+            msgspec.structs.replace(item, deliveries=()) if isinstance(item, Done) else item
+            for item in request.hand_in
+        )
+        reply = await super().exchange(msgspec.structs.replace(request, hand_in=stripped))
+        self._unsent[request.session] = later
+        return reply
+
+
+class SkipsAreDropped(Transition):
+    def _done(self, run: Run, token: Token, item: Done) -> None:
+        if item.outcome == "skipped":
+            item = msgspec.structs.replace(item, deliveries=())
+        super()._done(run, token, item)
+
+
+class LoopsForgetTheirRound(Transition):
+    def _deliver_all(self, run: Any, source: Any, scope: str, deliveries: Any, *, hop: int) -> Any:
+        deliveries = tuple(
+            msgspec.structs.replace(d, scope="a0" * (len(d.scope) // 2)) for d in deliveries
+        )
+        return super()._deliver_all(run, source, scope, deliveries, hop=hop)
+
+
+class LosesTheRestOfAFanOut(Transition):
+    def _done(self, run: Run, token: Token, item: Done) -> None:
+        super()._done(run, token, msgspec.structs.replace(item, cursor=None))
+
+
+# ── joins ───────────────────────────────────────────────────────────────────────────────────
+
+
+class JoinsFireAgain(Transition):
+    """The join counts rows, and nobody remembers that it has fired."""
+
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        key = (run.run, d.node, d.scope)
+        join = self.joins.get(key) or self._source.load_join(key)
+        if join is not None:
+            join.fired = False
+            self.joins[key] = join
+        return super()._arrive(run, d, source, scope, hop, out)
+
+    def _emit(self, run: Run, delivery: Delivery, **options: Any) -> bool:
+        token = self.token((run.run, delivery.node, delivery.scope))
+        if token is None or token.state in LIVE_STATES:
+            return super()._emit(run, delivery, **options)
+        token.state, token.outcome, token.lease = "ready", "", ""
+        self.changed_tokens.add(token.key)
+        run.counter += 1
+        return True
+
+
+class CountsAnArrivalTwice(Transition):
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        key = (run.run, d.node, d.scope)
+        if (key, source) not in self.arrivals and self._source.has_arrival(key, source):
+            join = self.joins.get(key) or self._source.load_join(key)
+            assert isinstance(join, Join)
+            self.joins[key] = join
+            join.live += 1
+            self.changed_joins.add(key)
+            return False
+        return super()._arrive(run, d, source, scope, hop, out)
+
+
+class SkipsDoNotCount(Transition):
+    """A join waits for skipped branches as if they could still come."""
+
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        if not d.live:
+            return False
+        return super()._arrive(run, d, source, scope, hop, out)
+
+
+class LateArrivalsAreSeen(Transition):
+    """A join that has fired is handed what came later, if it is run again."""
+
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        arrived = super()._arrive(run, d, source, scope, hop, out)
+        key = ((run.run, d.node, d.scope), source)
+        if arrived:
+            self.arrivals[key] = msgspec.structs.replace(self.arrivals[key], late=False)
+        return arrived
+
+
+class WithdrawnStillCount(Transition):
+    def _withdraw(self, run: Run, d: Delivery, withdrawn: list[events.Place]) -> None:
+        before = run.counter
+        super()._withdraw(run, d, withdrawn)
+        run.counter = before
+
+
+# ── runs, retries, timers, slots, steps ─────────────────────────────────────────────────────
+
+
+class ClosedRunsStayAlive(Transition):
+    def _close(self, run: Run, status: Any, error: Any) -> None:
+        run.status, run.ended_ms, run.error = status, self.now_ms, error
+        run.deadline_ms = None
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+
+
+class PausedRunsGoOn(Transition):
+    def _make_ready(self, run: Run, token: Token, due_ms: int) -> None:
+        super()._make_ready(run, token, due_ms)
+        token.lane = ""
+
+
+class LeasesAreNotRenewed(Transition):
+    def renew(self, exchange: Exchange, held: Held) -> bool:
+        token = self.token((held.run, held.node, held.scope))
+        return token is not None and token.state == "leased" and token.lease == held.lease
+
+
+class RetriesForget(Transition):
+    def _retry(self, run: Run, token: Token, item: Retry) -> None:
+        super()._retry(run, token, item)
+        token.attempt = 1
+
+
+class ResolvesTwice(Transition):
+    def resume(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
+    ) -> bool:
+        token, run = self.token(key), self.run(key[0])
+        if token is not None and run is not None and token.resolution is not None:
+            token.state = "waiting"
+        return super().resume(tenant, key, resolution, by=by, wait_key=wait_key)
+
+
+class TimersWithoutCounting(Transition):
+    """A waiting token is not counted, so the run may be over while it waits."""
+
+    def _waiting(self, run: Run, token: Token, item: Any) -> None:
+        super()._waiting(run, token, item)
+        run.counter -= 1
+        if run.counter == 0:
+            self._complete(run)
+
+
+class SlotsAreNotPassedOn(Transition):
+    def promote_waiters(self) -> None:
+        self._freed.clear()
+
+
+class StepsHaveNoFence(Transition):
+    """Whoever comes last writes a step's result, whether or not it still holds the token."""
+
+    def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
+        key = (held.run, held.node, held.scope)
+        run = self.run(held.run)
+        if run is None or self.token(key) is None:
+            return None
+        self.steps[(key, name)] = value
+        self._append(run, events.StepRecorded(*key[1:], name, msgspec.Raw(value)))
+        return value
+
+
+class StartsAgain(ModelStore):
+    """An idempotency key is not looked up."""
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        anonymous = [msgspec.structs.replace(run, idempotency_key=None) for run in runs]
+        answers = await super().create_runs(anonymous)
+        for run in runs:
+            self._runs[run.run].idempotency_key = run.idempotency_key
+        return answers
+
+
+class TrustsItsOwnClock(Worker):
+    def _now_ms(self) -> int:
+        return self._clock.now_ms()
+
+
+class CannotStopInAnOutage(Worker):
+    """Being told to stop while the store is away ends the worker with an error."""
+
+    _draining = False
+
+    async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._draining = True
+        await super()._drain(loop)
+
+    async def _round(self, loop: asyncio.AbstractEventLoop) -> bool:
+        try:
+            return await super()._round(loop)
+        except StoreUnavailableError as error:
+            if self._draining:
+                raise
+            raise RuntimeError("the store is away") from error
+
+
+class GivesUpOnTheNewPlan(Worker):
+    async def _next_item(self, job: Job) -> Item | None:
+        if job.outcome is not None:
+            await self._executor.load(job)
+        return await super()._next_item(job)
+
+
+@contextmanager
+def key_per_attempt() -> Iterator[None]:
+    """The idempotency key changes with each attempt."""
+    right = Context.idempotency_key
+    wrong = property(lambda ctx: f"{ctx.run_id}/{ctx.node_id}/{ctx.scope_text}/{ctx.attempt}")
+    Context.idempotency_key = wrong  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        Context.idempotency_key = right  # type: ignore[method-assign]

@@ -1,0 +1,175 @@
+"""The memory store, watched: which runs a call has changed, and what it held a while ago."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from minuet.clock import Clock
+from minuet.kernel.fold import JoinView, State
+from minuet.kernel.invariants import Leased, RunFacts
+from minuet.store.memory import MemoryStore
+from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
+from minuet.store.transition import Transition
+from minuet.worker.state import view_of
+
+#: What the store would lose in a failover that loses everything.
+_TABLES = ("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions")
+
+
+class StoreClock:
+    """The store's clock: virtual time and an offset that jumps."""
+
+    def __init__(self, seconds: Any, start_ms: int = 1_700_000_000_000) -> None:
+        self._seconds = seconds
+        self._start_ms = start_ms
+        self.offset_ms = 0
+
+    def now_ms(self) -> int:
+        return self._start_ms + self.offset_ms + int(self._seconds() * 1000)
+
+
+class ModelStore(MemoryStore):
+    """The reference store, with a view into it for the checker."""
+
+    def __init__(self, clock: Clock, *, transition: type[Transition] = Transition) -> None:
+        super().__init__(clock, transition=transition)
+        self.changed: dict[str, None] = {}
+        #: Grows each time the store is set back.
+        self.timeline = 0
+
+    # ── watching ────────────────────────────────────────────────────────────────────────
+
+    def _commit(self, step: Transition) -> None:
+        super()._commit(step)
+        touched = step.changed_tokens | step.changed_joins
+        for run in sorted(step.changed_runs | {key[0] for key in touched}):
+            self.changed[run] = None
+
+    def _take(self, request: Exchange, take: Take, now_ms: int) -> list[Token]:
+        taken = super()._take(request, take, now_ms)
+        for token in taken:
+            self.changed[token.run] = None
+        return taken
+
+    def drain_changed(self) -> list[str]:
+        """The runs that have changed since the last time somebody asked."""
+        found, self.changed = list(self.changed), {}
+        return found
+
+    # ── looking ─────────────────────────────────────────────────────────────────────────
+
+    def runs(self) -> list[Run]:
+        """All runs, in the order of their ids."""
+        return [self._runs[run] for run in sorted(self._runs)]
+
+    def run(self, run: str) -> Run | None:
+        """A run's row."""
+        return self._runs.get(run)
+
+    def events(self, run: str) -> list[EventRecord]:
+        """A run's history."""
+        return self._events.get(run, [])
+
+    def tokens(self, run: str) -> list[Token]:
+        """A run's tokens, in the order of their keys."""
+        return [self._tokens[key] for key in sorted(self._tokens) if key[0] == run]
+
+    def token(self, key: tuple[str, str, str]) -> Token | None:
+        """A token's row."""
+        return self._tokens.get(key)
+
+    def has_blob(self, ref: str) -> bool:
+        """Whether a blob is there."""
+        return any(known == ref for _, known in self._blobs)
+
+    def slot_holders(self) -> list[Token]:
+        """Tokens that hold a concurrency slot."""
+        return [t for t in self._tokens.values() if t.slot and t.lane != "slot"]
+
+    def state(self, run: str, outputs: dict[int, bytes]) -> State:
+        """A run's rows as the kernel compares them; `outputs` by event."""
+        row = self._runs[run]
+        sources: dict[tuple[str, str], dict[str, bool]] = {}
+        for (key, source), arrival in self._arrivals.items():
+            if key[0] == run:
+                sources.setdefault(key[1:], {})[source] = arrival.live
+        return State(
+            status=row.status,
+            counter=row.counter,
+            seq=row.seq,
+            generation=row.generation,
+            workflow=row.workflow,
+            plan=row.plan,
+            input=row.input,
+            error=row.error,
+            tokens={
+                key[1:]: view_of(token, outputs.get(token.event))
+                for key, token in self._tokens.items()
+                if key[0] == run
+            },
+            joins={
+                key[1:]: JoinView(
+                    join.need,
+                    join.total,
+                    join.live,
+                    join.skipped,
+                    join.fired,
+                    sources.get(key[1:], {}),
+                )
+                for key, join in self._joins.items()
+                if key[0] == run
+            },
+            steps={(*key[1:], name): v for (key, name), v in self._steps.items() if key[0] == run},
+        )
+
+    def facts(self, run: str) -> RunFacts:
+        """What the store knows of a run beyond its state."""
+        leased = [t for key, t in self._tokens.items() if key[0] == run and t.state == "leased"]
+        return RunFacts(
+            now_ms=self._clock.now_ms(),
+            max_lease_ms=LEASE_MS_MAX,
+            deadline_ms=self._runs[run].deadline_ms,
+            leased=tuple(Leased(t.node, t.scope, t.lease, t.session, t.due_ms) for t in leased),
+            dead_letters=tuple(
+                (key[1], key[2], generation)
+                for key, generation in self._dead_letters
+                if key[0] == run
+            ),
+        )
+
+    def has_work(self, tenant: str, queues: Sequence[str]) -> bool:
+        """Whether there is something to take."""
+        now_ms = self._clock.now_ms()
+        return any(
+            t.state == "ready"
+            and t.lane == ""
+            and t.queue in queues
+            and t.tenant == tenant
+            and (t.due_ms or 0) <= now_ms
+            for t in self._tokens.values()
+        )
+
+    # ── losing ──────────────────────────────────────────────────────────────────────────
+
+    def forget_sessions(self) -> None:
+        """Lose what is known of sessions, and nothing else."""
+        self._sessions.clear()
+
+    def copy_tables(self) -> dict[str, Any]:
+        """Everything at this moment, as a standby would have it."""
+        tables: dict[str, Any] = {
+            name: {key: copy.copy(row) for key, row in getattr(self, name).items()}
+            for name in _TABLES
+        }
+        tables["_events"] = {run: list(events) for run, events in self._events.items()}
+        tables["_blobs"] = dict(self._blobs)
+        return tables
+
+    def restore_tables(self, tables: dict[str, Any]) -> None:
+        """Go back to an earlier moment; what was acknowledged since is lost."""
+        for name, rows in tables.items():
+            setattr(self, name, rows)
+        self.timeline += 1
+        self.changed = dict.fromkeys(sorted(self._runs))

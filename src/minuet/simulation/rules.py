@@ -1,0 +1,184 @@
+"""What an answer of the store must be like, beyond what a run's record can tell.
+
+`kernel.invariants` looks at one run at one moment. These rules compare what was asked with what
+was answered, and what was settled with where it should have gone. Each gives a message for
+everything that is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from minuet.events import Event, NodeCompleted, NodeSent, NodeSkipped, Place
+from minuet.kernel.fold import State
+from minuet.kernel.ledger import sent_by
+from minuet.kernel.program import Program, Send
+from minuet.kernel.scope import decode, encode
+from minuet.simulation.loop import Process
+from minuet.simulation.model import ModelStore
+from minuet.store.records import Done, Exchange, Key, Reply, Retry, Slot
+
+#: (token, lease) → the process that it was granted to.
+Grants = dict[tuple[Key, str], Process]
+
+#: How often a token may be given its slot under one lease: again after a lost answer, say.
+ASKED_MAX = 5
+
+#: Rule, message, run.
+Found = tuple[str, str, str]
+
+
+def exchange_rules(
+    model: ModelStore,
+    grants: Grants,
+    slots: dict[tuple[Key, str], int],
+    process: Process,
+    request: Exchange,
+    reply: Reply,
+    *,
+    repeated: bool,
+) -> Iterator[Found]:
+    """What must hold of one exchange; a repeated one only tells again what was done before."""
+    if not repeated:
+        yield from _results(model, grants, slots, process, request, reply)
+        yield from _renewals(model, grants, process, request, reply)
+    yield from _granted(model, grants, process, reply)
+
+
+def _results(
+    model: ModelStore,
+    grants: Grants,
+    slots: dict[tuple[Key, str], int],
+    process: Process,
+    request: Exchange,
+    reply: Reply,
+) -> Iterator[Found]:
+    for item, result in zip(request.hand_in, reply.results, strict=True):
+        if result not in ("applied", "held"):
+            continue
+        key = (item.run, item.node, item.scope)
+        owner = grants.get((key, item.lease))
+        if owner is not process:
+            name = owner.name if owner is not None else "nobody"
+            yield "I11", f"{process.name} hands in {key[1:]} under a lease of {name}", item.run
+        run, token = model.run(item.run), model.token(key)
+        if isinstance(item, Slot) and result == "held":
+            asked = slots[key, item.lease] = slots.get((key, item.lease), 0) + 1
+            if asked > ASKED_MAX:
+                yield "busy", f"{key[1:]} asks again and again for the slot that it holds", item.run
+        if isinstance(item, Done) and run is not None and run.plan != item.plan:
+            yield "I19", f"{key[1:]} was routed by a plan that the run does not have", item.run
+        if isinstance(item, Retry) and token is not None and token.state == "ready":
+            delay_ms = (token.due_ms or 0) - reply.now_ms
+            if delay_ms != item.delay_ms:
+                message = f"{key[1:]} is due in {delay_ms} ms, not in {item.delay_ms}"
+                yield "delay", message, item.run
+
+
+def _renewals(
+    model: ModelStore, grants: Grants, process: Process, request: Exchange, reply: Reply
+) -> Iterator[Found]:
+    lost = set(reply.revoked)
+    for held in request.renew:
+        key = (held.run, held.node, held.scope)
+        token = model.token(key)
+        if held in lost or token is None or token.state != "leased":
+            continue
+        if token.lease != held.lease or grants.get((key, held.lease)) is not process:
+            yield "I12", f"{process.name} renews {key[1:]} under another's lease", held.run
+        elif token.due_ms != reply.now_ms + request.lease_ms:
+            yield "I13", f"{key[1:]} was renewed, and is due at {token.due_ms}", held.run
+
+
+def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) -> Iterator[Found]:
+    for grant in reply.granted:
+        key = (grant.run, grant.node, grant.scope)
+        known = grants.get((key, grant.lease))
+        if known is not None and known is not process:
+            yield "I12", f"{key[1:]} is leased twice under one lease", grant.run
+        run = model.run(grant.run)
+        if known is None and run is not None and run.status != "RUNNING":
+            yield "paused", f"{key[1:]} is handed out in a run that is {run.status}", grant.run
+        grants[key, grant.lease] = process
+
+
+def event_rules(
+    model: ModelStore, program: Program, state: State, fired: set[Place], run: str, event: Event
+) -> Iterator[tuple[str, str]]:
+    """What must hold once an event has been folded into `state`.
+
+    `fired` are the joins that had fired before; those that fire now are added.
+    """
+    for message in unsent(program, state, event):
+        yield "sent", message
+    sent = [(node, scope) for _, (node, scope, *_) in sent_by(event)]
+    new = [place for place in sent if place in state.joins and state.joins[place].fired]
+    new = [place for place in new if place not in fired]
+    fired.update(new)
+    for message in _withdrawals(program, state, new, event):
+        yield "withdrawn", message
+    if isinstance(event, NodeCompleted):
+        for node, scope, live, _, total in event.to:
+            token = model.token((run, node, scope))
+            if live and total <= 1 and token is not None and token.hop != event.hop + 1:
+                yield "hop", f"{(node, scope)} is at hop {token.hop}, behind hop {event.hop}"
+
+
+def unsent(program: Program, state: State, event: Event) -> Iterator[str]:
+    """Where a node that has been settled should have sent something and has not."""
+    if not isinstance(event, NodeCompleted | NodeSkipped | NodeSent) or getattr(
+        event, "more", False
+    ):
+        return
+    node = program.nodes.get(event.node)
+    if node is None:
+        return
+    scope = decode(event.scope)
+    if node.loop is not None and not isinstance(event, NodeSkipped):
+        (back,) = program.send_back(node, scope)
+        if _has_arrived(state, back, event.node):
+            return
+    for send in program.sends(node, scope, ()):
+        if not _has_arrived(state, send, event.node):
+            yield f"{(event.node, event.scope)} is settled and has not sent to {_place(send)}"
+
+
+def _has_arrived(state: State, send: Send, source: str) -> bool:
+    place = _place(send)
+    if send.total <= 1:
+        return place in state.tokens
+    join = state.joins.get(place)
+    return join is not None and source in join.sources
+
+
+def _place(send: Send) -> Place:
+    return (send.node, encode(send.scope))
+
+
+def _withdrawals(program: Program, state: State, fired: list[Place], event: Event) -> Iterator[str]:
+    """A join that fires early withdraws what only leads to it, in its scope and nowhere else."""
+    unwanted: set[Place] = set()
+    for name, scope in fired:
+        join = state.joins[name, scope]
+        if join.live + join.skipped < join.total:
+            cancels = program.nodes[name].cancels
+            unwanted |= {
+                place
+                for place in state.tokens
+                if place[0] in cancels and place[1].startswith(scope)
+            }
+    for place in sorted(unwanted):
+        if state.tokens[place].state in ("ready", "waiting"):
+            yield f"{place} lives on, and the join that it leads to has fired"
+    for place in getattr(event, "withdrawn", ()):
+        if tuple(place) not in unwanted:
+            yield f"{place} was withdrawn, and leads elsewhere"
+
+
+def completed_rules(state: State) -> Iterator[str]:
+    """In a run that completed, every token was settled and none was cut off."""
+    if state.status != "COMPLETED":
+        return
+    for place, token in state.tokens.items():
+        if token.state != "done" and token.outcome != "superseded":
+            yield f"{place} is {token.state} {token.outcome} in a run that completed"

@@ -1,0 +1,194 @@
+"""A connection to the simulated store: the Store protocol, every call a message."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, TypeVar
+
+from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.simulation.loop import current_process
+from minuet.simulation.server import Call, Server, finish
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.types import RunStatus
+
+T = TypeVar("T")
+
+#: Seconds until a caller gives up on an answer.
+TIMEOUT = 2.0
+
+
+class SimStore:
+    """A connection to the simulated store."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    async def _call(
+        self, verb: str, operation: Callable[[], Coroutine[Any, Any, T]], request: Any = None
+    ) -> T:
+        loop = self._server.loop
+        reply: asyncio.Future[T] = loop.create_future()
+        self._server.send(Call(verb, operation, current_process(), reply, request))
+        lost = StoreUnavailableError(f"no answer within {TIMEOUT:g} s")
+        timer = loop.call_later(TIMEOUT, finish, reply, None, lost)
+        try:
+            return await reply
+        finally:
+            timer.cancel()
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    async def exchange(self, request: Exchange) -> Reply:
+        model = self._server.model
+        return await self._call("exchange", lambda: model.exchange(request), request)
+
+    async def end_session(self, session: str) -> None:
+        model = self._server.model
+        await self._call("end_session", lambda: model.end_session(session))
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        model = self._server.model
+        return await self._call("sweep", lambda: model.sweep(limit))
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        model = self._server.model
+        return await self._server.wait(timeout_ms, lambda: model.has_work(tenant, queues))
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        model = self._server.model
+        return await self._call("create_runs", lambda: model.create_runs(runs), runs)
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        model = self._server.model
+        verb = f"change_run {type(change).__name__}"
+        return await self._call(
+            verb, lambda: model.change_run(tenant, run, change, expected_seq), change
+        )
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        model = self._server.model
+        return await self._call(
+            "resolve", lambda: model.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
+        )
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        model = self._server.model
+        return await self._call("record_step", lambda: model.record_step(tenant, held, name, value))
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        model = self._server.model
+        return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs))
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        model = self._server.model
+
+        def happened() -> bool:
+            row = model.run(run)
+            return row is not None and row.seq > after_seq
+
+        return await self._server.wait(timeout_ms, happened)
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        model = self._server.model
+        return await self._call("read_run", lambda: model.read_run(tenant, run))
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        model = self._server.model
+        return await self._call(
+            "list_runs",
+            lambda: model.list_runs(
+                tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+            ),
+        )
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        model = self._server.model
+        return await self._call(
+            "read_events", lambda: model.read_events(tenant, run, after_seq, limit)
+        )
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        model = self._server.model
+        return await self._call("read_tokens", lambda: model.read_tokens(tenant, run))
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        model = self._server.model
+        return await self._call("read_steps", lambda: model.read_steps(tenant, key))
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        model = self._server.model
+        return await self._call("read_snapshot", lambda: model.read_snapshot(tenant, run))
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        model = self._server.model
+        return await self._call(
+            "list_waiting", lambda: model.list_waiting(tenant, kind, key=key, limit=limit)
+        )
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        model = self._server.model
+        return await self._call(
+            "list_dead_letters",
+            lambda: model.list_dead_letters(tenant, run=run, status=status, limit=limit),
+        )
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        model = self._server.model
+        return await self._call(
+            "discard_dead_letter", lambda: model.discard_dead_letter(tenant, key)
+        )
+
+    async def list_queues(self) -> list[QueueDepth]:
+        model = self._server.model
+        return await self._call("list_queues", model.list_queues)
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        model = self._server.model
+        return await self._call("put_blob", lambda: model.put_blob(data, tenant=tenant))
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        model = self._server.model
+        return await self._call("get_blob", lambda: model.get_blob(ref, tenant=tenant))

@@ -1,0 +1,399 @@
+"""One world: a store, workers, clients, a nemesis, and a judge. A seed decides all of it.
+
+    faults ──► heal ──► everything must come to an end ──► judge
+
+`simulate` builds the world that a `Config` describes, lets it run, and says what came of it.
+The same config gives the same history, byte for byte, in any interpreter.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import gc
+import hashlib
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.app.workflows import CompiledWorkflow
+from minuet.errors import RunConflictError
+from minuet.ids import SeededIds
+from minuet.kernel import settle
+from minuet.kernel.program import Program
+from minuet.nodes.handler import Handlers
+from minuet.plan.digest import digest_plan, encode_plan
+from minuet.simulation.bugs import BUGS, Bug
+from minuet.simulation.checker import Broken, Checker
+from minuet.simulation.client import Client, Promises, Script, draw_actions
+from minuet.simulation.config import Config, Outcome
+from minuet.simulation.coverage import Coverage
+from minuet.simulation.documents import HANDLERS, draw_workflow
+from minuet.simulation.faults import FAULTS, Faults, draw_faults
+from minuet.simulation.handlers import Outside
+from minuet.simulation.judge import determined_results, differing_results, judge
+from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceededError
+from minuet.simulation.model import StoreClock
+from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.server import Server
+from minuet.simulation.store import SimStore
+from minuet.simulation.streams import Streams
+from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Resume
+from minuet.types import TERMINAL
+from minuet.worker.worker import Worker
+
+#: Seconds of faults, and seconds within which everything must end afterwards.
+FAULTS_S = 12.0
+LIVENESS_S = 300.0
+
+#: Lines of the trace that are kept.
+TRACE_LINES = 400
+
+
+class BrokenError(Exception):
+    """Carries what was found out of the world."""
+
+    def __init__(self, broken: Broken) -> None:
+        self.broken = broken
+        super().__init__(str(broken))
+
+
+class World:
+    """Everything that one seed makes."""
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.bug = BUGS[config.bug] if config.bug else Bug(name="none")
+        self.streams = Streams(config.seed)
+        self.coverage = Coverage()
+        drawn = draw_faults(self.streams.get("faults"))
+        strong = dict.fromkeys((*self.bug.faults, *config.add), 1.0)
+        self.faults = Faults({**drawn.strength, **strong}).without(
+            *self.bug.without, *config.without
+        )
+        chance = self.streams.get("world")
+        self.lease_s = chance.choice((1.0, 3.0))
+        self._workers = _drawn(config.workers, chance.choice((1, 2, 3)))
+        self._runs = _drawn(config.runs, chance.choice((1, 1, 2, 3)))
+        self._size = _drawn(config.size, chance.choice((1, 3, 5, 8, 14)))
+        self.sends_max = chance.choice((1, 2, 3, 2000))
+        self.crashes_max = chance.choice((2, 3, 3))
+        self.loop = SimLoop(self.streams.get("schedule"), steps_max=config.steps_max)
+        self.clock = StoreClock(self.loop.time)
+        self.model = self.bug.store(self.clock, transition=self.bug.transition)
+        self.programs: dict[str, Program] = {}
+        self.checker = Checker(self.model, self.programs, self.coverage, self.fail)
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._trace: collections.deque[str] = collections.deque(
+            maxlen=None if config.trace else TRACE_LINES
+        )
+        self.server = Server(
+            self.loop,
+            self.model,
+            self.checker,
+            self.coverage,
+            self.faults,
+            self.streams.get("network"),
+            self.trace,
+        )
+        self.server.kill_before, self.server.kill_after = config.kill_before, config.kill_after
+        self.outside = Outside(self.streams, self.faults, self.coverage, self.lease_s)
+        self._handlers: dict[str, Handlers] = {}
+        self.promises = Promises()
+        self.scripts: list[Script] = []
+        for number in range(self._runs):
+            self.scripts.append(self._draw_script(number))
+        self.crew = Crew(self.loop, self._make_worker, self._worker_failed, self._restart_s)
+        self.client_processes: list[Process] = []
+        self.nemesis = Nemesis(
+            self.loop,
+            self.streams,
+            self.faults,
+            self.crew,
+            self.server,
+            self.clock,
+            lambda: [p for p in self.client_processes if p.alive],
+            self.coverage,
+            self.trace,
+            self.lease_s,
+            self.bug.haste,
+        )
+        threads = self.streams.get("threads")
+        self.loop.thread_seconds = lambda: threads.expovariate(20)
+
+    # ── building ────────────────────────────────────────────────────────────────────────
+
+    def _draw_script(self, number: int) -> Script:
+        chance = self.streams.get("workload")
+        workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage)
+        if self.scripts and chance.random() < 0.3:
+            workflow = self.scripts[-1].workflow
+        revised = _revise(workflow)
+        for compiled in (workflow, revised):
+            self.programs[compiled.digest] = Program(compiled.plan, compiled.digest)
+        actions = draw_actions(chance)
+        return Script(
+            workflow,
+            revised,
+            {"n": chance.randrange(1000), "key": chance.choice(("a", "b"))},
+            f"key-{number}",
+            chance.choice((0.0, 0.0, 1.0, 4.0)),
+            () if self.config.calm_clients else actions,
+            chance.choice((0, 1, 2)),
+            chance.random() < 0.15,
+        )
+
+    def _make_worker(self, name: str) -> Worker:
+        chance = self.streams.get("ids")
+        skew_ms = 0
+        if self.faults.of("skew"):
+            skew_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
+            self.coverage.hit("fault skew")
+        clock = StoreClock(self.loop.time)
+        clock.offset_ms = skew_ms
+        return self.bug.worker(
+            SimStore(self.server),
+            handlers=self._handlers_of(name.partition(".")[0]),
+            concurrency=chance.choice((1, 2, 4)),
+            lease_ms=int(self.lease_s * 1000),
+            drain_ms=chance.choice((0, 500, 5_000)),
+            crashes_max=self.crashes_max,
+            clock=clock,
+            ids=self.bug.ids(chance.getrandbits(62), self.model),
+        )
+
+    def _handlers_of(self, member: str) -> Handlers:
+        """What a member of the crew can do; the first one can do everything."""
+        known = self._handlers.get(member)
+        if known is None:
+            chance = self.streams.make(f"handlers/{member}")
+            lacking = chance.sample(sorted(HANDLERS), chance.choice((0, 0, 1, 4)))
+            known = self.outside.handlers(lacking if member != "worker0" else ())
+            self._handlers[member] = known
+        return known
+
+    def _restart_s(self) -> float:
+        return self.streams.get("restarts").choice((0.1, 1.0, 3.0))
+
+    def _worker_failed(self, name: str, error: BaseException) -> None:
+        self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
+
+    def _start_clients(self) -> None:
+        """Some processes that share the scripts; a client that is killed begins again."""
+        count = min(len(self.scripts), self.streams.get("clients").choice((1, 2, 3)))
+        for number in range(count):
+            self._start_client(f"client{number}", self.scripts[number::count], 1)
+
+    def _start_client(self, name: str, scripts: list[Script], count: int) -> None:
+        process = self.loop.process(f"{name}.{count}")
+        self.client_processes.append(process)
+        ids = SeededIds(self.streams.get("ids").getrandbits(62))
+        app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
+        client = Client(app, ids, scripts, self.promises, self.coverage)
+        process.killed = lambda: self._restart_client(name, scripts, count + 1)
+        process.spawn(self._run_client(client, process))
+
+    def _restart_client(self, name: str, scripts: list[Script], count: int) -> None:
+        self.loop.call_later(0.5, self._start_client, name, scripts, count, context=self.loop.outer)
+
+    async def _run_client(self, client: Client, process: Process) -> None:
+        try:
+            await client.run()
+        except Exception as error:
+            name = type(error).__name__
+            self.fail(Broken("client", f"{process.name} ended with {name}: {error}"))
+
+    # ── running ─────────────────────────────────────────────────────────────────────────
+
+    async def run(self) -> None:
+        """Faults, then healing, then the end of all runs."""
+        for number in range(self._workers):
+            self.crew.hire(f"worker{number}")
+        self._start_clients()
+        self.nemesis.begin()
+        while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
+            await asyncio.sleep(0.25)
+        self.trace("heal")
+        self.nemesis.heal()
+        self.server.faults = self.outside.faults = self._left_over_faults()
+        deadline = self.loop.time() + LIVENESS_S
+        while not self._is_over():
+            if self.loop.time() > deadline:
+                self.fail(Broken("I37", f"not over long after the faults: {self._unfinished()}"))
+            await asyncio.sleep(0.25)
+            self._resume_paused()
+        judge(self)
+
+    def _left_over_faults(self) -> Faults:
+        # What a workflow's own code does to its worker is no fault of the surroundings.
+        crash = self.faults.of("crash")
+        return Faults({"crash": crash} if crash else {})
+
+    def _is_over(self) -> bool:
+        # A start that was acknowledged and then lost: nobody will repeat it.
+        return len(self.promises.finished) == len(self.scripts) and all(
+            run.status in TERMINAL or (run.status == "PENDING" and self.model.timeline)
+            for run in self.model.runs()
+        )
+
+    def _resume_paused(self) -> None:
+        """Somebody resumes what was paused, by a call that cannot fail."""
+        for run in self.model.runs():
+            if run.status == "PAUSED":
+                try:
+                    self.model.change_run(DEFAULT_TENANT, run.run, Resume()).send(None)
+                except StopIteration:
+                    self.checker.after_call(self.loop.processes[0], None, None)
+                except RunConflictError:
+                    pass
+
+    def _unfinished(self) -> str:
+        runs = [
+            f"run {r.run[-4:]} {r.status} "
+            + str(
+                [
+                    (t.node, t.scope, t.state, t.lane, t.due_ms)
+                    for t in self.model.tokens(r.run)
+                    if t.state in LIVE_STATES
+                ]
+            )
+            for r in self.model.runs()
+            if r.status not in TERMINAL
+        ]
+        scripts = [s.key for s in self.scripts if s.key not in self.promises.finished]
+        return f"{runs} {scripts} now {self.clock.now_ms()}"
+
+    # ── telling ─────────────────────────────────────────────────────────────────────────
+
+    def fail(self, broken: Broken) -> None:
+        """Something must not be: end the world."""
+        self.trace(f"BROKEN {broken}")
+        self.loop.fail(BrokenError(broken))
+
+    def trace(self, line: str) -> None:
+        """Something happened: it is part of the history."""
+        text = f"{self.loop.time():9.4f} {line}"
+        self._hash.update(text.encode())
+        self._trace.append(text)
+
+    def outcome(self, broken: Broken | None) -> Outcome:
+        """What came of it."""
+        for run in self.model.runs():
+            for record in self.model.events(run.run):
+                self._hash.update(record.data)
+            self._hash.update(f"{run.run} {run.status} {run.seq}".encode())
+        self._hash.update(str(self.loop.steps).encode())
+        return Outcome(
+            self.config,
+            broken,
+            self._hash.hexdigest(),
+            self.loop.steps,
+            self.server.calls,
+            self.loop.time(),
+            self.coverage.counts,
+            self.faults.strength,
+            tuple(self._trace),
+            {} if broken is not None else determined_results(self),
+        )
+
+
+def _drawn(given: int | None, drawn: int) -> int:
+    return drawn if given is None else given
+
+
+def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
+    """The same plan under another description, and so under another digest."""
+    plan = msgspec.structs.replace(workflow.plan, description="revised")
+    data = encode_plan(plan)
+    return msgspec.structs.replace(workflow, plan=plan, data=data, digest=digest_plan(data))
+
+
+def simulate(config: Config) -> Outcome:
+    """Run one world; and, where that is possible, compare it with a world without faults."""
+    outcome = _simulate(config)
+    if outcome.broken is not None or not (config.compare and outcome.results):
+        return outcome
+    without = tuple(sorted({*config.without, *FAULTS}))
+    calm = msgspec.structs.replace(config, without=without, calm_clients=True, bug=None)
+    difference = differing_results(outcome.results, _simulate(calm).results)
+    if difference is None:
+        outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
+        return outcome
+    return msgspec.structs.replace(outcome, broken=Broken("compared", difference))
+
+
+def _simulate(config: Config) -> Outcome:
+    world = World(config)
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with _small_parts(world.sends_max), _errors_logged(world), world.bug.planted():
+            broken = _run(world)
+        return world.outcome(broken)
+    finally:
+        world.loop.bury()
+        if collecting:
+            gc.enable()
+
+
+def _run(world: World) -> Broken | None:
+    loop = world.loop
+    loop.set_exception_handler(lambda _, context: _unexpected(world, context))
+    main = loop.create_task(world.run(), context=loop.outer)
+    try:
+        loop.run_until_complete(main)
+    except BrokenError as error:
+        return error.broken
+    except DeadlockError as error:
+        return Broken("deadlock", str(error))
+    except StepsExceededError as error:
+        return Broken("steps", f"no end after {error}")
+    return None
+
+
+def _unexpected(world: World, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    world.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
+
+
+@contextmanager
+def _small_parts(sends_max: int) -> Iterator[None]:
+    """Send large fan-outs in parts so small that even these worlds have them."""
+    before = settle.SENDS_PER_EXCHANGE_MAX
+    settle.SENDS_PER_EXCHANGE_MAX = sends_max
+    try:
+        yield
+    finally:
+        settle.SENDS_PER_EXCHANGE_MAX = before
+
+
+class _Errors(logging.Handler):
+    """A worker that logs an error has met a bug of ours."""
+
+    def __init__(self, fail: Callable[[Broken], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._fail = fail
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
+
+
+@contextmanager
+def _errors_logged(world: World) -> Iterator[None]:
+    logger = logging.getLogger("minuet.worker")
+    handler = _Errors(world.fail)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate

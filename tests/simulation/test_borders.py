@@ -1,0 +1,32 @@
+"""A process that dies at any call to the store, just before or just after it, changes nothing.
+
+Exhaustive for a handful of worlds: every call of every process is tried as the last one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from minuet.simulation.config import Config
+from minuet.simulation.faults import FAULTS
+from minuet.simulation.world import simulate
+
+#: Without any fault, and with outputs that follow from the input: something to compare with.
+SEEDS = (247, 260)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
+def test_a_death_at_any_call_leaves_the_same_results(seed: int, moment: str) -> None:
+    calm = Config(seed, without=FAULTS, calm_clients=True, compare=False)
+    expected = simulate(calm)
+    assert expected.broken is None
+    assert expected.results
+
+    for number in range(1, expected.calls + 1):
+        config = msgspec.structs.replace(calm, **{moment: number})
+        outcome = simulate(config)
+        assert outcome.broken is None, config
+        assert outcome.results == expected.results, config
