@@ -32,6 +32,7 @@ from minuet.errors import ConfigError
 from minuet.nodes.handler import Handlers
 from minuet.types import TERMINAL
 from minuet.worker.output import encode_value
+from minuet.worker.process import tune_process
 
 #: How long running handlers may take when somebody wants to stop, or the time is over.
 DRAIN_S = 10.0
@@ -60,6 +61,7 @@ def run(arguments: Namespace) -> int:
     async def start() -> dict[str, int]:
         return {await app.start(compiled, value): 0}
 
+    tune_process()
     return asyncio.run(Session(app, arguments, names, is_one=True).work(start))
 
 
@@ -84,6 +86,7 @@ def resume(arguments: Namespace) -> int:
         session = Session(app, arguments, arguments.handlers, is_one=len(wanted) == 1)
         return await session.work(start) if wanted else session.tell_nothing()
 
+    tune_process()
     return asyncio.run(work())
 
 

@@ -85,7 +85,7 @@ class _Binder:
 
     def bind(self, handler: str, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         arguments = dict(config)
-        if not self._takes_all:
+        if arguments and not self._takes_all:
             for name in arguments:
                 if name not in self._names:
                     raise HandlerError(

@@ -216,8 +216,10 @@ class Executor:
         if timeout_ms is None and task.timeout is not None:
             timeout_ms = int(task.timeout * 1000)
         try:
+            if task.is_async and timeout_ms is None:
+                return _outcome_of(await task.function(**arguments))
             if task.is_async:
-                return await self._run_async(task, arguments, timeout_ms)
+                return await self._run_with_timeout(task, arguments, timeout_ms or 0)
             return await self._run_in_thread(job, task, arguments, timeout_ms)
         except asyncio.CancelledError as error:
             if job.abandoned or job.releasing:
@@ -233,11 +235,9 @@ class Executor:
             raise HandlerError(f"node {node.id!r} names no handler")
         return self._handlers.find(node.handler)
 
-    async def _run_async(
-        self, task: Task, arguments: dict[str, Any], timeout_ms: int | None
+    async def _run_with_timeout(
+        self, task: Task, arguments: dict[str, Any], timeout_ms: int
     ) -> Outcome:
-        if timeout_ms is None:
-            return _outcome_of(await task.function(**arguments))
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 return _outcome_of(await task.function(**arguments))
@@ -310,8 +310,10 @@ class Executor:
     def _output_bytes_max(self, job: Job) -> int | None:
         if job.node is None or job.loaded is None:
             return None
-        limits = (job.node.max_output_bytes, job.loaded.program.plan.max_output_bytes)
-        return min((limit for limit in limits if limit is not None), default=None)
+        own, plans = job.node.max_output_bytes, job.loaded.program.plan.max_output_bytes
+        if own is None or plans is None:
+            return plans if own is None else own
+        return min(own, plans)
 
     def settle(self, job: Job) -> Item:
         """Route the job's outcome on its program; again after the run got a new plan."""

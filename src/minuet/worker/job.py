@@ -30,6 +30,7 @@ class Job:
         "grant",
         "header",
         "holds_slot",
+        "key",
         "loaded",
         "node",
         "outcome",
@@ -44,6 +45,7 @@ class Job:
     def __init__(self, grant: Grant, header: RunHeader) -> None:
         self.grant = grant
         self.header = header
+        self.key: Key = (grant.run, grant.node, grant.scope)
         self.scope: Scope = decode(grant.scope)
         self.holds_slot = bool(grant.slot)
         #: Contents of the blobs that stand for inputs, by reference; filled before use.
@@ -65,10 +67,6 @@ class Job:
         self.releasing = False
 
     @property
-    def key(self) -> Key:
-        return (self.grant.run, self.grant.node, self.grant.scope)
-
-    @property
     def token(self) -> tuple[str, str, str, str]:
         """The token and the lease it is held under, as items begin."""
         return (self.grant.run, self.grant.node, self.grant.scope, self.grant.lease)
@@ -81,11 +79,11 @@ class Job:
 
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""
-        values = [o.data for o in self.grant.inputs] + [o.data for o in self.grant.reads]
-        values.append(self.header.input)
-        if self.grant.resolution is not None:
-            values.append(self.grant.resolution)
-        refs = [blob_of(data) for data in values]
+        grant = self.grant
+        refs = [blob_of(output.data) for output in (*grant.inputs, *grant.reads)]
+        refs.append(blob_of(self.header.input))
+        if grant.resolution is not None:
+            refs.append(blob_of(grant.resolution))
         return [ref for ref in refs if ref is not None and ref not in self.blobs]
 
     def value(self, data: bytes) -> Json:

@@ -93,6 +93,8 @@ def _refusal(path: str, what: str) -> OutputError:
 
 def to_json(value: Any) -> Json:
     """Turn dataclasses and msgspec Structs into plain objects; leave everything else alone."""
+    if type(value) is dict:
+        return value
     if isinstance(value, msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
         return msgspec.to_builtins(value)
     return value

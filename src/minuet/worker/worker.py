@@ -171,8 +171,11 @@ class Worker:
         try:
             while not self._stopping:
                 await self._sweep_when_due(loop)
-                busy = await self._round(loop)
-                if not busy and not self._stopping:
+                if await self._round(loop) or self._stopping:
+                    continue
+                # Handlers that do not wait for anything have finished after one turn.
+                await asyncio.sleep(0)
+                if not self._items:
                     await self._rest(loop)
             await self._drain(loop)
         except StoreUnavailableError as error:
@@ -218,7 +221,9 @@ class Worker:
         for grant in reply.granted:
             self._begin(Job(grant, reply.runs[grant.run]))
         self._try_suspect(loop)
-        return bool(reply.granted or self._items)
+        # Who got all that was asked for may get more; who did not waits for it to come.
+        limit = min((take.limit for take in takes), default=1)
+        return bool(self._items) or len(reply.granted) >= limit
 
     def _takes(self) -> tuple[Take, ...]:
         # A token that asks for a slot may come back to be run at once.
@@ -374,8 +379,11 @@ class Worker:
         if job.outcome is not None:
             # Its result is known; only the plan is new.
             return await self._executor.settle_again(job)
-        slot = await self._executor.slot_request(job)
-        return slot or await self._executor.execute(job)
+        if job.loaded is None or (job.node is not None and job.node.concurrency is not None):
+            slot = await self._executor.slot_request(job)
+            if slot is not None:
+                return slot
+        return await self._executor.execute(job)
 
     def _give_permit_back(self, _: Any) -> None:
         self._running -= 1
