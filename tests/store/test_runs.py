@@ -298,3 +298,15 @@ async def test_a_run_deleted_and_made_again_begins_afresh(world: Any) -> None:
     await world.finish(await world.take_one(), "b", output=b'"new"')
 
     assert [i.data for i in (await world.take_one()).inputs] == [b'"new"']
+
+
+async def test_a_start_is_repeated_after_the_run_has_changed(world: Any) -> None:
+    """The repeated call says what it said before, whatever has happened to the run since."""
+    asked = world.new(entries=None, idempotency_key="order-7")
+    (first,) = await world.create(asked)
+    await world.change(first.run, Start((), input=b'{"late":1}'))
+
+    (again,) = await world.create(asked)
+
+    assert not isinstance(again, RunConflictError)
+    assert (again.run, again.status, again.input) == (first.run, "COMPLETED", b'{"late":1}')

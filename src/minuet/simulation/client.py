@@ -159,20 +159,13 @@ class Client:
 
     async def _start(self, script: Script) -> str:
         sent_at = asyncio.get_running_loop().time()
-        try:
-            run: str = await self._repeat(
-                lambda: (
-                    self._create(script)
-                    if script.in_two_steps
-                    else self._app.start(script.workflow, script.input, idempotency_key=script.key)
-                )
+        run: str = await self._repeat(
+            lambda: (
+                self._create(script)
+                if script.in_two_steps
+                else self._app.start(script.workflow, script.input, idempotency_key=script.key)
             )
-        except RunConflictError as error:
-            # The run has been patched since, and no longer has the plan that is asked for.
-            if not any(action == "patch" for _, action in script.actions):
-                raise
-            self._coverage.hit("start repeated after a patch")
-            return error.run_id
+        )
         if script.key in self._promises.started:
             self._coverage.hit("start repeated")
         self._promises.started.setdefault(script.key, run)
@@ -200,9 +193,7 @@ class Client:
         )
         (answer,) = await store.create_runs([msgspec.structs.replace(new, entries=None)])
         if isinstance(answer, RunConflictError):
-            # Once started it has another input than it was created with.
-            self._coverage.hit("create repeated after the start")
-            return answer.run_id
+            raise answer
         return answer.run
 
     def _acknowledge(self, what: str, run: str, seq: int, sent_at: float) -> None:

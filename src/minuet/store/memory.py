@@ -36,7 +36,7 @@ from minuet.store.records import (
     Take,
     Token,
 )
-from minuet.store.reply import TIMED_OUT, check_same, grant, header, output_of
+from minuet.store.reply import TIMED_OUT, grant, header, output_of
 from minuet.store.transition import Transition, lease_end
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
@@ -109,6 +109,10 @@ class MemoryStore:
 
     def load_step(self, key: Key, name: str) -> bytes | None:
         return self._steps.get((key, name))
+
+    def load_event(self, run: str, seq: int) -> bytes | None:
+        found = self._events.get(run, [])
+        return found[seq - 1].data if 0 < seq <= len(found) else None
 
     def _commit(self, step: Transition) -> None:
         step.promote_waiters()
@@ -298,7 +302,7 @@ class MemoryStore:
         answers: list[Run | RunConflictError] = []
         for new in runs:
             known = self._known(step, new)
-            answers.append(step.create_run(new) if known is None else check_same(known, new))
+            answers.append(step.create_run(new) if known is None else step.check_same(known, new))
         self._commit(step)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 

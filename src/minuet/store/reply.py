@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from minuet.errors import RunConflictError
-from minuet.store.records import Grant, NewRun, Output, Run, RunHeader, Token
+from minuet.store.records import Grant, Output, Run, RunHeader, Token
 
 #: What a waiting token gets when its time is over.
 TIMED_OUT = b'{"timed_out":true}'
@@ -60,17 +59,3 @@ _decode_output = msgspec.json.Decoder(_Output).decode
 def output_of(data: bytes) -> bytes:
     """The output inside the event that committed it."""
     return bytes(_decode_output(data).output)
-
-
-def check_same(known: Run, new: NewRun) -> Run | RunConflictError:
-    """Whether a run that exists is what was asked for again."""
-    if known.tenant != new.tenant:
-        return RunConflictError(new.run, "this id cannot be used")
-    if (known.workflow, known.plan, known.input) == (new.workflow, new.plan, new.input):
-        return known
-    return RunConflictError(
-        known.run,
-        "exists with the same id or idempotency key, but another workflow or input",
-        status=known.status,
-        seq=known.seq,
-    )

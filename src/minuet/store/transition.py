@@ -86,6 +86,8 @@ class Source(Protocol):
 
     def load_step(self, key: Key, name: str) -> bytes | None: ...
 
+    def load_event(self, run: str, seq: int) -> bytes | None: ...
+
 
 class Transition:
     """The rows that one atomic step has touched, and the rules that touch them."""
@@ -177,6 +179,33 @@ class Transition:
         if new.entries is not None:
             self._start(run, new.entries, new.deadline_ms)
         return run
+
+    def check_same(self, known: Run, new: NewRun) -> Run | RunConflictError:
+        """Whether a run that exists is what was asked for again. What it was at its creation
+        counts: since then it may have got its input, or another plan."""
+        if known.tenant != new.tenant:
+            return RunConflictError(new.run, "this id cannot be used")
+        created = self._created(known.run)
+        if (created.workflow, created.plan, bytes(created.input)) == (
+            new.workflow,
+            new.plan,
+            new.input,
+        ):
+            return known
+        message = "exists with the same id or idempotency key, but another workflow or input"
+        return self._conflict(known, message)
+
+    def _created(self, run: str) -> events.RunCreated:
+        """A run's first event."""
+        for record in self.events:
+            if (record.run, record.seq) == (run, 1):
+                data: bytes | None = record.data
+                break
+        else:
+            data = self._source.load_event(run, 1)
+        created = events.decode_event(data or b"")
+        assert isinstance(created, events.RunCreated)
+        return created
 
     def _start(
         self,

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from minuet.errors import RunConflictError
 from minuet.store import records
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Swept
-from minuet.store.reply import TIMED_OUT, check_same
+from minuet.store.reply import TIMED_OUT
 from minuet.store.sqlite.rows import run_of, to_json
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
@@ -65,7 +65,7 @@ def create_runs(change: Change, runs: Sequence[NewRun]) -> list[Run | RunConflic
             by_key[key] = known
             answers.append(known)
         else:
-            answers.append(check_same(known, new))
+            answers.append(change.step.check_same(known, new))
     change.write()
     return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 

@@ -38,6 +38,7 @@ _TOKENS_OF_RUN = statement("tokens_of_run")
 _SLOT_WAITERS = statement("slot_waiters")
 _SLOT_HOLDERS = statement("slot_holders")
 _LOAD_STEP = statement("load_step")
+_LOAD_EVENT = statement("load_event")
 _LAST_RUN_ID = statement("last_run_id")
 _INSERT_RUN = statement("insert_run")
 _ADVANCE_RUN = statement("advance_run")
@@ -224,6 +225,10 @@ class Rows:
 
     def load_step(self, key: Key, name: str) -> bytes | None:
         value = self._db.execute(_LOAD_STEP, (*key, name)).get
+        return None if value is None else bytes(value)
+
+    def load_event(self, run: str, seq: int) -> bytes | None:
+        value = self._db.execute(_LOAD_EVENT, (run, seq)).get
         return None if value is None else bytes(value)
 
     # ── writing back ────────────────────────────────────────────────────────────────────

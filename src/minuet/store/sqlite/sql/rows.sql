@@ -41,6 +41,12 @@ ORDER BY due_ms, run, node, scope;
 -- name: slot_holders
 SELECT count(*) FROM tokens WHERE tenant = ? AND slot = ? AND slot <> '' AND lane <> 'slot';
 
+-- name: load_event
+SELECT e.data
+FROM runs AS r
+JOIN events AS e ON e.run_id = r.id
+WHERE r.run = ? AND e.seq = ?;
+
 -- name: load_step
 SELECT value FROM steps WHERE run = ? AND node = ? AND scope = ? AND name = ?;
 
