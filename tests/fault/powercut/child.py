@@ -21,8 +21,9 @@ from minuet.app.app import App
 from minuet.store.records import Done, Exchange
 from minuet.store.sqlite import SqliteStore, writer
 
-CHECKPOINT_BYTES = 150_000
-TRUNCATE_BYTES = 300_000
+CHECKPOINT_BYTES = 100_000
+# So that a result of many pages is almost sure to go beyond it.
+TRUNCATE_BYTES = 110_000
 
 #: The store is opened so many times, with so many runs of each kind each time.
 LIVES = 3
