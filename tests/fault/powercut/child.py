@@ -21,9 +21,9 @@ from minuet.app.app import App
 from minuet.store.records import Done, Exchange
 from minuet.store.sqlite import SqliteStore, writer
 
-CHECKPOINT_BYTES = 100_000
-# So that a result of many pages is almost sure to go beyond it.
-TRUNCATE_BYTES = 110_000
+CHECKPOINT_BYTES = 150_000
+# A result of many pages goes beyond it by itself.
+TRUNCATE_BYTES = 160_000
 
 #: The store is opened so many times, with so many runs of each kind each time.
 LIVES = 3
@@ -43,7 +43,7 @@ class Job(msgspec.Struct):
 
 def jobs(life: int) -> list[Job]:
     """Runs with all that a graph can have, and runs with results of many pages."""
-    value = "{{ input.seed }}" + "x" * 90_000
+    value = "{{ input.seed }}" + "x" * 200_000
     large = {
         "name": "many-pages",
         "nodes": [{"id": "page", "type": "transform", "config": {"value": value}}],
