@@ -52,6 +52,9 @@ class DocumentError(MinuetError):
     def __init__(self, diagnostics: Sequence[Diagnostic], source: str = "<document>") -> None:
         self.diagnostics = tuple(diagnostics)
         self.source = source
+        #: The document without the fields that could not be read, if that is one: what is
+        #: wrong with its meaning can be said as well.
+        self.remainder: Any = None
         count = len(self.diagnostics)
         lines = [f"{source}: {count} problem{'s' if count != 1 else ''}"]
         lines += [f"  {d.describe()}" for d in self.diagnostics]

@@ -52,7 +52,10 @@ def compile_source(source: Any, *, handlers: Handlers | None = None) -> Compiled
     """Read and compile; with `handlers`, also check that the handlers named exist."""
     if isinstance(source, CompiledWorkflow):
         return source
-    document = read_source(source)
+    try:
+        document = read_source(source)
+    except DocumentError as error:
+        raise _with_meaning(error) from None
     compiled = compile_workflow(document, catalog())
     if handlers is not None:
         missing = _missing_handlers(document, handlers)
@@ -62,6 +65,42 @@ def compile_source(source: Any, *, handlers: Handlers | None = None) -> Compiled
     return CompiledWorkflow(
         document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
     )
+
+
+#: Problems of meaning that are certain even while other fields could not be read.
+_CERTAIN = frozenset(
+    {
+        *("unknown-node", "duplicate-node", "self-dependency", "cycle", "unknown-reference"),
+        *("unknown-node-type", "node-type-unavailable", "feature-unavailable", "empty-branch"),
+        *("bad-condition", "bad-template", "bad-expression", "bad-config", "bad-input-schema"),
+    }
+)
+
+
+def _with_meaning(error: DocumentError) -> DocumentError:
+    """Add what is certainly wrong with the meaning of what could be read, so that an author
+    sees everything at once. Nodes with unreadable fields are left alone: what such a field
+    would have said is not known."""
+    if error.remainder is None:
+        return error
+    try:
+        compile_workflow(error.remainder, catalog())
+    except DocumentError as more:
+        unread = {_node_of(diagnostic.path) for diagnostic in error.diagnostics} - {""}
+        certain = [
+            diagnostic
+            for diagnostic in more.diagnostics
+            if diagnostic.code in _CERTAIN and _node_of(diagnostic.path) not in unread
+        ]
+        found = sorted([*error.diagnostics, *certain], key=lambda d: (d.line or 0, d.column or 0))
+        return DocumentError(found, error.source)
+    return error
+
+
+def _node_of(path: str) -> str:
+    """`nodes[3]` of `nodes[3].branch.default`."""
+    node, bracket, _ = path.partition("]")
+    return node + bracket if node.startswith("nodes[") else ""
 
 
 def _missing_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:

@@ -8,6 +8,7 @@ plain values.
 
 from __future__ import annotations
 
+import copy
 import os
 from typing import Any
 
@@ -132,8 +133,35 @@ def dump_document(workflow: Workflow) -> dict[str, Any]:
 def _read(value: Json, problems: Problems, *, source: str, text: str) -> Document:
     workflow = BROKEN if value is BROKEN else WORKFLOW.read(value, (), problems)
     if problems.count:
-        raise _error(problems, source, _Places(text))
+        error = _error(problems, source, _Places(text))
+        error.remainder = _read_remainder(value, problems, source=source, text=text)
+        raise error
     return Document(workflow, value, source, text)
+
+
+def _read_remainder(value: Json, problems: Problems, *, source: str, text: str) -> Document | None:
+    """The document without the fields that are wrong; None if that is no document either."""
+    if value is BROKEN or problems.count > len(problems.kept):
+        return None
+    rest = copy.deepcopy(value)
+    if not all(problem.position is None and _drop(rest, problem.path) for problem in problems.kept):
+        return None
+    again = Problems()
+    workflow = WORKFLOW.read(rest, (), again)
+    return None if again.count else Document(workflow, rest, source, text)
+
+
+def _drop(raw: Json, path: Path) -> bool:
+    """Take a field out of its object; False when that would take whole nodes or edges away."""
+    while path and isinstance(path[-1], int):
+        path = path[:-1]
+    if path in ((), ("name",), ("nodes",), ("edges",)):
+        return False
+    for part in path[:-1]:
+        raw = _get(raw, part)
+    if isinstance(raw, dict):
+        raw.pop(path[-1], None)
+    return True
 
 
 def _error(problems: Problems, source: str, places: _Places) -> DocumentError:
