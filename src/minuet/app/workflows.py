@@ -43,19 +43,17 @@ def read_source(source: Any) -> Document:
         return source.document
     if isinstance(source, Document):
         return source
-    if isinstance(source, Mapping):
-        return read_mapping(dict(source))
-    return read_file(source)
+    try:
+        return read_mapping(dict(source)) if isinstance(source, Mapping) else read_file(source)
+    except DocumentError as error:
+        raise _with_meaning(error) from None
 
 
 def compile_source(source: Any, *, handlers: Handlers | None = None) -> CompiledWorkflow:
     """Read and compile; with `handlers`, also check that the handlers named exist."""
     if isinstance(source, CompiledWorkflow):
         return source
-    try:
-        document = read_source(source)
-    except DocumentError as error:
-        raise _with_meaning(error) from None
+    document = read_source(source)
     compiled = compile_workflow(document, catalog())
     if handlers is not None:
         missing = _missing_handlers(document, handlers)
