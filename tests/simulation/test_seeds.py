@@ -32,3 +32,12 @@ def test_a_batch_has_seen_every_fault_result_and_race() -> None:
 
     assert not [f"seed {f.config.seed}: {f.broken}" for f in summary.failures]
     assert not missing(summary.coverage)
+
+
+@pytest.mark.parametrize("seed", [1_006_791, 1_008_109, 1_014_184, 1_014_195, 1_016_148])
+def test_a_failure_that_came_too_late_does_not_end_a_run_that_was_retried(seed: int) -> None:
+    """The worker took any failure that it handed in for the end of the run, also one that the
+    store had refused, and dropped what it had taken of the run's next generation."""
+    (failure, *_) = [*run_batch([Config(seed)]).failures, None]
+
+    assert failure is None

@@ -271,7 +271,9 @@ class Worker:
             elif isinstance(item, Retry | Waiting):
                 self._look_again(item)
             self._forget(job)
-            if isinstance(item, BrokenItem):
+            if isinstance(item, BrokenItem) and result == "applied":
+                # Only then has it ended the run. One that came too late says nothing about
+                # the run, which may have been retried since.
                 self.abandon_run(job.grant.run)
 
     def _look_again(self, item: Retry | Waiting) -> None:
