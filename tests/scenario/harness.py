@@ -43,10 +43,10 @@ from minuet.worker.programs import Programs
 from minuet.worker.state import state_of
 
 #: Events up to which a run is checked after every change; longer ones now and then.
-CHECKED_EVENTS = 80
+CHECKED_EVENTS = 1_000
 
 #: Events up to which a run is replayed at each of them.
-REPLAYED_EVENTS = 60
+REPLAYED_EVENTS = 200
 
 #: Longest time that a test waits for anything: far more than it takes, so a hang is a failure.
 PATIENCE = 30.0
