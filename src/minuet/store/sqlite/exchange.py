@@ -2,7 +2,8 @@
 
 All items of the group are handed in, then written, then the tokens are taken, call by call.
 So a call may be granted what another one of its group has just made ready; as all of them were
-waiting at the same time, any order of them is a right one.
+waiting at the same time, any order of them is a right one. A token that is made and taken in
+one group is written once, when it is taken: most of them are.
 """
 
 from __future__ import annotations
@@ -95,6 +96,8 @@ class ExchangeGroup:
         self._calls = [_Call(request) for request in requests]
         self._rows = Rows(db, known, careful=careful)
         self._step = Transition(self._rows, now_ms)
+        #: Tokens that this group has made and nobody has taken yet.
+        self._made: list[Token] = []
         #: Whether something may have become ready to be taken.
         self.made_ready = False
 
@@ -105,13 +108,15 @@ class ExchangeGroup:
         self._rows.look_ahead([call.request for call in fresh], self._step)
         for call in fresh:
             self._hand_in(call)
-        self._rows.write(self._step)
-        self.made_ready = bool(self._step.new_tokens) or any(
-            self._step.tokens[key].state == "ready" for key in self._step.changed_tokens
-        )
+        step = self._step
+        self._rows.write_changes(step)
+        made = [step.tokens[key] for key in step.new_tokens]
+        self._made = [token for token in made if token.state == "ready" and token.lane == ""]
         for call in fresh:
             for take in call.request.take:
                 call.taken += self._take(call.request, take)
+        self._rows.insert_tokens(made)
+        self.made_ready = any(step.tokens[key].state == "ready" for key in step.changed_tokens)
         self._write_sessions(fresh)
         for call in self._calls:
             if call.repeated:
@@ -171,20 +176,31 @@ class ExchangeGroup:
             _take_ready(len(queues)),
             {"tenant": request.tenant, "now": self._now_ms, "limit": take.limit, **names},
         ).fetchall()
-        if not rows:
+        found = {row[1:4]: row[0] for row in rows}
+        tokens = [token_of(row[1:]) for row in rows]
+        if self._made:
+            tokens += [t for t in self._made if t.tenant == request.tenant and t.queue in queues]
+            tokens = sorted(tokens, key=_by_age)[: take.limit]
+        if not tokens:
             return []
         until = lease_end(request, self._now_ms)
-        granted = (request.lease, request.session, until, self._now_ms)
-        self._db.executemany(_LEASE_TOKEN, [(*granted, row[0]) for row in rows])
         taken: list[_Taken] = []
-        for row in rows:
-            token = token_of(row[1:])
+        known: list[int] = []
+        for token in tokens:
             token.state, token.lease, token.session = "leased", request.lease, request.session
             token.due_ms, token.taken_ms = until, self._now_ms
             token.delivery += 1
-            key = row[1:4]
-            self._known.tokens[key] = (row[0], token)
+            key = token.key
+            number = found.get(key)
+            if number is not None:
+                known.append(number)
+                self._known.tokens[key] = (number, token)
             taken.append((key, token))
+        if known:
+            granted = (request.lease, request.session, until, self._now_ms)
+            self._db.executemany(_LEASE_TOKEN, [(*granted, number) for number in known])
+        if len(known) < len(tokens):
+            self._made = [token for token in self._made if token.state == "ready"]
         return taken
 
     # ── replies ─────────────────────────────────────────────────────────────────────────
@@ -270,6 +286,10 @@ class ExchangeGroup:
             for place, data in rows:
                 index, key = going_on[place]
                 reads[index].append(Output(key[1], key[2], output_of(data)))
+
+
+def _by_age(token: Token) -> tuple[int, Key]:
+    return (token.due_ms or 0, token.key)
 
 
 def _take_ready(queues: int) -> str:

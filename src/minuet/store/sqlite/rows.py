@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -40,6 +40,7 @@ _SLOT_HOLDERS = statement("slot_holders")
 _LOAD_STEP = statement("load_step")
 _LOAD_EVENT = statement("load_event")
 _LAST_RUN_ID = statement("last_run_id")
+_LAST_TOKEN_ID = statement("last_token_id")
 _INSERT_RUN = statement("insert_run")
 _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
@@ -235,12 +236,15 @@ class Rows:
 
     def write(self, step: Transition) -> None:
         """Write what a transition changed."""
+        self.write_changes(step)
+        self.insert_tokens([step.tokens[key] for key in step.new_tokens])
+
+    def write_changes(self, step: Transition) -> None:
+        """Write what a transition changed, except for the tokens that it made."""
         step.promote_waiters()
         many = self._db.executemany
         self._insert_runs(step)
         self._update_runs(step)
-        if step.new_tokens:
-            many(_INSERT_TOKEN, [_token_row(step.tokens[key]) for key in step.new_tokens])
         self._update_tokens(step)
         if step.changed_joins:
             many(_WRITE_JOIN, [astuple(step.joins[key]) for key in step.changed_joins])
@@ -258,6 +262,18 @@ class Rows:
         for key, output in step.outputs.items():
             if len(output) <= BYTES_MAX:
                 self._known.outputs[key] = output
+
+    def insert_tokens(self, tokens: Sequence[Token]) -> None:
+        """Write tokens that are new."""
+        if not tokens:
+            return
+        first = int(self._db.execute(_LAST_TOKEN_ID).get) + 1
+        rows = []
+        for number, token in enumerate(tokens, start=first):
+            if token.state == "leased":
+                self._known.tokens[token.key] = (number, token)
+            rows.append((number, *_token_row(token)))
+        self._db.executemany(_INSERT_TOKEN, rows)
 
     def _insert_runs(self, step: Transition) -> None:
         if not step.new_runs:
