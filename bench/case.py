@@ -10,9 +10,12 @@ import argparse
 import asyncio
 import json
 import resource
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +76,33 @@ async def run_many(store: str, document: dict[str, Any], runs: int, concurrency:
         return took
 
 
+async def serve(store: str, concurrency: int) -> float:
+    """Work beside the process that measures, until it closes our input."""
+    async with minuet.App(store, concurrency=concurrency):
+        print("ready", flush=True)
+        await asyncio.to_thread(sys.stdin.read)
+    return 0.0
+
+
+@contextmanager
+def helpers(options: argparse.Namespace, store: str) -> Iterator[None]:
+    """The other worker processes of this measurement."""
+    command = [sys.executable, "-m", "bench.case", "serve", "--store", store]
+    command += ["--loop", options.loop, "--concurrency", str(options.concurrency)]
+    children = [
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(options.processes - 1)
+    ]
+    try:
+        for child in children:
+            assert child.stdout is not None
+            assert child.stdout.readline() == b"ready\n"
+        yield
+    finally:
+        for child in children:
+            child.communicate()
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     """Run the case and say what it took."""
     node = NODES[options.node]
@@ -83,12 +113,16 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     else:
         document, runs = dag(Path(options.dag), node), options.runs
     with tempfile.TemporaryDirectory() as folder:
-        path = options.file or str(Path(folder) / "bench.db")
+        store = options.store or f"sqlite:///{folder}/bench.db"
         began = time.perf_counter()
         compile_source(document)
         compile_s = time.perf_counter() - began
-        work = run_many(f"sqlite:///{path}", document, runs, options.concurrency)
-        took = run_loop(work, options.loop)
+        if options.processes > 1:
+            # Whoever comes first makes the tables.
+            run_loop(run_many(store, document, 1, options.concurrency), options.loop)
+        with helpers(options, store):
+            work = run_many(store, document, runs, options.concurrency)
+            took = run_loop(work, options.loop)
     count = runs * len(document["nodes"])
     return {
         "case": options.case,
@@ -115,16 +149,20 @@ def run_loop(work: Any, loop: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=["chain", "fan", "dag"])
+    parser.add_argument("case", choices=["chain", "fan", "dag", "serve"])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--length", type=int, default=10)
     parser.add_argument("--node", choices=sorted(NODES), default="task")
     parser.add_argument("--dag")
-    parser.add_argument("--file", help="an existing file to run on")
+    parser.add_argument("--store", help="where to run; without it, a new SQLite file")
+    parser.add_argument("--processes", type=int, default=1, help="worker processes")
     parser.add_argument("--concurrency", type=int, default=500)
     parser.add_argument("--loop", choices=["asyncio", "uvloop"], default="uvloop")
     parser.add_argument("--profile", action="store_true")
     options = parser.parse_args()
+    if options.case == "serve":
+        run_loop(serve(options.store, options.concurrency), options.loop)
+        return
     if options.profile:
         import cProfile
         import pstats
