@@ -10,9 +10,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from minuet.app.app import App
+
+from . import folding
 
 #: The project's folder.
 ROOT = Path(__file__).resolve().parent.parent
@@ -44,6 +49,46 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the folder `shared` beside the project, which is absent")
     return SHARED
+
+
+#: Comparisons of stored rows with histories that all test processes have made.
+_compared = 0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def histories(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[folding.Findings]:
+    """Have every App of this process, and of those that it starts, compare rows with events."""
+    global _compared
+    folder = tmp_path_factory.mktemp("folding")
+    os.environ[folding.FOLDER] = str(folder)
+    places = [str(ROOT / "tests" / "children"), os.environ.get("PYTHONPATH", "")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, places))
+    folding.install(App)
+    findings = folding.Findings(folder)
+    yield findings
+    _compared = findings.compared().total()
+    if hasattr(request.config, "workeroutput"):
+        request.config.workeroutput["compared"] = _compared
+
+
+@pytest.fixture(autouse=True)
+def histories_agree(histories: folding.Findings) -> Iterator[None]:
+    """Fail a test that has left a difference, in whichever process."""
+    yield
+    assert not (found := histories.take_differences()), "\n".join(found)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """A test process of several has ended."""
+    global _compared
+    _compared += getattr(node, "workeroutput", {}).get("compared", 0)
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    terminalreporter.write_line(f"fold(events) == stored state: {_compared} comparisons")
 
 
 @pytest.fixture(scope="session")

@@ -15,6 +15,8 @@ import pytest
 
 from minuet.cli.main import main
 
+from ..folding import Findings
+
 HANDLERS = '''
 import os
 import sys
@@ -94,7 +96,9 @@ class Folder:
 
 
 @pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
+def folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, histories: Findings
+) -> Iterator[Folder]:
     """An empty folder, the current one, with handlers in `work_handlers.py`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("MINUET_STORE", raising=False)
@@ -105,6 +109,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
     # A module is known by its name, and every test has one of this name.
     sys.modules.pop("work_handlers", None)
     sys.path[:] = [place for place in sys.path if place != str(tmp_path)]
+    histories.assert_compared(tmp_path)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import apsw
 import msgspec
 from tests.fault import workload
 
@@ -107,3 +108,16 @@ async def take_one(store: SqliteStore) -> Take:
 
 def write(path: str, data: bytes) -> None:
     Path(path).write_bytes(data)
+
+
+async def tamper(db: str) -> None:
+    """Change a row behind the store's back, and then the run."""
+    async with App(SqliteStore(db), handlers=[workload], worker=False) as app:
+        run_id = await app.start(workload.one("tampered", "fast"))
+        other = apsw.Connection(db)
+        other.execute(
+            "CREATE TRIGGER later AFTER UPDATE OF status ON runs BEGIN "
+            "UPDATE runs SET generation = 7 WHERE run = new.run; END"
+        )
+        other.close()
+        await app.cancel(run_id)

@@ -57,4 +57,5 @@ def test_resume_goes_on_at_once_with_what_a_killed_run_left(tmp_path: Path) -> N
     doctor = command("doctor", *store, ledger=ledger)
     answer, _ = doctor.communicate(timeout=SECONDS_MAX)
     assert doctor.returncode == 0
-    assert json.loads(answer) == {"sound": True, "runs": 1, "findings": []}
+    report = json.loads(answer)
+    assert (report["sound"], report["runs"], report["findings"]) == (True, 1, [])

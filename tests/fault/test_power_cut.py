@@ -13,12 +13,13 @@ import random
 from pathlib import Path
 
 import pytest
+from tests.fault.powercut.child import WRITERS_MAX
 from tests.fault.powercut.examine import Figures, cut_power, examine_cuts, make_trace
-from tests.fault.powercut.trace import Acknowledged, Committed, Entry, Sync, Truncate
+from tests.fault.powercut.trace import Acknowledged, Committing, Entry, Sync, Truncate
 
 _log = logging.getLogger("tests.fault")
 
-CUTS = int(os.environ.get("MINUET_POWER_CUTS", "60"))
+CUTS = int(os.environ.get("MINUET_TEST_POWER_CUTS", "60"))
 
 #: Every so many cuts the runs are worked on to their end.
 RESUME_EVERY = 10
@@ -35,6 +36,13 @@ def normal(tmp_path_factory: pytest.TempPathFactory, root: Path) -> list[Entry]:
     return make_trace(tmp_path_factory.mktemp("power") / "normal", "normal", root)
 
 
+@pytest.fixture(scope="module")
+def shared_file(tmp_path_factory: pytest.TempPathFactory, root: Path) -> list[Entry]:
+    """The trace of two processes that write to one file at the same time."""
+    folder = tmp_path_factory.mktemp("power") / "shared"
+    return make_trace(folder, "full", root, writers=WRITERS_MAX)
+
+
 def is_sound(figures: Figures) -> None:
     """Whatever was lost: the file is undamaged and some commit was its last."""
     _log.info("%s", figures)
@@ -49,7 +57,7 @@ def is_sound(figures: Figures) -> None:
 
 def count_commits(trace: list[Entry]) -> int:
     """Transactions that changed something."""
-    states = [entry.digest for entry in trace if isinstance(entry, Committed)]
+    states = [entry.digest for entry in trace if isinstance(entry, Committing)]
     return sum(before != after for before, after in itertools.pairwise(states))
 
 
@@ -70,6 +78,27 @@ def test_the_traced_process_does_all_that_matters(full: list[Entry], normal: lis
 @pytest.mark.shows("I-09", "P-37")
 def test_full_durability_loses_nothing_acknowledged(full: list[Entry], tmp_path: Path) -> None:
     figures = examine_cuts(full, tmp_path / "after", CUTS, resume_every=RESUME_EVERY)
+
+    is_sound(figures)
+    assert figures.lost == 0
+    assert figures.transactions_lost_max <= 0
+
+
+def test_the_two_traced_processes_write_in_turns(shared_file: list[Entry]) -> None:
+    writers = [entry.process for entry in shared_file if isinstance(entry, Committing)]
+    turns = sum(before != after for before, after in itertools.pairwise(writers))
+    assert len(set(writers)) == WRITERS_MAX
+    assert turns > 20
+    assert shared_file.count(Sync("x.db")) > 5
+    assert shared_file.count(Sync("x.db-wal")) >= count_commits(shared_file)
+
+
+@pytest.mark.slow
+@pytest.mark.shows("I-09", "P-37")
+def test_two_processes_that_write_to_one_file_lose_nothing_acknowledged(
+    shared_file: list[Entry], tmp_path: Path
+) -> None:
+    figures = examine_cuts(shared_file, tmp_path / "after", CUTS, resume_every=RESUME_EVERY)
 
     is_sound(figures)
     assert figures.lost == 0

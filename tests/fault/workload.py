@@ -117,17 +117,17 @@ def node(name: str, *dependencies: str, handler: str = "fast", **fields: Any) ->
     }
 
 
-def large(blocks: int) -> dict[str, Any]:
-    """Blocks of 15 nodes in a row: a fan-out, a loop, a branch and their joins."""
+def large(blocks: int, rounds: int = 3) -> dict[str, Any]:
+    """Blocks of 15 nodes in a row: a fan-out, a loop of so many rounds, a branch, their joins."""
     nodes: list[dict[str, Any]] = []
     last: tuple[str, ...] = ()
     for number in range(blocks):
-        nodes += _block(f"b{number}_", last)
+        nodes += _block(f"b{number}_", last, rounds)
         last = (f"b{number}_end",)
     return {"name": "large", "nodes": nodes}
 
 
-def _block(name: str, after: tuple[str, ...]) -> Iterator[dict[str, Any]]:
+def _block(name: str, after: tuple[str, ...], rounds: int) -> Iterator[dict[str, Any]]:
     def kind(number: int) -> str:
         return "fast_in_thread" if number % 3 == 0 else "fast"
 
@@ -141,7 +141,11 @@ def _block(name: str, after: tuple[str, ...]) -> Iterator[dict[str, Any]]:
     yield node(
         f"{name}again",
         f"{name}second",
-        loop={"while": "output.round < 2", "loop_back_to": f"{name}first", "max_iterations": 5},
+        loop={
+            "while": f"output.round < {rounds - 1}",
+            "loop_back_to": f"{name}first",
+            "max_iterations": rounds + 2,
+        },
     )
     yield node(
         f"{name}choose",

@@ -1,15 +1,15 @@
 """A workflow document, handlers written in the test, and the real App and Worker on a real store.
 
 `open_scene` gives an App whose store checks itself: after every verb that changes a run, the
-fold of the run's events must equal its stored rows and every invariant must hold; when the
-scene ends, every run must be replayable at every one of its events.
+fold of the run's events must equal its stored rows (`tests.folding`) and every invariant must
+hold; when the scene ends, every run must be replayable at every one of its events.
 """
 
 from __future__ import annotations
 
 import asyncio
 import types
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -19,30 +19,17 @@ from minuet.app.runs import RunResult
 from minuet.app.stores import make_store
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError
-from minuet.events import decode_event
-from minuet.kernel.fold import Fold
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import Succeeded, settle
 from minuet.nodes.handler import Task
 from minuet.store.base import Store
-from minuet.store.records import (
-    Change,
-    Exchange,
-    Grant,
-    Held,
-    Item,
-    Key,
-    NewRun,
-    Reply,
-    Run,
-    Swept,
-)
-from minuet.types import TERMINAL
+from minuet.store.records import Grant, Item, NewRun, Run, Snapshot
 from minuet.worker.output import encode_value
 from minuet.worker.programs import Programs
-from minuet.worker.state import state_of
 
-#: Events up to which a run is checked after every change; longer ones now and then.
+from ..folding import FoldingStore
+
+#: Events up to which all invariants are checked after every change; longer ones now and then.
 CHECKED_EVENTS = 1_000
 
 #: Events up to which a run is replayed at each of them.
@@ -52,94 +39,42 @@ REPLAYED_EVENTS = 200
 PATIENCE = 30.0
 
 
-class CheckingStore:
-    """Any store, with every run compared to its history after every change."""
+class CheckingStore(FoldingStore):
+    """Any store, with every run compared to its history and checked after every change."""
 
     def __init__(self, store: Store, clock: Clock) -> None:
-        self._store = store
+        super().__init__(store)
         self._clock = clock
         self._programs = Programs(store)
-        self._folds: dict[str, Fold] = {}
-        self._tenants: dict[str, str] = {}
         self._checked_at: dict[str, int] = {}
-        #: How many comparisons have been made.
-        self.checks = 0
+        #: Every run created through this store, with its tenant.
+        self.runs: dict[str, str] = {}
         self.problems: list[str] = []
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._store, name)
-
-    @property
-    def runs(self) -> dict[str, str]:
-        """Every run created through this store, with its tenant."""
-        return self._tenants
-
-    async def exchange(self, request: Exchange) -> Reply:
-        reply = await self._store.exchange(request)
-        touched = {item.run for item in request.hand_in} | {g.run for g in reply.granted}
-        await self.check(touched)
-        return reply
-
-    async def sweep(self, limit: int = 1000) -> Swept:
-        swept = await self._store.sweep(limit)
-        if swept.expired or swept.resumed or swept.cancelled:
-            await self.check(self._tenants)
-        return swept
-
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
-        answers = await self._store.create_runs(runs)
-        for answer in answers:
-            if isinstance(answer, Run):
-                self._tenants[answer.run] = answer.tenant
-        await self.check([answer.run for answer in answers if isinstance(answer, Run)])
+        answers = await super().create_runs(runs)
+        self.runs |= {answer.run: answer.tenant for answer in answers if isinstance(answer, Run)}
         return answers
 
-    async def change_run(
-        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
-    ) -> Run:
-        changed = await self._store.change_run(tenant, run, change, expected_seq)
-        await self.check([run])
-        return changed
+    async def look_at(self, snapshot: Snapshot) -> None:
+        await super().look_at(snapshot)
+        run = snapshot.run
+        seen = self._checked_at.get(run.run, 0)
+        if run.seq <= CHECKED_EVENTS or run.seq > 4 * seen:
+            await self._check(snapshot)
 
-    async def resolve(self, tenant: str, key: Key, resolution: bytes, **options: Any) -> bool:
-        resolved = await self._store.resolve(tenant, key, resolution, **options)
-        await self.check([key[0]])
-        return resolved
+    async def check(self) -> None:
+        """Check all runs, however long they are; what is wrong is kept in `problems`."""
+        for run, tenant in self.runs.items():
+            snapshot = await self._store.read_snapshot(tenant, run)
+            if snapshot is not None:
+                await super().look_at(snapshot)
+                await self._check(snapshot)
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        kept = await self._store.record_step(tenant, held, name, value)
-        await self.check([held.run])
-        return kept
-
-    async def check(self, runs: Iterable[str], *, always: bool = False) -> None:
-        """Compare these runs with their histories; what is wrong is kept in `problems`."""
-        for run in list(runs):
-            if run in self._tenants and (always or await self._is_due(run)):
-                await self._check_run(run)
-
-    async def _is_due(self, run: str) -> bool:
-        row = await self._store.read_run(self._tenants[run], run)
-        if row is None:
-            return False
-        seen = self._checked_at.get(run, 0)
-        due = row.seq <= CHECKED_EVENTS or row.seq > 4 * seen
-        return due or (row.status in TERMINAL and row.seq != seen)
-
-    async def _check_run(self, run: str) -> None:
-        snapshot = await self._store.read_snapshot(self._tenants[run], run)
-        if snapshot is None:
-            return
-        fold = self._folds.setdefault(run, Fold())
-        if snapshot.run.seq < fold.state.seq:
-            return  # Somebody has looked at a later state meanwhile.
-        for record in snapshot.events[fold.state.seq :]:
-            fold.apply(record.seq, record.at_ms, decode_event(record.data))
-        self._checked_at[run] = snapshot.run.seq
-        self.checks += 1
-        stored = state_of(snapshot)
-        if stored != fold.state:
-            self.problems.append(f"{run}: stored {stored}\n  but its events say {fold.state}")
-        loaded = await self._programs.load(snapshot.run.plan, tenant=self._tenants[run])
+    async def _check(self, snapshot: Snapshot) -> None:
+        run = snapshot.run
+        self._checked_at[run.run] = run.seq
+        loaded = await self._programs.load(run.plan, tenant=run.tenant)
         found = check_snapshot(snapshot, loaded.program, self._clock.now_ms())
         self.problems += [f"{f.run_id} {f.id}: {f.message}" for f in found]
 
@@ -199,7 +134,8 @@ class Scene:
 
     async def verify(self) -> None:
         """Every check on every run, at its end and at each of its events."""
-        await self.store.check(self.store.runs, always=True)
+        await self.store.check()
+        assert self.store.checks >= len(self.store.runs)
         for run_id in self.store.runs:
             seq = (await self.app.runs.get(run_id)).seq
             if seq <= REPLAYED_EVENTS:

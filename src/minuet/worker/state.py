@@ -7,6 +7,8 @@ to store records, is `worker.translate`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from minuet.events import NodeCompleted, decode_event
 from minuet.kernel.fold import JoinView, Recorded, State, TokenView
 from minuet.kernel.invariants import Leased, RunFacts
@@ -18,14 +20,22 @@ def events_of(snapshot: Snapshot) -> list[Recorded]:
     return [(record.seq, record.at_ms, decode_event(record.data)) for record in snapshot.events]
 
 
-def state_of(snapshot: Snapshot) -> State:
-    """The stored rows of a run as a state; who holds a token is left out."""
-    run = snapshot.run
-    outputs = {
+def outputs_of(snapshot: Snapshot) -> dict[int, bytes]:
+    """The outputs that the history holds, by the number of their event."""
+    return {
         record.seq: bytes(event.output)
         for record in snapshot.events
         if isinstance(event := decode_event(record.data), NodeCompleted)
     }
+
+
+def state_of(snapshot: Snapshot, outputs: Mapping[int, bytes] | None = None) -> State:
+    """The stored rows of a run as a state; who holds a token is left out.
+
+    Whoever has decoded the events already passes their outputs.
+    """
+    run = snapshot.run
+    outputs = outputs_of(snapshot) if outputs is None else outputs
     sources: dict[tuple[str, str], dict[str, bool]] = {}
     for arrival in snapshot.arrivals:
         sources.setdefault((arrival.node, arrival.scope), {})[arrival.source] = arrival.live

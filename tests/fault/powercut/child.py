@@ -1,21 +1,24 @@
-"""A process that works and writes down what it does to the disk: `child.py DB TRACE DURABILITY`.
+"""A process that works and writes down what it does to the disk: `child.py DB TRACE DURABILITY N`.
 
 It is the real engine on the real store. Only the sizes at which the log is moved into the file
-are smaller, so that this happens many times.
+are smaller, so that this happens many times. N tells it from others that work beside it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
+import itertools
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
 import apsw
 import msgspec
 from tests.fault import workload
-from tests.fault.powercut.trace import Acknowledged, Committed, Trace, TracingVfs
+from tests.fault.powercut.trace import Acknowledged, Committed, Committing, Trace, TracingVfs
 
 from minuet.app.app import App
 from minuet.store.records import Done, Exchange
@@ -25,9 +28,15 @@ CHECKPOINT_BYTES = 150_000
 # A result of many pages goes beyond it by itself.
 TRUNCATE_BYTES = 160_000
 
-#: The store is opened so many times, with so many runs of each kind each time.
+#: Each process opens the store so many times, with so many runs of each kind each time.
 LIVES = 3
 RUNS = 2
+
+#: Processes that may work beside each other.
+WRITERS_MAX = 2
+
+#: How often to look whether the file is still locked.
+LOOK_SECONDS = 0.0005
 
 #: Short, because after a power cut nobody says that the owner is gone.
 LEASE_MS = 1_000
@@ -68,19 +77,33 @@ def digest(db: apsw.Connection) -> str:
     return found.hexdigest()
 
 
+def look_again(_tries: int) -> bool:
+    """The file is locked by another process: try again in a moment."""
+    threading.Event().wait(LOOK_SECONDS)
+    return True
+
+
 class TracedWriter(writer.Writer):
-    """Notes the state after each transaction, before anybody is told."""
+    """Notes the state that each transaction makes, and that it is committed."""
 
     trace: Trace
+    commits = itertools.count(1)
 
     def open(self) -> None:
         super().open()
-        self.trace.add(Committed(digest(self._db)))
+        self._db.execute("BEGIN IMMEDIATE")
+        self._commit()
 
     def _transaction(self, calls: list[Any], *, careful: bool) -> list[Any]:
-        answers = super()._transaction(calls, careful=careful)
-        self.trace.add(Committed(digest(self._db)))
-        return answers
+        # SQLite looks less and less often, and a process that is quick never lets another in.
+        self._db.set_busy_handler(look_again)
+        return super()._transaction(calls, careful=careful)
+
+    def _commit(self) -> None:
+        mark = (os.getpid(), next(self.commits))
+        self.trace.add(Committing(*mark, digest(self._db)))
+        super()._commit()
+        self.trace.add(Committed(*mark))
 
 
 class Witness:
@@ -114,17 +137,16 @@ async def live(db: str, durability: Any, trace: Trace, life: int) -> None:
         await asyncio.gather(*map(run, jobs(life)))
 
 
-def main(db: str, trace_path: str, durability: str) -> None:
-    trace = Trace()
+def main(db: str, trace_path: str, durability: str, number: str) -> None:
+    trace = Trace(Path(trace_path))
     writer.CHECKPOINT_BYTES, writer.TRUNCATE_BYTES = CHECKPOINT_BYTES, TRUNCATE_BYTES
     TracedWriter.trace = trace
     # The store finds the writer by this name.
     sys.modules["minuet.store.sqlite.store"].Writer = TracedWriter  # type: ignore[attr-defined]
     vfs = TracingVfs(trace)
     for life in range(LIVES):
-        asyncio.run(live(db, durability, trace, life))
+        asyncio.run(live(db, durability, trace, int(number) * LIVES + life))
     vfs.unregister()
-    trace.save(Path(trace_path))
 
 
 if __name__ == "__main__":

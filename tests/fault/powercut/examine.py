@@ -17,7 +17,7 @@ from tests.fault import workload
 from tests.fault.outcome import final_state
 from tests.fault.powercut import child
 from tests.fault.powercut.disk import Disk
-from tests.fault.powercut.trace import Acknowledged, Committed, Entry, read_trace
+from tests.fault.powercut.trace import Acknowledged, Committed, Committing, Entry, read_trace
 
 from minuet.app.app import App
 from minuet.events import NodeCompleted, NodeSkipped, decode_event
@@ -50,6 +50,7 @@ class Moment(msgspec.Struct):
     """A power cut: what had happened before, and the files after."""
 
     position: int
+    #: How many transactions were committed for sure.
     committed: int
     acknowledged: list[Acknowledged]
     files: dict[str, bytes]
@@ -60,22 +61,21 @@ NOTHING = Moment(0, 0, [], {})
 
 
 def make_trace(
-    folder: Path, durability: str, root: Path, *, after: Moment = NOTHING
+    folder: Path, durability: str, root: Path, *, after: Moment = NOTHING, writers: int = 1
 ) -> list[Entry]:
-    """Run the traced process to its end, on the files that an earlier cut has left."""
+    """Run the traced processes to their ends, on the files that an earlier cut has left."""
     folder.mkdir()
     for name, content in after.files.items():
         (folder / name).write_bytes(content)
     path = folder / "trace"
-    subprocess.run(
-        [
-            *(sys.executable, "-m", child.__name__),
-            *(str(folder / "x.db"), str(path), durability),
-        ],
-        cwd=root,
-        check=True,
-        timeout=SECONDS_MAX,
-    )
+    command = [sys.executable, "-m", child.__name__, str(folder / "x.db"), str(path), durability]
+    started = [subprocess.Popen([*command, str(n)], cwd=root) for n in range(writers)]
+    try:
+        assert [process.wait(SECONDS_MAX) for process in started] == [0] * writers
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
     return read_trace(path)
 
 
@@ -90,11 +90,14 @@ def cut_power(
     """Cuts at these positions of a trace, the earliest first."""
     disk = Disk(after.files, deaf=deaf)
     done = committed = 0
+    numbers: dict[tuple[int, int], int] = {}
     acknowledged = list(after.acknowledged)
     for position in sorted(positions):
         for entry in trace[done:position]:
-            if isinstance(entry, Committed):
-                committed += 1
+            if isinstance(entry, Committing):
+                numbers[entry.process, entry.number] = len(numbers) + 1
+            elif isinstance(entry, Committed):
+                committed = max(committed, numbers[entry.process, entry.number])
             elif isinstance(entry, Acknowledged):
                 acknowledged.append(entry)
             else:
@@ -113,7 +116,7 @@ class Examiner:
         self._commit_of = {
             digest: number
             for number, digest in enumerate(
-                (entry.digest for entry in trace if isinstance(entry, Committed)), start=1
+                (entry.digest for entry in trace if isinstance(entry, Committing)), start=1
             )
         }
         self._expected: dict[str, Any] = {}
@@ -191,7 +194,8 @@ class Examiner:
     async def _undisturbed(self, key: str) -> Any:
         if not self._expected:
             async with App("memory://", handlers=[workload]) as app:
-                for job in (job for life in range(child.LIVES) for job in child.jobs(life)):
+                lives = range(child.WRITERS_MAX * child.LIVES)
+                for job in (job for life in lives for job in child.jobs(life)):
                     result = await app.run(job.document, job.input, timeout=60)
                     self._expected[job.key] = final_state(result)
         return self._expected[key]

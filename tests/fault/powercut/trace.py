@@ -1,16 +1,22 @@
-"""What a process does to its database files, written down in order, and read again.
+"""What processes do to their database files, written down in order, and read again.
 
 `TracingVfs` stands between SQLite and the operating system: everything is done for real, and
 each write, truncation, sync and removal is noted when it has been done. Between them stand the
-marks that the process makes itself: what was committed, and what somebody was told.
+marks that the processes make themselves: what was committed, and what somebody was told.
+
+All processes write into one file. Each does and notes in one turn, and nobody else does
+anything meanwhile: so the order in the file is the order in which it happened.
 
 Shared memory (`-shm`) is not noted: nothing durable depends on it, and SQLite makes it anew.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,10 +52,22 @@ class Remove(msgspec.Struct, tag=True, array_like=True):
     synced: bool
 
 
-class Committed(msgspec.Struct, tag=True, array_like=True):
-    """A transaction has been committed; the digest of all that the database then held."""
+class Committing(msgspec.Struct, tag=True, array_like=True):
+    """A transaction is about to be committed; the digest of all that the database will hold.
 
+    Its process has the write lock, so these stand in the order of the commits.
+    """
+
+    process: int
+    number: int
     digest: str
+
+
+class Committed(msgspec.Struct, tag=True, array_like=True):
+    """The process has heard that its transaction was committed."""
+
+    process: int
+    number: int
 
 
 class Acknowledged(msgspec.Struct, tag=True, array_like=True):
@@ -63,32 +81,52 @@ class Acknowledged(msgspec.Struct, tag=True, array_like=True):
 
 
 Operation = Write | Truncate | Sync | Create | Remove
-Entry = Operation | Committed | Acknowledged
+Entry = Operation | Committing | Committed | Acknowledged
 
 #: The VFS that was the default before there was another.
 _SYSTEM = apsw.vfs_names()[0]
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(list[Entry]).decode
+_decode = msgspec.msgpack.Decoder(Entry).decode
+
+#: Bytes that say how long an entry is.
+_LENGTH = 4
 
 
 class Trace:
-    """Entries of several threads, in the order in which they came."""
+    """Entries of several threads and processes, in the order in which they came."""
 
-    def __init__(self) -> None:
-        self._entries: list[Entry] = []
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         self._lock = threading.Lock()
 
-    def add(self, entry: Entry) -> None:
+    @contextmanager
+    def turn(self) -> Iterator[Callable[[Entry], None]]:
+        """Do something and note it, while all others wait."""
         with self._lock:
-            self._entries.append(entry)
+            fcntl.flock(self._file, fcntl.LOCK_EX)
+            try:
+                yield self._write
+            finally:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
 
-    def save(self, path: Path) -> None:
-        path.write_bytes(_encode(self._entries))
+    def add(self, entry: Entry) -> None:
+        with self.turn() as note:
+            note(entry)
+
+    def _write(self, entry: Entry) -> None:
+        data = _encode(entry)
+        data = len(data).to_bytes(_LENGTH) + data
+        assert os.write(self._file, data) == len(data)
 
 
 def read_trace(path: Path) -> list[Entry]:
-    return _decode(path.read_bytes())
+    data, entries = memoryview(path.read_bytes()), []
+    while data:
+        end = _LENGTH + int.from_bytes(data[:_LENGTH])
+        entries.append(_decode(data[_LENGTH:end]))
+        data = data[end:]
+    return entries
 
 
 class TracingVfs(apsw.VFS):
@@ -102,8 +140,9 @@ class TracingVfs(apsw.VFS):
         return TracedFile(self._trace, name, flags)
 
     def xDelete(self, name: str, sync: bool) -> None:
-        super().xDelete(name, sync)
-        self._trace.add(Remove(os.path.basename(name), bool(sync)))
+        with self._trace.turn() as note:
+            super().xDelete(name, sync)
+            note(Remove(os.path.basename(name), bool(sync)))
 
 
 class TracedFile(apsw.VFSFile):
@@ -113,24 +152,27 @@ class TracedFile(apsw.VFSFile):
         self._trace = trace
         path = name.filename() if isinstance(name, apsw.URIFilename) else name
         self._name = os.path.basename(path) if path else None
-        is_new = bool(path) and not os.path.exists(path)
-        super().__init__(_SYSTEM, name, flags)
-        if self._name and is_new:
-            logs = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
-            self._note(Create(self._name, bool(flags[0] & logs)))
-
-    def _note(self, entry: Entry) -> None:
-        if self._name:
-            self._trace.add(entry)
+        with trace.turn() as note:
+            is_new = bool(path) and not os.path.exists(path)
+            super().__init__(_SYSTEM, name, flags)
+            if self._name and is_new:
+                logs = apsw.SQLITE_OPEN_WAL | apsw.SQLITE_OPEN_MAIN_JOURNAL
+                note(Create(self._name, bool(flags[0] & logs)))
 
     def xWrite(self, data: bytes, offset: int) -> None:
-        super().xWrite(data, offset)
-        self._note(Write(self._name or "", offset, bytes(data)))
+        with self._trace.turn() as note:
+            super().xWrite(data, offset)
+            if self._name:
+                note(Write(self._name, offset, bytes(data)))
 
     def xTruncate(self, size: int) -> None:
-        super().xTruncate(size)
-        self._note(Truncate(self._name or "", size))
+        with self._trace.turn() as note:
+            super().xTruncate(size)
+            if self._name:
+                note(Truncate(self._name, size))
 
     def xSync(self, flags: int) -> None:
-        super().xSync(flags)
-        self._note(Sync(self._name or ""))
+        with self._trace.turn() as note:
+            super().xSync(flags)
+            if self._name:
+                note(Sync(self._name))
