@@ -1,24 +1,32 @@
-"""Whether a store is sound: every invariant, on every run, in words."""
+"""Whether a store is sound: every invariant, on every run, in words; and making it sound again.
+
+Nothing is repaired unless somebody asks for it. A repair makes a run's rows agree with its
+history (`app.repair`) and says what it has changed; a damaged history is left alone.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 
+from minuet.app.repair import Mended, RepairError, compare, plan_of, rebuild
 from minuet.clock import Clock
 from minuet.errors import InvariantError, StoreError
 from minuet.kernel.invariants import check_run
 from minuet.kernel.program import Program
 from minuet.store.base import Store
-from minuet.store.records import Snapshot
+from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 from minuet.worker.programs import Programs
 from minuet.worker.state import events_of, facts_of, state_of
 
 #: Runs looked at in one page.
 PAGE = 200
+
+#: How often a repair is tried on a run that moves on meanwhile.
+TRIES = 5
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -33,6 +41,25 @@ class Finding(msgspec.Struct, frozen=True):
         return {"run_id": self.run_id, "id": self.id, "message": self.message}
 
 
+class Repair(msgspec.Struct, frozen=True):
+    """What was done to a run, or why nothing was done."""
+
+    run_id: str
+    changes: tuple[Mended, ...] = ()
+    #: Why it cannot be repaired; nothing was touched.
+    refused: str | None = None
+    #: What is still wrong with it.
+    left: tuple[Finding, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "run_id": self.run_id,
+            "changes": [msgspec.structs.asdict(change) for change in self.changes],
+            "refused": self.refused,
+            "left": [finding.to_json() for finding in self.left],
+        }
+
+
 class Doctor:
     """Looks at all runs of a tenant."""
 
@@ -41,6 +68,9 @@ class Doctor:
         self._tenant = tenant
         self._programs = programs
         self._clock = clock
+        #: Leases and timers, among the runs examined so far, whose time is over. That is no
+        #: fault: any worker, and any sweep, takes care of them.
+        self.overdue = 0
 
     async def examine(
         self, *, statuses: tuple[RunStatus, ...] = ()
@@ -62,14 +92,61 @@ class Doctor:
         snapshot = await self._store.read_snapshot(self._tenant, run_id)
         if snapshot is None:
             return []
-        findings = []
-        program: Program | None = None
+        now_ms = self._clock.now_ms()
+        self.overdue += sum(
+            token.state in ("leased", "waiting")
+            and token.due_ms is not None
+            and token.due_ms <= now_ms
+            for token in snapshot.tokens
+        )
+        findings, program = await self._program(run_id, snapshot.run.plan)
+        return findings + check_snapshot(snapshot, program, now_ms)
+
+    async def _program(self, run_id: str, plan: str) -> tuple[list[Finding], Program | None]:
         try:
-            loaded = await self._programs.load(snapshot.run.plan, tenant=self._tenant)
-            program = loaded.program
+            return [], (await self._programs.load(plan, tenant=self._tenant)).program
         except StoreError as error:
-            findings.append(Finding(run_id, "plan", str(error)))
-        return findings + check_snapshot(snapshot, program, self._clock.now_ms())
+            return [Finding(run_id, "plan", str(error))], None
+
+    # ── repairing ───────────────────────────────────────────────────────────────────────
+
+    async def repair_run(self, run_id: str) -> Repair:
+        """Make a run's rows agree with its history."""
+        for _ in range(TRIES):
+            snapshot = await self._store.read_snapshot(self._tenant, run_id)
+            if snapshot is None:
+                return Repair(run_id)
+            try:
+                rows = await self._rebuild(snapshot)
+            except RepairError as error:
+                return Repair(run_id, refused=str(error), left=await self._left(run_id))
+            changes = tuple(compare(snapshot, rows))
+            # Between the two, somebody may have gone on with the run.
+            if not changes or await self._store.repair_run(self._tenant, rows, snapshot.run.seq):
+                return Repair(run_id, changes, left=await self._left(run_id))
+        refused = f"it has moved on {TRIES} times while it was looked at: try again"
+        return Repair(run_id, refused=refused, left=await self._left(run_id))
+
+    async def _rebuild(self, snapshot: Snapshot) -> Snapshot:
+        plan = plan_of(snapshot) or snapshot.run.plan
+        _, program = await self._program(snapshot.run.run, plan)
+        return rebuild(snapshot, program, self._clock.now_ms())
+
+    async def _left(self, run_id: str) -> tuple[Finding, ...]:
+        return tuple(await self.examine_run(run_id))
+
+    async def sweep(self) -> Swept:
+        """Do what is overdue: expire leases, fire timers, pass deadlines."""
+        total = Swept()
+        while True:
+            swept = await self._store.sweep()
+            total = Swept(
+                total.expired + swept.expired,
+                total.resumed + swept.resumed,
+                total.cancelled + swept.cancelled,
+            )
+            if not swept.more:
+                return total
 
 
 def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> list[Finding]:
@@ -81,4 +158,18 @@ def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> 
         )
     except (InvariantError, msgspec.MsgspecError) as error:
         return [Finding(run_id, "I6", f"the history cannot be read: {error}")]
-    return [Finding(run_id, v.id, v.message) for v in violations]
+    findings = [Finding(run_id, v.id, v.message) for v in violations]
+    return findings + [Finding(run_id, *found) for found in _tokens_are_offered(snapshot)]
+
+
+def _tokens_are_offered(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
+    """What a token's row must say beyond the state that the events tell."""
+    run = snapshot.run
+    for token in snapshot.tokens:
+        place = (token.node, token.scope)
+        if token.tenant != run.tenant:
+            yield "I24", f"{place} belongs to tenant {token.tenant!r}, its run to {run.tenant!r}"
+        if token.state == "ready" and (token.lane == "pause") != (run.status == "PAUSED"):
+            held = "is held back" if token.lane == "pause" else "is handed out"
+            if token.lane != "slot":
+                yield "I33", f"{place} {held} in a run that is {run.status}"

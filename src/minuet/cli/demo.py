@@ -111,8 +111,9 @@ class Show:
         async with App(self.store, worker=False) as app:
             history = await app.runs.history(run_id)
             result = await app.runs.show(run_id)
-            count, findings = await examine(app)
-        return self._epilogue(known, history, result, summary(count, len(findings)), not findings)
+            found = await examine(app.doctor)
+        verdict = summary(found.runs, len(found.findings))
+        return self._epilogue(known, history, result, verdict, not found.findings)
 
     # ── the acts ────────────────────────────────────────────────────────────────────────
 

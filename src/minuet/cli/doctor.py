@@ -1,4 +1,7 @@
-"""`minuet doctor`: everything that must hold, checked on everything that is stored."""
+"""`minuet doctor`: everything that must hold, checked on everything that is stored.
+
+With --repair it puts right what can be put right, and says each thing that it has changed.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ import time
 from argparse import Namespace
 from typing import Any
 
-from minuet.app.app import App
+import msgspec
+
+from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli import codes
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import open_to_read
@@ -18,28 +23,98 @@ TELL_S = 2.0
 
 
 def doctor(arguments: Namespace) -> int:
-    """Check every invariant on every run."""
+    """Check every invariant on every run; with --repair, mend what can be mended."""
 
-    async def work() -> tuple[int, list[Any]]:
+    async def work() -> tuple[Diagnosis, Treatment | None]:
         async with open_to_read(arguments.store) as app:
-            return await examine(app)
+            found = await examine(app.doctor)
+            return found, await treat(app.doctor, found) if arguments.repair else None
 
-    count, findings = asyncio.run(work())
+    found, treatment = asyncio.run(work())
+    left = found.findings if treatment is None else treatment.left
     if arguments.output == "json":
-        records = [finding.to_json() for finding in findings]
-        print_json({"sound": not findings, "runs": count, "findings": records})
+        records = [finding.to_json() for finding in found.findings]
+        answer = {"sound": not left, "runs": found.runs, "findings": records}
+        print_json({**answer, "overdue": found.overdue, **_treated(treatment)})
     else:
-        for finding in findings:
-            print(clean(f"run {finding.run_id}: [{finding.id}] {finding.message}"))
-        print(summary(count, len(findings)))
-    return codes.FAILED if findings else codes.COMPLETED
+        _tell(found, treatment)
+    return codes.FAILED if left else codes.COMPLETED
 
 
-async def examine(app: App) -> tuple[int, list[Any]]:
+class Diagnosis(msgspec.Struct):
+    """What was found."""
+
+    runs: int = 0
+    findings: list[Finding] = []
+    #: Leases and timers that nobody has taken care of yet.
+    overdue: int = 0
+
+
+class Treatment(msgspec.Struct):
+    """What was done about it."""
+
+    #: Leases expired, timers fired, runs whose deadline has passed.
+    swept: tuple[int, int, int]
+    repairs: list[Repair] = []
+
+    @property
+    def left(self) -> list[Finding]:
+        """What is still wrong."""
+        return [finding for repair in self.repairs for finding in repair.left]
+
+
+async def treat(doctor: Doctor, found: Diagnosis) -> Treatment:
+    """Repair every run with a finding, then do what is overdue."""
+    runs = dict.fromkeys(finding.run_id for finding in found.findings)
+    repairs = [await doctor.repair_run(run_id) for run_id in runs]
+    # Sweeping writes to runs, and one that is still damaged must not be touched.
+    damaged = any(repair.left for repair in repairs)
+    swept = await doctor.sweep() if found.overdue and not damaged else None
+    counts = (swept.expired, swept.resumed, swept.cancelled) if swept else (0, 0, 0)
+    return Treatment(counts, repairs)
+
+
+def _treated(treatment: Treatment | None) -> dict[str, Any]:
+    if treatment is None:
+        return {}
+    expired, resumed, cancelled = treatment.swept
+    return {
+        "repairs": [repair.to_json() for repair in treatment.repairs],
+        "swept": {"leases": expired, "timers": resumed, "deadlines": cancelled},
+    }
+
+
+def _tell(found: Diagnosis, treatment: Treatment | None) -> None:
+    for finding in found.findings:
+        print(clean(f"run {finding.run_id}: [{finding.id}] {finding.message}"))
+    print(summary(found.runs, len(found.findings)))
+    if treatment is None:
+        if found.findings:
+            print("`minuet doctor --repair` puts right what a run's history tells.")
+        if found.overdue:
+            print(f"{found.overdue} leases or timers are overdue: a worker will see to them.")
+        return
+    for repair in treatment.repairs:
+        for change in repair.changes:
+            print(clean(f"repaired run {repair.run_id}: {change}"))
+        if repair.refused is not None:
+            print(clean(f"run {repair.run_id} cannot be repaired: {repair.refused}"))
+        for finding in () if repair.refused else repair.left:
+            print(clean(f"still wrong: run {finding.run_id}: [{finding.id}] {finding.message}"))
+    for count, what in zip(
+        treatment.swept, ("leases ended", "timers fired", "runs timed out"), strict=True
+    ):
+        if count:
+            print(f"swept: {count} {what}")
+    if found.findings and not treatment.left:
+        print("Sound now: every invariant holds.")
+
+
+async def examine(doctor: Doctor) -> Diagnosis:
     """Look at all runs: how many there are, and what is wrong."""
     count, findings, told = 0, [], False
     told_at = time.monotonic()
-    async for _, found in app.doctor.examine():
+    async for _, found in doctor.examine():
         count += 1
         findings += found
         if time.monotonic() - told_at > TELL_S:
@@ -48,7 +123,7 @@ async def examine(app: App) -> tuple[int, list[Any]]:
             print(f"{count} runs checked …", file=sys.stderr, end=end, flush=True)
     if told and sys.stderr.isatty():
         note("")
-    return count, findings
+    return Diagnosis(count, findings, doctor.overdue)
 
 
 def summary(count: int, findings: int) -> str:

@@ -8,18 +8,20 @@ seen again. `world.simulate` runs one seed; `python -m minuet.simulation` runs m
     streams     one source of chance per concern, all derived from the seed
     loop        an event loop with virtual time and processes that can be killed and paused
     faults      which faults a seed has, and how often
+    profiles    which of them each kind of store can have
     model       the memory store, watched, copied and set back
     server      the store's machine, and a network that loses and repeats
     store       the store as a process sees it: every call a message
     documents   random workflows
     handlers    what their nodes do, and what the outside world sees of it
     client      who starts, cancels and mends runs, and writes down what was promised
+    intruder    who tries to get at the runs of other tenants
     nemesis     who kills, pauses, cuts off and turns back
-    checker     what must hold after every step
+    checker     what must hold after every step (`rules`: of calls and their answers)
     judge       what must hold at the end
     coverage    what must have happened at least once in many seeds
-    bugs        mistakes planted to see whether they are found (`mistakes`: how they are made)
-    world       all of it together, as a `config` describes it
+    bugs        mistakes planted to see whether they are found (`mistakes`, `trespasses`: how)
+    world       all of it together, as a `config` describes it (in `surroundings`)
     batch       many seeds on many cores
     minimise    the smallest world in which a seed still fails
 """

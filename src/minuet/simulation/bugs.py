@@ -13,6 +13,8 @@ import msgspec
 
 from minuet.ids import Ids, SeededIds
 from minuet.simulation import mistakes as wrong
+from minuet.simulation import trespasses as open_to_all
+from minuet.simulation.faults import BENIGN, FAULTS
 from minuet.simulation.model import ModelStore
 from minuet.store.transition import Transition
 from minuet.worker.worker import Worker
@@ -72,7 +74,7 @@ _ALL = (
         faults=("lossy", "slow", "pause", "latency"),
         without=("crash", "clock", "refuse", "restart"),
         haste=8,
-        seeds=400,
+        seeds=600,
         store=wrong.CountsLeases,
         ids=wrong.CounterIds,
     ),
@@ -116,6 +118,7 @@ _ALL = (
         summary="an attempt sees inputs that an earlier attempt did not see",
         faults=("kill", "fail"),
         without=("lossy",),
+        seeds=400,
         transition=wrong.LateArrivalsAreSeen,
     ),
     Bug(
@@ -132,6 +135,7 @@ _ALL = (
         name="pause-ignored",
         summary="a token that comes back to a paused run is handed out",
         transition=wrong.PausedRunsGoOn,
+        seeds=200,
     ),
     Bug(
         name="renewal-lost",
@@ -195,6 +199,62 @@ _ALL = (
         faults=("drop_request", "drop_reply", "latency", "slow"),
         worker=wrong.GivesUpOnTheNewPlan,
         seeds=200,
+    ),
+    Bug(
+        name="started-after-the-end",
+        summary="a worker starts what it has taken without hearing that the run is over",
+        faults=("fail",),
+        worker=wrong.StartsWhatItHasTaken,
+    ),
+    Bug(
+        name="refused-failure-ends-run",
+        summary="a worker drops a run that was retried because of a failure that came too late",
+        faults=("fail", "slow"),
+        # It costs a lease, which only shows where nothing else does.
+        without=tuple(fault for fault in FAULTS if fault not in BENIGN),
+        worker=wrong.AnyFailureEndsTheRun,
+    ),
+    Bug(
+        name="session-ended",
+        summary="a call that comes after the end of its session begins the session anew",
+        faults=("drain", "latency", "duplicate", "drop_reply", "fail"),
+        without=("kill", "pause", "crash", "lossy", "forget"),
+        seeds=100,
+        worker=wrong.EndsItsSession,
+    ),
+    Bug(
+        name="missing-plan-released",
+        summary="a token whose plan was lost is given back and taken again for ever",
+        faults=("lossy",),
+        haste=20,
+        seeds=400,
+        worker=wrong.WaitsForThePlan,
+    ),
+    *(
+        Bug(name=f"tenant-{what}", summary=summary, transition=rules)
+        for what, summary, rules in (
+            ("hand-in", "results are taken from any tenant", open_to_all.AcceptsResultsOfEverybody),
+            ("renew", "leases are renewed for any tenant", open_to_all.RenewsForEverybody),
+            ("change", "any tenant may change a run", open_to_all.ChangedByEverybody),
+            ("resolve", "any tenant may end a wait", open_to_all.ResolvedByEverybody),
+            ("step", "any tenant may record a step", open_to_all.StepsOfEverybody),
+            ("conflict", "a refusal tells of another's run", open_to_all.ConflictsTellTooMuch),
+        )
+    ),
+    *(
+        Bug(name=name, summary=summary, store=store)
+        for name, summary, store in (
+            ("tenant-take", "tokens go to any tenant", open_to_all.TakesFromEverybody),
+            ("tenant-read", "any tenant is shown a run", open_to_all.ShownToEverybody),
+            (
+                "tenant-repeat",
+                "any tenant gets an answer again",
+                open_to_all.RepeatsForEverybody,
+            ),
+            ("tenant-delete", "any tenant may delete a run", open_to_all.DeletesForEverybody),
+            ("delete-open", "a run is deleted before its end", open_to_all.DeletesOpenRuns),
+            ("delete-leaves-rows", "a deleted run leaves rows", open_to_all.DeletesLeaveArrivals),
+        )
     ),
     Bug(
         name="key-per-attempt",

@@ -20,9 +20,13 @@ from minuet.events import (
     NodeRetried,
     NodeSkipped,
     Place,
+    RunCancelled,
+    RunCompleted,
     RunCreated,
+    RunFailed,
     RunPatched,
     RunRetried,
+    RunStarted,
     StepRecorded,
     decode_event,
 )
@@ -33,8 +37,17 @@ from minuet.kernel.program import Program
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
-from minuet.simulation.rules import Grants, completed_rules, event_rules, exchange_rules
+from minuet.simulation.rules import (
+    POLL,
+    Deletion,
+    Grants,
+    completed_rules,
+    deletion_rules,
+    event_rules,
+    exchange_rules,
+)
 from minuet.store.records import EventRecord, Exchange, Key, Reply
+from minuet.types import TERMINAL
 
 #: Checks of a run's whole record; comparing it with the fold is done step by step.
 _CHECKS = [(id_, check) for id_, check in INVARIANTS.items() if id_ != "I6"]
@@ -58,6 +71,7 @@ class Book:
     """What the checker knows of a run so far."""
 
     def __init__(self) -> None:
+        self.tenant = ""
         self.records: list[EventRecord] = []
         self.events: list[Recorded] = []
         self.outputs: dict[int, bytes] = {}
@@ -77,6 +91,8 @@ class Checker:
         programs: dict[str, Program],
         coverage: Coverage,
         fail: Callable[[Broken], None],
+        now: Callable[[], float],
+        lease_s: float,
     ) -> None:
         self._model = model
         self._programs = programs
@@ -88,6 +104,15 @@ class Checker:
         self._slots: dict[tuple[Key, str], int] = {}
         #: Exchanges that were answered: session and number.
         self._calls: set[tuple[str, int]] = set()
+        #: Told of each run that was checked.
+        self.watch: Callable[[str], None] = lambda run: None
+        self._now = now
+        self._lease_s = lease_s
+        #: Runs that were deleted, and when runs have ended.
+        self.deleted: set[str] = set()
+        self._ended: dict[str, float] = {}
+        #: Rounds of each process: when it sent the exchange, and when it had dealt with the answer.
+        self._heard: dict[Process, list[tuple[float, float]]] = {}
         #: Second and sweeps in it, by process.
         self._sweeps: dict[Process, tuple[int, int]] = {}
 
@@ -104,12 +129,54 @@ class Checker:
         self._coverage.call(request, result)
         if isinstance(result, Reply):
             self._check_exchange(process, request, result)
-        changed = self._model.drain_changed()
+        self._check_gone(request, result)
+        changed = [run for run in self._model.drain_changed() if self._model.run(run) is not None]
         for run in changed:
             self._check(run)
+            self.watch(run)
         if changed:
             self._check_slots()
         return bool(changed)
+
+    def _check_gone(self, request: Any, result: Any) -> None:
+        """Runs go when somebody who may do so deletes them, and in no other way."""
+        gone = {run for run in self._books if self._model.run(run) is None}
+        if isinstance(request, Deletion) and isinstance(result, int):
+            over = {
+                run: book.tenant
+                for run, book in self._books.items()
+                if book.fold.state.status in TERMINAL
+            }
+            for found in deletion_rules(request, result, over, gone, self._model.orphans()):
+                self._broken(*found)
+        elif gone:
+            self._broken("deleted", f"{sorted(gone)} are gone, and nobody has deleted them")
+        for run in gone:
+            del self._books[run]
+            self.deleted.add(run)
+
+    # ── the end of runs ─────────────────────────────────────────────────────────────────
+
+    def note_heard(self, process: Process, sent_at: float) -> None:
+        """A process has dealt with the answer to an exchange that it had sent at this time."""
+        self._heard.setdefault(process, []).append((sent_at, self._now()))
+
+    def note_start(self, instance: Key, process: Process) -> None:
+        """I32: no handler is started when its worker could know that the run is over.
+
+        It could once it has heard of an exchange that it sent a lease after the end: by then it
+        has had to renew, and was told.
+        """
+        ended_at = self._ended.get(instance[0])
+        if ended_at is None:
+            return
+        self._coverage.hit("race started after the end")
+        for sent_at, heard_at in self._heard.get(process, ()):
+            if sent_at >= ended_at + self._lease_s and self._now() > heard_at + POLL:
+                late = self._now() - ended_at
+                message = f"{instance[1:]} is started {late:.1f} s after the end of its run"
+                self._broken("I32", message, instance[0])
+                return
 
     # ── leases ──────────────────────────────────────────────────────────────────────────
 
@@ -135,6 +202,7 @@ class Checker:
         """The store was set back to the moment at which `grants` were copied."""
         self._grants = grants
         self._books = {}
+        self._ended = {}
         for run in self._model.drain_changed():
             self._check(run)
 
@@ -156,6 +224,9 @@ class Checker:
         book = self._books.get(run)
         if book is None:
             book = self._books[run] = Book()
+        row = self._model.run(run)
+        assert row is not None
+        book.tenant = row.tenant
         known, records = len(book.records), self._model.events(run)
         if known and (len(records) < known or records[known - 1] is not book.records[-1]):
             self._broken("I5", "events that were written have changed", run)
@@ -173,10 +244,10 @@ class Checker:
                     folding = error
                 else:
                     self._check_event(run, book, event)
-            self._note(book, event)
+            self._note(run, event)
             # A store that was set back may have lost a plan, whose run then fails and says so.
             if isinstance(event, RunCreated | RunPatched) and not (
-                self._model.timeline or self._model.has_blob(event.plan)
+                self._model.timeline or self._model.has_blob(row.tenant, event.plan)
             ):
                 self._broken("I17", f"event {record.seq} names a plan that is not there", run)
         book.records = records[:]
@@ -192,6 +263,9 @@ class Checker:
         elif book.fold.state != stored:
             for message in differences(book.fold.state, stored):
                 self._broken("I6", message, run)
+        for token in self._model.tokens(run):
+            if token.tenant != row.tenant:
+                self._broken("I24", f"{token.key[1:]} belongs to {token.tenant!r}", run)
         for message in completed_rules(stored):
             self._broken("completed", message, run)
 
@@ -229,8 +303,12 @@ class Checker:
     def _broken(self, id_: str, message: str, run: str = "") -> None:
         self._fail(Broken(id_, message, run))
 
-    def _note(self, book: Book, event: Event) -> None:
+    def _note(self, run: str, event: Event) -> None:
         hit = self._coverage.hit
+        if isinstance(event, RunCompleted | RunFailed | RunCancelled):
+            self._ended[run] = self._now()
+        elif isinstance(event, RunStarted | RunRetried):
+            self._ended.pop(run, None)
         match event:
             case NodeCompleted():
                 if event.error is not None:
@@ -251,6 +329,8 @@ class Checker:
                 code = event.error.get("code")
                 if code == "timeout":
                     hit("timed out")
+                if event.dead_letter == "no_plan":
+                    hit("plan lost")
                 if code == "crash_loop":
                     hit("crash loop")
                 elif event.dead_letter == "limit":

@@ -1,8 +1,9 @@
 """Who starts runs and interferes with them, and writes down what was promised.
 
 A client follows a script that is drawn in advance: start a run, then cancel, pause, resume,
-patch or hurry it. A call without an answer is repeated. A client that is killed begins its
-script again, with the same idempotency keys; what it was promised before still counts.
+patch or hurry it, and perhaps delete it when it is over. A call without an answer is repeated.
+A client that is killed begins its script again, with the same idempotency keys; what it was
+promised before still counts.
 """
 
 from __future__ import annotations
@@ -62,6 +63,15 @@ class Script(msgspec.Struct, frozen=True):
     retries: int = 0
     #: Create the run first, and start it by a second call.
     in_two_steps: bool = False
+    tenant: str = DEFAULT_TENANT
+    #: Try to delete the run as soon as it is started, and delete it when it is over.
+    deletes_early: bool = False
+    deletes: bool = False
+
+    @property
+    def name(self) -> str:
+        """What tells it from all other scripts; tenants may have the same keys."""
+        return f"{self.tenant} {self.key}"
 
 
 class Promise(msgspec.Struct, frozen=True):
@@ -87,11 +97,11 @@ class Promises:
     """What all clients were promised and shown; it outlives them."""
 
     def __init__(self) -> None:
-        #: Idempotency key → run.
+        #: Script → run.
         self.started: dict[str, str] = {}
         self.made: list[Promise] = []
         self.seen: list[Seen] = []
-        #: Actions that were answered, by key of the run and place in the script.
+        #: Actions that were answered, by script and place in it.
         self.done: set[tuple[str, int]] = set()
         #: Scripts that were followed to their end.
         self.finished: set[str] = set()
@@ -116,6 +126,7 @@ class Client:
         self, app: App, ids: Ids, scripts: list[Script], promises: Promises, coverage: Coverage
     ) -> None:
         self._app = app
+        self._tenant = scripts[0].tenant
         self._ids = ids
         self._scripts = scripts
         self._promises = promises
@@ -129,22 +140,26 @@ class Client:
             await task
 
     async def _follow(self, script: Script) -> None:
-        if script.key in self._promises.finished:
+        if script.name in self._promises.finished:
             return
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, script.start_at - loop.time()))
         run = await self._start(script)
+        if script.deletes_early:
+            await self._delete(run, script)
         for number, (delay, action) in enumerate(script.actions):
-            if (script.key, number) not in self._promises.done:
+            if (script.name, number) not in self._promises.done:
                 await asyncio.sleep(delay)
                 await getattr(self, f"_{action}")(run, script)
-                self._promises.done.add((script.key, number))
+                self._promises.done.add((script.name, number))
         for left in range(script.retries, -1, -1):
             status = await self._watch(run, script)
             if not left or status not in ("FAILED", "CANCELLED"):
                 break
             await self._retry(run, script)
-        self._promises.finished.add(script.key)
+        if script.deletes:
+            await self._delete(run, script)
+        self._promises.finished.add(script.name)
 
     async def _repeat(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Call until there is an answer."""
@@ -166,9 +181,9 @@ class Client:
                 else self._app.start(script.workflow, script.input, idempotency_key=script.key)
             )
         )
-        if script.key in self._promises.started:
+        if script.name in self._promises.started:
             self._coverage.hit("start repeated")
-        self._promises.started.setdefault(script.key, run)
+        self._promises.started.setdefault(script.name, run)
         self._acknowledge("create", run, 1, sent_at)
         if script.in_two_steps:
             await self._begin(run, script)
@@ -179,7 +194,7 @@ class Client:
         entries = self._translator(script).new_run(run, tenant="", input=b"null").entries
         start = Start(entries or (), input=msgspec.json.encode(script.input))
         store = self._app.store
-        await self._change("Start", run, lambda: store.change_run(DEFAULT_TENANT, run, start))
+        await self._change("Start", run, lambda: store.change_run(self._tenant, run, start))
 
     def _translator(self, script: Script) -> Translator:
         return self._programs.keep(script.workflow.digest, script.workflow.plan).translator
@@ -187,9 +202,9 @@ class Client:
     async def _create(self, script: Script) -> str:
         """Create a run that is not started yet."""
         store = self._app.store
-        await store.put_blob(script.workflow.data)
+        await store.put_blob(script.workflow.data, tenant=self._tenant)
         new = self._translator(script).new_run(
-            self._ids.run_id(), tenant=DEFAULT_TENANT, input=b"{}", idempotency_key=script.key
+            self._ids.run_id(), tenant=self._tenant, input=b"{}", idempotency_key=script.key
         )
         (answer,) = await store.create_runs([msgspec.structs.replace(new, entries=None)])
         if isinstance(answer, RunConflictError):
@@ -227,6 +242,12 @@ class Client:
     async def _retry(self, run: str, script: Script) -> None:
         await self._change("RetryRun", run, lambda: self._app.retry(run))
 
+    async def _delete(self, run: str, script: Script) -> None:
+        """Delete a run, which is refused unless it is over. What was seen of it stays true."""
+        store = self._app.store
+        count = await self._repeat(lambda: store.delete_runs(self._tenant, [run]))
+        self._coverage.hit("run deleted" if count else "delete refused")
+
     async def _look(self, run: str, script: Script) -> None:
         try:
             result = await self._repeat(lambda: self._app.runs.show(run))
@@ -240,7 +261,7 @@ class Client:
         store = self._app.store
         keys: list[Key] = []
         for _ in range(LOOKS):
-            waiting = await self._repeat(lambda: store.list_waiting(DEFAULT_TENANT, "timer"))
+            waiting = await self._repeat(lambda: store.list_waiting(self._tenant, "timer"))
             keys = [token.key for token in waiting if token.run == run][:1]
             if keys:
                 break
@@ -253,7 +274,7 @@ class Client:
     async def _hurry(self, key: Key) -> bool:
         store = self._app.store
         won: bool = await self._repeat(
-            lambda: store.resolve(DEFAULT_TENANT, key, b'{"hurried":true}', by="client")
+            lambda: store.resolve(self._tenant, key, b'{"hurried":true}', by="client")
         )
         return won
 
@@ -261,9 +282,9 @@ class Client:
         """Go on by another plan; send again what settled nodes have sent already."""
         store, revised = self._app.store, script.revised
         loaded = self._programs.keep(revised.digest, revised.plan)
-        await self._repeat(lambda: store.put_blob(revised.data))
+        await self._repeat(lambda: store.put_blob(revised.data, tenant=self._tenant))
         for look in range(2 * LOOKS):
-            snapshot = await self._repeat(lambda: store.read_snapshot(DEFAULT_TENANT, run))
+            snapshot = await self._repeat(lambda: store.read_snapshot(self._tenant, run))
             if snapshot is None or snapshot.run.status in TERMINAL:
                 return
             if look < LOOKS and not any(t.state == "leased" for t in snapshot.tokens):
@@ -275,7 +296,7 @@ class Client:
                 return
 
     def _changing(self, run: str, change: Change, seq: int) -> Callable[[], Awaitable[Run]]:
-        return lambda: self._app.store.change_run(DEFAULT_TENANT, run, change, seq)
+        return lambda: self._app.store.change_run(self._tenant, run, change, seq)
 
     async def _watch(self, run: str, script: Script) -> str:
         """Wait for the end of a run, and write down how it looked."""

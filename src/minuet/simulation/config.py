@@ -15,6 +15,9 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
 
     seed: int
     bug: str | None = None
+    #: The kind of store whose faults there are (`profiles`); None: all of them.
+    store: str | None = None
+    tenants: int | None = None
     workers: int | None = None
     runs: int | None = None
     size: int | None = None

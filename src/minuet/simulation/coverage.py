@@ -24,6 +24,12 @@ from minuet.store.records import (
 
 _ITEMS = (Done, Retry, Failed, Waiting, Released, Slot)
 
+#: What an intruder tries with the ids of others.
+HOSTILE = (
+    *("exchange", "repeat", "change_run", "resolve", "record_step", "delete_runs", "repair_run"),
+    *("create_runs", "discard_dead_letter", "read", "list", "get_blob"),
+)
+
 #: A batch without these proves too little.
 REQUIRED: tuple[str, ...] = (
     *(f"fault {fault}" for fault in FAULTS),
@@ -33,6 +39,8 @@ REQUIRED: tuple[str, ...] = (
     *(f"change {c}" for c in ("Start", "Cancel", "Pause", "Resume", "RetryRun", "NewPlan")),
     *("call repeated", "lease lost while running", "slot waited for", "slot held"),
     *("compared", "resolve won", "resolve lost", "start repeated", "run restarted"),
+    *("run deleted", "delete refused", "race started after the end"),
+    *(f"hostile {verb}" for verb in HOSTILE),
     *("run COMPLETED", "run FAILED", "run CANCELLED"),
     "race store died before the answer",
     *("race cancel won", "race completion won", "race killed before the reply"),

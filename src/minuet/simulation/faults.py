@@ -30,6 +30,9 @@ FAULTS = (
     "crash",  #: handlers kill their process
     "lost_hint",  #: nobody is told that there is work
     "client",  #: clients die in the middle of a call and begin again
+    "conflict",  #: a call is undone because of others, and told so: repeat it
+    "ambiguous",  #: a call is done, and an error says that nobody knows
+    "disconnect",  #: a process loses its connection, and all its calls with it
 )
 
 

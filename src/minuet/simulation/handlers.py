@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import random
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -21,7 +21,7 @@ from minuet.nodes.handler import Handlers, Task
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS
 from minuet.simulation.faults import Faults
-from minuet.simulation.loop import current_process
+from minuet.simulation.loop import Process, current_process
 from minuet.simulation.streams import Streams
 from minuet.store.records import Key
 
@@ -52,6 +52,8 @@ class Outside:
         self._streams = streams
         self._coverage = coverage
         self._lease_s = lease_s
+        #: Told of each start.
+        self.watch: Callable[[Key, Process], None] = lambda instance, process: None
 
     def handlers(self, without: Collection[str] = ()) -> Handlers:
         """The handlers, as a worker wants them; not every worker has them all."""
@@ -165,6 +167,7 @@ class Outside:
         inputs = _encoder.encode(dict(ctx.inputs))
         digest = hashlib.sha256(inputs).digest()[:8]
         starts.append(Start(ctx.idempotency_key, digest, ctx.attempt, ctx.lease_id))
+        self.watch(instance, current_process())
         return self._streams.make(f"handler/{'/'.join(instance)}/{len(starts)}")
 
     def _leave_effect(self, ctx: Context) -> None:

@@ -6,6 +6,7 @@ promises, and what follows from them, are not held against it. The store's own r
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ import msgspec
 from minuet import events as happened
 from minuet.kernel.view import run_output
 from minuet.simulation.checker import Broken
+from minuet.simulation.handlers import Start
 from minuet.store.records import Key
 
 if TYPE_CHECKING:
@@ -59,11 +61,16 @@ def _leases_are_kept(world: World) -> None:
 
 def _promises_are_kept(world: World) -> None:
     """I27: whatever was acknowledged is in the record."""
+    deleted = world.checker.deleted
     for key, run in world.promises.started.items():
-        same = [r.run for r in world.model.runs() if r.idempotency_key == key]
+        if run in deleted:
+            continue
+        same = [r.run for r in world.model.runs() if f"{r.tenant} {r.idempotency_key}" == key]
         if same != [run]:
             world.fail(Broken("I27", f"{key} was acknowledged as {run}, and there are {same}"))
     for promise in world.promises.made:
+        if promise.run in deleted:
+            continue
         history = world.checker.events(promise.run)
         # The last event of a change is its own, except for a creation and a start.
         wanted = _EVENTS[promise.what]
@@ -75,6 +82,8 @@ def _promises_are_kept(world: World) -> None:
 def _ends_stay(world: World) -> None:
     """I28: an end that somebody saw stays as it was, unless somebody retried the run."""
     for seen in world.promises.seen:
+        if seen.run in world.checker.deleted:
+            continue
         events = world.checker.events(seen.run)
         run = world.model.run(seen.run)
         assert run is not None
@@ -118,16 +127,24 @@ def _keys_are_stable(world: World) -> None:
             world.fail(Broken("I30", f"{instance[1:]} shares its key", instance[0]))
 
 
+def _starts(world: World) -> Iterator[tuple[Key, list[Start]]]:
+    """Who was started in runs that were never deleted: a start that arrives late makes a run
+    again that was deleted meanwhile."""
+    for instance, starts in world.outside.starts.items():
+        if instance[0] not in world.checker.deleted:
+            yield instance, starts
+
+
 def _inputs_stay(world: World) -> None:
     """I30: all starts of an instance have the same inputs."""
-    for instance, starts in world.outside.starts.items():
+    for instance, starts in _starts(world):
         if len({start.inputs for start in starts}) != 1:
             world.fail(Broken("I30", f"{instance[1:]} was started with two inputs", instance[0]))
 
 
 def _starts_are_explained(world: World) -> None:
     """I29: a handler is started at most once each time its token is handed out."""
-    for instance, starts in world.outside.starts.items():
+    for instance, starts in _starts(world):
         token = world.model.token(instance)
         if token is None or len(starts) > token.delivery:
             times = 0 if token is None else token.delivery
@@ -153,7 +170,7 @@ def _effects_are_there(world: World) -> None:
 def _steps_stay(world: World) -> None:
     """A step that is kept gives the same result to every attempt."""
     for (instance, name), values in world.outside.steps.items():
-        if len(set(values)) != 1:
+        if instance[0] not in world.checker.deleted and len(set(values)) != 1:
             message = f"step {name!r} of {instance[1:]} gave {values}"
             world.fail(Broken("steps-stay", message, instance[0]))
 
@@ -178,7 +195,7 @@ def determined_results(world: World) -> dict[str, dict[str, str]]:
     for run in world.model.runs():
         if run.status == "COMPLETED" and run.idempotency_key and _is_determined(world, run.run):
             state = world.checker.state(run.run)
-            found[run.idempotency_key] = {
+            found[f"{run.tenant} {run.idempotency_key}"] = {
                 f"{node} {scope}": f"{token.outcome} {(token.output or b'').decode()}"
                 for (node, scope), token in sorted(state.tokens.items())
                 # The run's own output names the run, which has another id in another world.

@@ -46,7 +46,7 @@ def _smaller(outcome: Outcome) -> Iterator[tuple[str, Config]]:
     for fault in sorted(outcome.faults):
         without = (*config.without, fault)
         yield f"without {fault}", msgspec.structs.replace(config, without=without)
-    for name in ("runs", "workers", "size"):
+    for name in ("tenants", "runs", "workers", "size"):
         known = getattr(config, name)
         for number in range(1, known if known is not None else 4):
             yield f"{name} {number}", msgspec.structs.replace(config, **{name: number})

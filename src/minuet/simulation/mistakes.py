@@ -23,11 +23,13 @@ from minuet.store.records import (
     Delivery,
     Done,
     Exchange,
+    Failed,
     Held,
     Item,
     Join,
     Key,
     NewRun,
+    Released,
     Reply,
     Result,
     Retry,
@@ -296,7 +298,7 @@ class StepsHaveNoFence(Transition):
     def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
         key = (held.run, held.node, held.scope)
         run = self.run(held.run)
-        if run is None or self.token(key) is None:
+        if run is None or run.tenant != tenant or self.token(key) is None:
             return None
         self.steps[(key, name)] = value
         self._append(run, events.StepRecorded(*key[1:], name, msgspec.Raw(value)))
@@ -309,8 +311,9 @@ class StartsAgain(ModelStore):
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
         anonymous = [msgspec.structs.replace(run, idempotency_key=None) for run in runs]
         answers = await super().create_runs(anonymous)
-        for run in runs:
-            self._runs[run.run].idempotency_key = run.idempotency_key
+        for run, answer in zip(runs, answers, strict=True):
+            if isinstance(answer, Run):
+                self._runs[run.run].idempotency_key = run.idempotency_key
         return answers
 
 
@@ -335,6 +338,48 @@ class CannotStopInAnOutage(Worker):
             if self._draining:
                 raise
             raise RuntimeError("the store is away") from error
+
+
+class StartsWhatItHasTaken(Worker):
+    """A worker keeps what it has taken for later, and starts it without another look."""
+
+    async def _next_item(self, job: Job) -> Item | None:
+        await asyncio.sleep(8)
+        return await super()._next_item(job)
+
+    def _abandon(self, key: Key, lease: str) -> None:
+        pass
+
+    def abandon_run(self, run: str) -> None:
+        pass
+
+
+class AnyFailureEndsTheRun(Worker):
+    """A failure that was handed in is taken for the end of the run, also if it came too late."""
+
+    def _settled(self, job: Job, item: Item, result: Result, reply: Reply) -> None:
+        super()._settled(job, item, result, reply)
+        if isinstance(item, Failed):
+            self.abandon_run(job.grant.run)
+
+
+class WaitsForThePlan(Worker):
+    """A token whose plan is missing is given back, to be taken again at once."""
+
+    async def _next_item(self, job: Job) -> Item | None:
+        item = await super()._next_item(job)
+        if isinstance(item, Failed) and item.dead_letter == "no_plan":
+            return Released(*job.token)
+        return item
+
+
+class EndsItsSession(Worker):
+    """A worker that stops has its session forgotten; a copy of its first call that comes after
+    that is taken for the first call of a new session, and takes tokens under the old lease."""
+
+    async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
+        await super()._drain(loop)
+        await self._store.end_session(self._session)
 
 
 class GivesUpOnTheNewPlan(Worker):

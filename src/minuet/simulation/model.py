@@ -38,6 +38,8 @@ class ModelStore(MemoryStore):
         self.changed: dict[str, None] = {}
         #: Grows each time the store is set back.
         self.timeline = 0
+        #: Whether it has ever lost what it knew of sessions.
+        self.has_forgotten = False
 
     # ── watching ────────────────────────────────────────────────────────────────────────
 
@@ -80,9 +82,21 @@ class ModelStore(MemoryStore):
         """A token's row."""
         return self._tokens.get(key)
 
-    def has_blob(self, ref: str) -> bool:
-        """Whether a blob is there."""
-        return any(known == ref for _, known in self._blobs)
+    def has_blob(self, tenant: str, ref: str) -> bool:
+        """Whether a tenant has a blob."""
+        return (tenant, ref) in self._blobs
+
+    def orphans(self) -> list[str]:
+        """Runs of which something is left although they are gone."""
+        known = {key[0] for table in (self._tokens, self._joins) for key in table}
+        known |= {key[0] for table in (self._arrivals, self._steps) for key, _ in table}
+        known |= {key[0] for key, _ in self._dead_letters} | set(self._events)
+        return sorted(known - self._runs.keys())
+
+    def session(self, tenant: str, session: str) -> tuple[int, str] | None:
+        """Number and lease of a session's last call."""
+        known = self._sessions.get((tenant, session))
+        return None if known is None else known[:2]
 
     def slot_holders(self) -> list[Token]:
         """Tokens that hold a concurrency slot."""
@@ -156,6 +170,7 @@ class ModelStore(MemoryStore):
     def forget_sessions(self) -> None:
         """Lose what is known of sessions, and nothing else."""
         self._sessions.clear()
+        self.has_forgotten = True
 
     def copy_tables(self) -> dict[str, Any]:
         """Everything at this moment, as a standby would have it."""
@@ -172,4 +187,5 @@ class ModelStore(MemoryStore):
         for name, rows in tables.items():
             setattr(self, name, rows)
         self.timeline += 1
+        self.has_forgotten = True
         self.changed = dict.fromkeys(sorted(self._runs))

@@ -109,7 +109,17 @@ class Nemesis:
 
     def begin(self) -> None:
         """Strike until `heal`."""
-        for fault in ("kill", "pause", "drain", "refuse", "restart", "lossy", "clock", "client"):
+        for fault in (
+            "kill",
+            "pause",
+            "drain",
+            "refuse",
+            "restart",
+            "lossy",
+            "clock",
+            "client",
+            "disconnect",
+        ):
             strength = self._faults.of(fault)
             if strength:
                 strike = getattr(self, "_clock_jump" if fault == "clock" else f"_{fault}")
@@ -182,6 +192,10 @@ class Nemesis:
         self._trace(f"kill {victim.name}")
         victim.kill()
         return True
+
+    def _disconnect(self, chance: random.Random) -> bool:
+        victim = self._victim(chance)
+        return victim is not None and self._server.disconnect(victim)
 
     # ── the store ───────────────────────────────────────────────────────────────────────
 

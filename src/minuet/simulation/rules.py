@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
+
 from minuet.events import Event, NodeCompleted, NodeSent, NodeSkipped, Place
 from minuet.kernel.fold import State
 from minuet.kernel.ledger import sent_by
@@ -17,6 +19,21 @@ from minuet.kernel.scope import decode, encode
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.store.records import Done, Exchange, Key, Reply, Retry, Slot
+
+#: How often a token may be handed out; one that comes back at once each time runs hot.
+DELIVERIES_MAX = 200
+
+#: Seconds after hearing of a run's end within which a handler may still be started: it may be
+#: on its way to a thread by then.
+POLL = 1.0
+
+
+class Deletion(msgspec.Struct, frozen=True):
+    """A call that deletes runs."""
+
+    tenant: str
+    runs: tuple[str, ...]
+
 
 #: (token, lease) → the process that it was granted to.
 Grants = dict[tuple[Key, str], Process]
@@ -42,7 +59,31 @@ def exchange_rules(
     if not repeated:
         yield from _results(model, grants, slots, process, request, reply)
         yield from _renewals(model, grants, process, request, reply)
+    elif not model.has_forgotten:
+        for grant in reply.granted:
+            if ((grant.run, grant.node, grant.scope), grant.lease) not in grants:
+                message = f"call {request.seq} is repeated, and takes {grant.node!r} in addition"
+                yield "I23", message, grant.run
     yield from _granted(model, grants, process, reply)
+    yield from _tenants(model, request, reply)
+
+
+def _tenants(model: ModelStore, request: Exchange, reply: Reply) -> Iterator[Found]:
+    """I24: whoever hands in, is granted or told something has the tenant of the run."""
+    touched = {
+        item.run
+        for item, result in zip(request.hand_in, reply.results, strict=True)
+        if result != "stale"
+    }
+    touched |= {grant.run for grant in reply.granted} | set(reply.runs)
+    for run in sorted(touched):
+        row = model.run(run)
+        if row is not None and row.tenant != request.tenant:
+            yield (
+                "I24",
+                f"a worker of {request.tenant!r} has to do with a run of {row.tenant!r}",
+                run,
+            )
 
 
 def _results(
@@ -96,6 +137,8 @@ def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) 
         known = grants.get((key, grant.lease))
         if known is not None and known is not process:
             yield "I12", f"{key[1:]} is leased twice under one lease", grant.run
+        if grant.delivery > DELIVERIES_MAX:
+            yield "busy", f"{key[1:]} is handed out for the {grant.delivery}th time", grant.run
         run = model.run(grant.run)
         if known is None and run is not None and run.status != "RUNNING":
             yield "paused", f"{key[1:]} is handed out in a run that is {run.status}", grant.run
@@ -182,3 +225,18 @@ def completed_rules(state: State) -> Iterator[str]:
     for place, token in state.tokens.items():
         if token.state != "done" and token.outcome != "superseded":
             yield f"{place} is {token.state} {token.outcome} in a run that completed"
+
+
+def deletion_rules(
+    asked: Deletion, count: int, over: dict[str, str], gone: set[str], orphans: list[str]
+) -> Iterator[Found]:
+    """Runs that are over are deleted, and nothing else; `over` are these, with their tenants."""
+    wanted = {run for run in asked.runs if over.get(run) == asked.tenant}
+    for run in sorted(gone - wanted):
+        yield "deleted", f"it was deleted by {asked.tenant!r}, which must not be", run
+    for run in sorted(wanted - gone):
+        yield "deleted", "it was to be deleted and is there", run
+    if count != len(wanted):
+        yield "deleted", f"{count} runs were said to be deleted, {len(wanted)} should be", ""
+    for run in orphans:
+        yield "deleted", "it was deleted, and something of it is left", run

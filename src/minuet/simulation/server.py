@@ -25,6 +25,9 @@ from minuet.store.records import Exchange, Reply, Run
 #: Mean seconds that a message is on its way.
 LATENCY = 0.002
 
+#: Seconds that a restart which loses something takes.
+RESTART = 0.5
+
 
 class Call(msgspec.Struct, eq=False):
     """One call, on its way."""
@@ -68,6 +71,10 @@ class Server:
         self._standby: dict[str, Any] | None = None
         self._standby_grants: Any = None
         self._failover_in = 0
+        #: Calls that are on their way, and what each process exchanged last: session, number
+        #: and when it was first sent.
+        self._pending: list[Call] = []
+        self._rounds: dict[Process, tuple[str, int, float]] = {}
         #: Whoever waits for a hint, and what for.
         self._waiters: dict[asyncio.Future[bool], tuple[Process, Callable[[], bool]]] = {}
 
@@ -75,11 +82,32 @@ class Server:
 
     def send(self, call: Call) -> None:
         """Put a call on its way; it goes on even if its sender dies."""
+        if isinstance(call.request, Exchange):
+            self._note_round(call)
+        self._pending = [known for known in self._pending if not known.reply.done()] + [call]
         if self._strikes("drop_request", 0.12):
             return
         self._deliver_later(call)
         if self._strikes("duplicate", 0.12):
             self._deliver_later(call)
+
+    def _note_round(self, call: Call) -> None:
+        """A process that sends its next exchange has dealt with the answer to the last one."""
+        request: Exchange = call.request
+        last = self._rounds.get(call.process)
+        if last is not None and (last[0], last[1]) == (request.session, request.seq):
+            return
+        if last is not None:
+            self._checker.note_heard(call.process, last[2])
+        self._rounds[call.process] = (request.session, request.seq, self.loop.time())
+
+    def disconnect(self, process: Process) -> bool:
+        """A process loses its connection: whatever it has asked, it will not be answered."""
+        cut = [call for call in self._pending if call.process is process and not call.reply.done()]
+        for call in cut:
+            lost = StoreUnavailableError("the connection is lost")
+            self.loop.call_soon(finish, call.reply, None, lost, context=process.context)
+        return bool(cut)
 
     def _deliver_later(self, call: Call) -> None:
         self.loop.call_later(self._latency(), self._deliver, call, context=self._process.context)
@@ -123,9 +151,13 @@ class Server:
             self._trace(f"kill {call.process.name} before {call.verb}")
             call.process.kill()
             return
+        if self._strikes("conflict", 0.15):
+            self._trace(f"{call.process.name} {call.verb}: undone because of a conflict")
+            self._answer(call, None, StoreUnavailableError("a conflict with other calls"))
+            return
         if call.verb == "sweep":
             self._checker.note_sweep(call.process, self.loop.time())
-        result, error = _apply(call.operation())
+        result, error = apply(call.operation())
         self._note(call, result, error)
         changed = self._checker.after_call(call.process, call.request, result)
         handed_in = isinstance(call.request, Exchange) and call.request.hand_in
@@ -138,6 +170,8 @@ class Server:
         if self.calls == self.kill_after:
             self._trace(f"kill {call.process.name} after {call.verb}")
             call.process.kill()
+        if error is None and self._strikes("ambiguous", 0.1):
+            error = StoreUnavailableError("nobody knows whether it was done")
         self._answer(call, result, error)
         if changed:
             self._maybe_fail_over()
@@ -182,6 +216,10 @@ class Server:
         self._checker.go_back(self._standby_grants)
         self._standby = None
         self._waiters.clear()
+        if self.faults.of("restart") and self.state == "up":
+            # It was a restart that has lost the last things that it had not written yet.
+            self.go("down")
+            self.loop.call_later(RESTART, self.go, "up", context=self._process.context)
 
     def cancel_failover(self) -> None:
         """The standby has caught up."""
@@ -219,7 +257,7 @@ class Server:
             )
 
 
-def _apply(operation: Coroutine[Any, Any, Any]) -> tuple[Any, Exception | None]:
+def apply(operation: Coroutine[Any, Any, Any]) -> tuple[Any, Exception | None]:
     """Run a verb of the model, which never waits."""
     try:
         operation.send(None)

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.simulation.loop import current_process
+from minuet.simulation.rules import Deletion
 from minuet.simulation.server import Call, Server, finish
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -101,7 +102,12 @@ class SimStore:
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         model = self._server.model
-        return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs))
+        request = Deletion(tenant, tuple(runs))
+        return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs), request)
+
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        model = self._server.model
+        return await self._call("repair_run", lambda: model.repair_run(tenant, rows, expected_seq))
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         model = self._server.model

@@ -12,9 +12,7 @@ import asyncio
 import collections
 import gc
 import hashlib
-import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import itertools
 from typing import Any
 
 import msgspec
@@ -23,7 +21,6 @@ from minuet.app.app import App
 from minuet.app.workflows import CompiledWorkflow
 from minuet.errors import RunConflictError
 from minuet.ids import SeededIds
-from minuet.kernel import settle
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
 from minuet.plan.digest import digest_plan, encode_plan
@@ -35,13 +32,16 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS, draw_workflow
 from minuet.simulation.faults import FAULTS, Faults, draw_faults
 from minuet.simulation.handlers import Outside
+from minuet.simulation.intruder import Intruder
 from minuet.simulation.judge import determined_results, differing_results, judge
 from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceededError
 from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.profiles import PROFILES
 from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
+from minuet.simulation.surroundings import errors_logged, small_parts
 from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Resume
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
@@ -49,6 +49,10 @@ from minuet.worker.worker import Worker
 #: Seconds of faults, and seconds within which everything must end afterwards.
 FAULTS_S = 12.0
 LIVENESS_S = 300.0
+
+#: Whose runs there are, and the worker of each that can do everything.
+TENANTS = (DEFAULT_TENANT, "second", "third")
+FIRST = ("worker0", "second0", "third0")
 
 #: Lines of the trace that are kept.
 TRACE_LINES = 400
@@ -71,6 +75,8 @@ class World:
         self.streams = Streams(config.seed)
         self.coverage = Coverage()
         drawn = draw_faults(self.streams.get("faults"))
+        if config.store is not None:
+            drawn = PROFILES[config.store].apply(drawn)
         strong = dict.fromkeys((*self.bug.faults, *config.add), 1.0)
         self.faults = Faults({**drawn.strength, **strong}).without(
             *self.bug.without, *config.without
@@ -86,7 +92,9 @@ class World:
         self.clock = StoreClock(self.loop.time)
         self.model = self.bug.store(self.clock, transition=self.bug.transition)
         self.programs: dict[str, Program] = {}
-        self.checker = Checker(self.model, self.programs, self.coverage, self.fail)
+        self.checker = Checker(
+            self.model, self.programs, self.coverage, self.fail, self.loop.time, self.lease_s
+        )
         self._hash = hashlib.blake2b(digest_size=16)
         self._trace: collections.deque[str] = collections.deque(
             maxlen=None if config.trace else TRACE_LINES
@@ -102,11 +110,17 @@ class World:
         )
         self.server.kill_before, self.server.kill_after = config.kill_before, config.kill_after
         self.outside = Outside(self.streams, self.faults, self.coverage, self.lease_s)
+        self.outside.watch = self.checker.note_start
+        tenants = _drawn(config.tenants, self.streams.get("tenants").choice((1, 2, 2, 3)))
+        self.tenants = TENANTS[: min(tenants, self._runs)]
         self._handlers: dict[str, Handlers] = {}
         self.promises = Promises()
         self.scripts: list[Script] = []
         for number in range(self._runs):
             self.scripts.append(self._draw_script(number))
+        #: Members of the crew and their tenants: some for the first one, one for each other.
+        self._members = {f"worker{n}": DEFAULT_TENANT for n in range(self._workers)}
+        self._members |= {f"{tenant}0": tenant for tenant in self.tenants[1:]}
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, self._restart_s)
         self.client_processes: list[Process] = []
         self.nemesis = Nemesis(
@@ -122,6 +136,15 @@ class World:
             self.lease_s,
             self.bug.haste,
         )
+        self.intruder = Intruder(
+            self.server,
+            self.loop.process("intruder"),
+            self.tenants,
+            self.streams.get("intruder"),
+            self.coverage,
+            self.fail,
+            self.trace,
+        )
         threads = self.streams.get("threads")
         self.loop.thread_seconds = lambda: threads.expovariate(20)
 
@@ -136,15 +159,20 @@ class World:
         for compiled in (workflow, revised):
             self.programs[compiled.digest] = Program(compiled.plan, compiled.digest)
         actions = draw_actions(chance)
+        deleting = self.streams.get("deleting")
         return Script(
             workflow,
             revised,
             {"n": chance.randrange(1000), "key": chance.choice(("a", "b"))},
-            f"key-{number}",
+            # Tenants may have the same keys.
+            f"key-{number // len(self.tenants)}",
             chance.choice((0.0, 0.0, 1.0, 4.0)),
             () if self.config.calm_clients else actions,
             chance.choice((0, 1, 2)),
             chance.random() < 0.15,
+            self.tenants[number % len(self.tenants)],
+            deleting.random() < 0.1 and not self.config.calm_clients,
+            deleting.random() < 0.25 and not self.config.calm_clients,
         )
 
     def _make_worker(self, name: str) -> Worker:
@@ -155,9 +183,11 @@ class World:
             self.coverage.hit("fault skew")
         clock = StoreClock(self.loop.time)
         clock.offset_ms = skew_ms
+        member = name.partition(".")[0]
         return self.bug.worker(
             SimStore(self.server),
-            handlers=self._handlers_of(name.partition(".")[0]),
+            handlers=self._handlers_of(member),
+            tenant=self._members[member],
             concurrency=chance.choice((1, 2, 4)),
             lease_ms=int(self.lease_s * 1000),
             drain_ms=chance.choice((0, 500, 5_000)),
@@ -167,12 +197,12 @@ class World:
         )
 
     def _handlers_of(self, member: str) -> Handlers:
-        """What a member of the crew can do; the first one can do everything."""
+        """What a member of the crew can do; the first of each tenant can do everything."""
         known = self._handlers.get(member)
         if known is None:
             chance = self.streams.make(f"handlers/{member}")
             lacking = chance.sample(sorted(HANDLERS), chance.choice((0, 0, 1, 4)))
-            known = self.outside.handlers(lacking if member != "worker0" else ())
+            known = self.outside.handlers(lacking if member not in FIRST else ())
             self._handlers[member] = known
         return known
 
@@ -184,15 +214,19 @@ class World:
 
     def _start_clients(self) -> None:
         """Some processes that share the scripts; a client that is killed begins again."""
-        count = min(len(self.scripts), self.streams.get("clients").choice((1, 2, 3)))
-        for number in range(count):
-            self._start_client(f"client{number}", self.scripts[number::count], 1)
+        names = itertools.count()
+        for tenant in self.tenants:
+            scripts = [script for script in self.scripts if script.tenant == tenant]
+            count = min(len(scripts), self.streams.get("clients").choice((1, 2, 3)))
+            for number in range(count):
+                self._start_client(f"client{next(names)}", scripts[number::count], 1)
 
     def _start_client(self, name: str, scripts: list[Script], count: int) -> None:
         process = self.loop.process(f"{name}.{count}")
         self.client_processes.append(process)
         ids = SeededIds(self.streams.get("ids").getrandbits(62))
-        app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
+        tenant = scripts[0].tenant
+        app = App(SimStore(self.server), worker=False, tenant=tenant, clock=self.clock, ids=ids)
         client = Client(app, ids, scripts, self.promises, self.coverage)
         process.killed = lambda: self._restart_client(name, scripts, count + 1)
         process.spawn(self._run_client(client, process))
@@ -211,14 +245,17 @@ class World:
 
     async def run(self) -> None:
         """Faults, then healing, then the end of all runs."""
-        for number in range(self._workers):
-            self.crew.hire(f"worker{number}")
+        for member in self._members:
+            self.crew.hire(member)
         self._start_clients()
         self.nemesis.begin()
+        if not self.config.calm_clients:
+            self.intruder.process.spawn(self.intruder.run())
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
         self.nemesis.heal()
+        self.intruder.process.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
         while not self._is_over():
@@ -234,9 +271,13 @@ class World:
         return Faults({"crash": crash} if crash else {})
 
     def _is_over(self) -> bool:
-        # A start that was acknowledged and then lost: nobody will repeat it.
+        # A start that was acknowledged and then lost, nobody will repeat; nor one of a run that
+        # was deleted, and made again by a call that came late.
         return len(self.promises.finished) == len(self.scripts) and all(
-            run.status in TERMINAL or (run.status == "PENDING" and self.model.timeline)
+            run.status in TERMINAL
+            or (
+                run.status == "PENDING" and (self.model.timeline or run.run in self.checker.deleted)
+            )
             for run in self.model.runs()
         )
 
@@ -245,7 +286,7 @@ class World:
         for run in self.model.runs():
             if run.status == "PAUSED":
                 try:
-                    self.model.change_run(DEFAULT_TENANT, run.run, Resume()).send(None)
+                    self.model.change_run(run.tenant, run.run, Resume()).send(None)
                 except StopIteration:
                     self.checker.after_call(self.loop.processes[0], None, None)
                 except RunConflictError:
@@ -264,7 +305,7 @@ class World:
             for r in self.model.runs()
             if r.status not in TERMINAL
         ]
-        scripts = [s.key for s in self.scripts if s.key not in self.promises.finished]
+        scripts = [s.name for s in self.scripts if s.name not in self.promises.finished]
         return f"{runs} {scripts} now {self.clock.now_ms()}"
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
@@ -314,24 +355,24 @@ def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
 
 def simulate(config: Config) -> Outcome:
     """Run one world; and, where that is possible, compare it with a world without faults."""
-    outcome = _simulate(config)
+    outcome = run_world(World(config))
     if outcome.broken is not None or not (config.compare and outcome.results):
         return outcome
     without = tuple(sorted({*config.without, *FAULTS}))
     calm = msgspec.structs.replace(config, without=without, calm_clients=True, bug=None)
-    difference = differing_results(outcome.results, _simulate(calm).results)
+    difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:
         outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
         return outcome
     return msgspec.structs.replace(outcome, broken=Broken("compared", difference))
 
 
-def _simulate(config: Config) -> Outcome:
-    world = World(config)
+def run_world(world: World) -> Outcome:
+    """Run a world that nobody has run."""
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with _small_parts(world.sends_max), _errors_logged(world), world.bug.planted():
+        with small_parts(world.sends_max), errors_logged(world.fail), world.bug.planted():
             broken = _run(world)
         return world.outcome(broken)
     finally:
@@ -358,42 +399,3 @@ def _run(world: World) -> Broken | None:
 def _unexpected(world: World, context: dict[str, Any]) -> None:
     error = context.get("exception")
     world.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
-
-
-@contextmanager
-def _small_parts(sends_max: int) -> Iterator[None]:
-    """Send large fan-outs in parts so small that even these worlds have them."""
-    before = settle.SENDS_PER_EXCHANGE_MAX
-    settle.SENDS_PER_EXCHANGE_MAX = sends_max
-    try:
-        yield
-    finally:
-        settle.SENDS_PER_EXCHANGE_MAX = before
-
-
-class _Errors(logging.Handler):
-    """A worker that logs an error has met a bug of ours."""
-
-    def __init__(self, fail: Callable[[Broken], None]) -> None:
-        super().__init__(logging.ERROR)
-        self._fail = fail
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
-
-
-@contextmanager
-def _errors_logged(world: World) -> Iterator[None]:
-    logger = logging.getLogger("minuet.worker")
-    handler = _Errors(world.fail)
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate

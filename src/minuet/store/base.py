@@ -111,6 +111,16 @@ class Store(Protocol):
         """Remove runs that are over, with all that belongs to them; say how many."""
         ...
 
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        """Put these rows in the place of all that is stored of a run; its events stay.
+
+        For `minuet doctor`: run, tokens, joins, arrivals, steps and dead letters become exactly
+        those of `rows` (whose events are ignored), whatever was there before; rows that it does
+        not have are removed. Compare-and-set on the stored event number, which may itself be
+        wrong. False: there is no such run, or it has moved on; nothing changed.
+        """
+        ...
+
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         """Wait until the run may have events after `after_seq`; a hint, False after the timeout."""
         ...

@@ -7,7 +7,7 @@ A call runs without awaiting anything, which is what makes it atomic.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
 from minuet.clock import Clock, SystemClock
@@ -346,12 +346,24 @@ class MemoryStore:
         }
         self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
         self._events = {k: v for k, v in self._events.items() if k not in doomed}
-        self._tokens = {k: v for k, v in self._tokens.items() if k[0] not in doomed}
-        self._joins = {k: v for k, v in self._joins.items() if k[0] not in doomed}
-        self._arrivals = {k: v for k, v in self._arrivals.items() if k[0][0] not in doomed}
-        self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in doomed}
-        self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in doomed}
+        self._remove_rows(doomed)
         return len(doomed)
+
+    def _remove_rows(self, runs: Collection[str]) -> None:
+        """Remove everything of some runs except for the runs themselves and their events."""
+        self._tokens = {k: v for k, v in self._tokens.items() if k[0] not in runs}
+        self._joins = {k: v for k, v in self._joins.items() if k[0] not in runs}
+        self._arrivals = {k: v for k, v in self._arrivals.items() if k[0][0] not in runs}
+        self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in runs}
+        self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in runs}
+
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        step = self._transition(self, self._clock.now_ms())
+        if not step.repair_run(tenant, copy.deepcopy(rows), expected_seq):
+            return False
+        self._remove_rows([rows.run.run])
+        self._commit(step)
+        return True
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         row = self._runs.get(run)

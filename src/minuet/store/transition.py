@@ -53,6 +53,7 @@ from minuet.store.records import (
     RetryRun,
     Run,
     Slot,
+    Snapshot,
     Start,
     Token,
     TokenOutcome,
@@ -267,6 +268,37 @@ class Transition:
                 self._new_plan(run, change)
         self.rewritten_runs.add(run.run)
         return run
+
+    def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        """Put rows in the place of a run's own; False when the run has moved on.
+
+        The store removes what it has of the run beside its row and its events, and writes this
+        step; no other rule applies, because the rows that are there follow none.
+        """
+        run = self.run(rows.run.run)
+        if run is None or run.tenant != tenant or run.seq != expected_seq:
+            return False
+        for token in self._tokens_in(run.run, LIVE_STATES):
+            if token.slot and token.lane != "slot":
+                self._freed[tenant, token.slot] = None
+        for name in run.__struct_fields__:
+            setattr(run, name, getattr(rows.run, name))
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+        self.tokens = {token.key: token for token in rows.tokens}
+        self.new_tokens = set(self.tokens)
+        self.changed_tokens = set(self.tokens)
+        self.joins = {join.key: join for join in rows.joins}
+        self.new_joins = set(self.joins)
+        self.changed_joins = set(self.joins)
+        self.arrivals = {((a.run, a.node, a.scope), a.source): a for a in rows.arrivals}
+        self.steps = {((run.run, n, scope), name): v for n, scope, name, v in rows.steps}
+        self.dead_letters = list(rows.dead_letters)
+        for token in rows.tokens:
+            if token.slot and token.lane != "slot":
+                slot = (tenant, token.slot)
+                self.holders[slot] = self.holders.get(slot, 0) + 1
+        return True
 
     def _conflict(self, run: Run, message: str) -> RunConflictError:
         return RunConflictError(run.run, message, status=run.status, seq=run.seq)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from minuet.errors import RunConflictError
 from minuet.store import records
-from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Swept
+from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
 from minuet.store.sqlite.rows import run_of, to_json
 from minuet.store.sqlite.statements import statement
@@ -21,6 +21,7 @@ _NEXT_DUE = statement("next_due")
 _FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
 _DELETABLE_RUNS = statement("deletable_runs")
 _DELETE_RUNS = statement("delete_runs")
+_REMOVE_ROWS = statement("remove_rows")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
 _PUT_BLOB = statement("put_blob")
 
@@ -105,9 +106,21 @@ def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
     asked = {"tenant": tenant, "runs": to_json(sorted(set(runs)))}
     doomed = [run for (run,) in change.db.execute(_DELETABLE_RUNS, asked)]
     if doomed:
-        change.db.execute(_DELETE_RUNS, {"runs": to_json(doomed)})
+        asked = {"runs": to_json(doomed)}
+        change.db.execute(_REMOVE_ROWS, asked)
+        change.db.execute(_DELETE_RUNS, asked)
         change.known.clear()
     return len(doomed)
+
+
+def repair_run(change: Change, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+    if not change.step.repair_run(tenant, copy.deepcopy(rows), expected_seq):
+        return False
+    change.db.execute(_REMOVE_ROWS, {"runs": to_json([rows.run.run])})
+    change.write()
+    # The rows that were loaded are gone, and others have come in their place.
+    change.known.clear()
+    return True
 
 
 def discard_dead_letter(change: Change, tenant: str, key: Key) -> bool:

@@ -207,6 +207,12 @@ class SqliteStore:
         count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
         return count
 
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        repaired: bool = await self._write(
+            lambda change: changes.repair_run(change, tenant, rows, expected_seq)
+        )
+        return repaired
+
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         return await self._wait(
             self._changed, lambda db: reads.run_seq(db, run) > after_seq, timeout_ms

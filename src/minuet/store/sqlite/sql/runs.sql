@@ -12,6 +12,8 @@ WHERE r.tenant = :tenant AND r.status IN ('COMPLETED', 'FAILED', 'CANCELLED');
 DELETE FROM events
 WHERE run_id IN (SELECT r.id FROM json_each(:runs) AS k CROSS JOIN runs AS r ON r.run = k.value);
 DELETE FROM runs WHERE run IN (SELECT value FROM json_each(:runs));
+
+-- name: remove_rows
 DELETE FROM tokens WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM joins WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM arrivals WHERE run IN (SELECT value FROM json_each(:runs));

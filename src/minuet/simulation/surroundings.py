@@ -1,0 +1,50 @@
+"""What of the process around it a world changes while it runs, and puts back."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from minuet.kernel import settle
+from minuet.simulation.checker import Broken
+
+
+@contextmanager
+def small_parts(sends_max: int) -> Iterator[None]:
+    """Send large fan-outs in parts so small that even these worlds have them."""
+    before = settle.SENDS_PER_EXCHANGE_MAX
+    settle.SENDS_PER_EXCHANGE_MAX = sends_max
+    try:
+        yield
+    finally:
+        settle.SENDS_PER_EXCHANGE_MAX = before
+
+
+class _Errors(logging.Handler):
+    """A worker that logs an error has met a bug of ours."""
+
+    def __init__(self, fail: Callable[[Broken], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._fail = fail
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
+
+
+@contextmanager
+def errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
+    """See to it that nothing is logged as an error."""
+    logger = logging.getLogger("minuet.worker")
+    handler = _Errors(fail)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate
