@@ -17,7 +17,7 @@ PYTEST := $(RUN) -m pytest
 CORE := .venv/.core
 DEV := .venv/.dev
 
-.PHONY: help setup demo test check static format sim faults bench requirements docs pins clean
+.PHONY: help setup demo services test check static format sim faults bench requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ setup: $(DEV) ## Create .venv with everything that development needs
 
 demo: $(CORE) ## Run an example workflow end to end, with live progress
 	@.venv/bin/minuet demo
+
+services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
+	@$(RUN) tools/services.py build/services
 
 test: static ## Everything: format, lint, types and all tests
 	@$(PYTEST) -n $(TEST_WORKERS) --dist worksteal
@@ -47,7 +50,7 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
 faults: $(DEV) ## Kill processes, cut the power (CUTS=n, 1000), fill the disk; says what it saw
-	@MINUET_POWER_CUTS=$(or $(CUTS),1000) $(PYTEST) tests/fault tests/store/sqlite \
+	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) $(PYTEST) tests/fault tests/store/sqlite \
 		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark

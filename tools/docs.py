@@ -15,6 +15,8 @@ from minuet.cli.arguments import every_command
 from minuet.model.reference import schema_text, with_tables
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import NodeType
+from minuet.settings.read import show_value
+from minuet.settings.table import ENVIRONMENTS, TABLE, Setting
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = ROOT / "docs" / "reference"
@@ -28,11 +30,13 @@ COMMON = ("help", "output", "json")
 def pages() -> dict[Path, str]:
     """Every generated page with its content."""
     document, cli = REFERENCE / "document.md", REFERENCE / "cli.md"
+    settings = REFERENCE / "settings.md"
     return {
         REFERENCE / "workflow.schema.json": schema_text(),
         document: with_tables(document.read_text("utf-8")),
         REFERENCE / "node-types.md": node_types_text(),
         cli: cli.read_text("utf-8").split(BEGIN)[0] + BEGIN + commands_text(),
+        settings: settings.read_text("utf-8").split(BEGIN)[0] + BEGIN + settings_text(),
     }
 
 
@@ -98,6 +102,31 @@ def _node_type(found: NodeType) -> str:
     parts.append(f"An example:\n\n{_fenced(found.example)}")
     parts.append(f"JSON Schema of `config`:\n\n{_fenced(found.config_schema)}")
     return "\n\n".join(parts) + "\n"
+
+
+def settings_text() -> str:
+    """The table of settings: those that do something, then the others."""
+    used = [setting for setting in TABLE if not setting.unused]
+    unused = [setting for setting in TABLE if setting.unused]
+    lines = ["", "## Settings", "", "| name | default | allowed | meaning |", "|---|---|---|---|"]
+    lines += [
+        f"| `{s.name}` | {_default(s)} | {s.allowed} | {s.help} |".replace("  ", " ") for s in used
+    ]
+    lines += ["", "## Names that are accepted without effect", ""]
+    lines += ["| name | default | why nothing is needed |", "|---|---|---|"]
+    lines += [f"| `{s.name}` | {_default(s)} | {s.help} |" for s in unused]
+    return "\n".join(lines) + "\n"
+
+
+def _default(setting: Setting) -> str:
+    """The default, and where an environment has another."""
+    default = show_value(setting, setting.default)
+    others = [
+        f"{environment}: {show_value(setting, setting.defaults[environment]) or 'must be set'}"
+        for environment in ENVIRONMENTS
+        if environment in setting.defaults
+    ]
+    return "; ".join([f"`{default}`" if default else "none", *others])
 
 
 def _fenced(value: object) -> str:

@@ -248,13 +248,18 @@ def main() -> None:
     """Run both until Ctrl-C."""
     folder = Path(sys.argv[1] if len(sys.argv) > 1 else ".services").resolve()
     servers = (Postgres(folder / "postgres"), Redis(folder / "redis"))
+    # As Ctrl-C does, it must reach the `finally`.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         for server in servers:
             server.start()
             print(f"MINUET_STORE={server.url}", flush=True)
         print("Ctrl-C stops them.", flush=True)
-        signal.sigwait({signal.SIGINT, signal.SIGTERM})
+        with contextlib.suppress(KeyboardInterrupt):
+            signal.pause()
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
         for server in servers:
             server.stop()
 

@@ -78,7 +78,7 @@ def test_wrong_usage_is_told_with_a_suggestion(
         (["run", "w.yaml", "--handlers", "no_such"], "handlers 'no_such' cannot be imported"),
         (["run", "w.yaml", "--handlers", "broken_handlers.py"], "SyntaxError"),
         (["run", "w.yaml", "--store", "mysql://x"], "there is no store of kind 'mysql'"),
-        (["run", "w.yaml", "--store", "redis://x"], "redis comes in a later version"),
+        (["run", "w.yaml", "--store", "redis://127.0.0.1:1"], "does not answer"),
         (["run", "w.yaml", "--store", "sqlite:///none/x.db"], "does not exist"),
         (["run", "w.yaml", "--store", "sqlite:///text.txt"], "text.txt is no SQLite file"),
         (["resume"], "there is no store at minuet.db"),

@@ -17,7 +17,7 @@ BELOW_WORKER = BASE | {
     *("clock", "ids", "events", "conditions", "templates", "model", "plan", "kernel", "store"),
     *("blobs", "nodes", "agent"),
 }
-BELOW_APP = BELOW_WORKER | {"worker"}
+BELOW_APP = BELOW_WORKER | {"worker", "settings"}
 #: What programs and people touch reaches the store through the app only.
 OUTSIDE = (BELOW_APP | {"app", "minuet"}) - {"store"}
 
@@ -36,16 +36,19 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel": BASE | {"events", "plan", "conditions"},
     "store": BASE | {"events", "clock"},
     "blobs": BASE,
+    "settings": BASE,
     "nodes": BASE | {"templates", "conditions"},
     "agent": BASE | {"nodes", "blobs"},
     "worker": BELOW_WORKER,
     "app": BELOW_APP,
     "api": OUTSIDE,
-    "cli": OUTSIDE | {"demo"},
+    "cli": OUTSIDE | {"demo", "rehearsal"},
     "demo": OUTSIDE,
     "testing": OUTSIDE,
     # It puts the whole engine, its stores included, into a world of its own.
     "simulation": BELOW_APP | {"app"},
+    # It puts a user's workflow into that world.
+    "rehearsal": BELOW_APP | {"app", "simulation"},
     "__main__": {"cli"},
 }
 

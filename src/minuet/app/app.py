@@ -27,6 +27,7 @@ from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
 from minuet.kernel.fold import Recorded
 from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.plan.plan import Retry
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -51,7 +52,12 @@ LOOK_MS = 1_000
 
 
 class App:
-    """A store and, unless told otherwise, a worker on it."""
+    """A store and, unless told otherwise, a worker on it.
+
+    `retry` is the policy of nodes that have none. The worker takes from the queues of all its
+    handlers and of the workflows started here, or, with `queues`, from these alone; nodes that
+    need no handler are run by every worker.
+    """
 
     def __init__(
         self,
@@ -63,13 +69,16 @@ class App:
         lease_ms: int = LEASE_MS,
         drain_seconds: float = 30.0,
         crashes_max: int = 3,
+        retry: Retry | None = None,
+        queues: Iterable[str] | None = None,
         tenant: str = DEFAULT_TENANT,
         clock: Clock | None = None,
         ids: Ids | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
-        self._store = make_store(store, clock=self._clock) if isinstance(store, str) else store
+        # Without a clock of the caller's, a store asks its own: that of its server, if it has one.
+        self._store = make_store(store, clock=clock) if isinstance(store, str) else store
         self._tenant = tenant
         self._programs = Programs(self._store)
         self._runs = Runs(self._store, tenant, self._programs)
@@ -85,6 +94,8 @@ class App:
             "lease_ms": lease_ms,
             "drain_ms": int(drain_seconds * 1000),
             "crashes_max": crashes_max,
+            "retry": retry or Retry(),
+            "queues": None if queues is None else tuple(sorted(set(queues))),
         }
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
@@ -131,6 +142,16 @@ class App:
             await self._store.close()
 
     @property
+    def worker(self) -> Worker | None:
+        """The worker, while the App is open and has one."""
+        return self._worker
+
+    @property
+    def handlers(self) -> Handlers:
+        """What the worker can run."""
+        return self._handlers
+
+    @property
     def store(self) -> Store:
         """The store, for those who know what they do."""
         return self._store
@@ -139,7 +160,8 @@ class App:
 
     def compile(self, source: Any) -> CompiledWorkflow:
         """Read and verify a workflow; DocumentError with all its problems."""
-        return compile_source(source, handlers=self._handlers if self._with_worker else None)
+        handlers = self._handlers if self._with_worker else None
+        return compile_source(source, handlers=handlers, retry=self._options["retry"])
 
     async def start(
         self,
@@ -249,7 +271,7 @@ class App:
             run = await self._runs.get(run_id)
             if run.status in TERMINAL:
                 return run
-            self._check_worker()
+            self.check_worker()
             wait_ms = LOOK_MS
             if deadline is not None:
                 if loop.time() >= deadline:
@@ -266,10 +288,10 @@ class App:
                 yield recorded
             if over:
                 return
-            self._check_worker()
+            self.check_worker()
             await self._store.wait_for_change(run_id, after, LOOK_MS)
 
-    def _check_worker(self) -> None:
+    def check_worker(self) -> None:
         """A worker that died of a bug must not leave its callers waiting for ever."""
         if self._working is not None and self._working.done():
             self._working.result()

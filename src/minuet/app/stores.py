@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from importlib.util import find_spec
+
 from minuet.clock import Clock
 from minuet.errors import ConfigError
+from minuet.settings import masked
 from minuet.store.base import Store
 
 DEFAULT_STORE = "sqlite:///minuet.db"
-
-#: URL schemes of stores that come with a later version.
-_LATER = ("postgresql", "postgres", "redis", "rediss")
 
 
 def make_store(url: str, *, clock: Clock | None = None) -> Store:
@@ -25,8 +25,23 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         from minuet.store.sqlite import SqliteStore
 
         return SqliteStore(url, clock=clock)
-    if scheme in _LATER:
-        raise ConfigError(f"store {url!r}: {scheme} comes in a later version; use sqlite:///FILE")
+    if scheme in ("postgresql", "postgres"):
+        _need("asyncpg", "postgres")
+        from minuet.store.postgres import PostgresStore
+
+        return PostgresStore(url, clock=clock)
+    if scheme in ("redis", "rediss"):
+        _need("redis", "redis")
+        from minuet.store.redis import RedisStore
+
+        return RedisStore(url, clock=clock)
     raise ConfigError(
-        f"store {url!r}: there is no store of kind {scheme!r}; use sqlite:///FILE or memory://"
+        f"store {masked(url)!r}: there is no store of kind {scheme!r}; "
+        "use sqlite:///FILE, postgresql://…, redis://… or memory://"
     )
+
+
+def _need(library: str, extra: str) -> None:
+    """Say how to get what is not part of the core installation."""
+    if find_spec(library) is None:
+        raise ConfigError(f"this store needs {library}: pip install 'minuet[{extra}]'")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -10,12 +11,13 @@ import msgspec
 
 from minuet.errors import DocumentError, HandlerError, InputError
 from minuet.model import Diagnostic, Document, read_file, read_mapping
+from minuet.model import workflow as model
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
-from minuet.plan.plan import Plan
+from minuet.plan.plan import Plan, Retry
 from minuet.types import Json
 
 if TYPE_CHECKING:
@@ -49,12 +51,17 @@ def read_source(source: Any) -> Document:
         raise _with_meaning(error) from None
 
 
-def compile_source(source: Any, *, handlers: Handlers | None = None) -> CompiledWorkflow:
-    """Read and compile; with `handlers`, also check that the handlers named exist."""
+def compile_source(
+    source: Any, *, handlers: Handlers | None = None, retry: Retry | None = None
+) -> CompiledWorkflow:
+    """Read and compile; with `handlers`, also check that the handlers named exist.
+
+    `retry` is for what neither a node nor the document's defaults say.
+    """
     if isinstance(source, CompiledWorkflow):
         return source
     document = read_source(source)
-    compiled = compile_workflow(document, catalog())
+    compiled = compile_workflow(_with_retry(document, retry), catalog())
     if handlers is not None:
         missing = _missing_handlers(document, handlers)
         if missing:
@@ -63,6 +70,21 @@ def compile_source(source: Any, *, handlers: Handlers | None = None) -> Compiled
     return CompiledWorkflow(
         document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
     )
+
+
+def _with_retry(document: Document, retry: Retry | None) -> Document:
+    """The document with a default policy for what it leaves open."""
+    if retry is None or retry == Retry():
+        return document
+    defaults = document.workflow.defaults
+    own = msgspec.structs.asdict(defaults.retry) if defaults.retry is not None else {}
+    said = {field: value for field, value in own.items() if value is not None}
+    policy = model.Retry(**{**msgspec.structs.asdict(retry), **said})
+    filled = copy.copy(document)
+    filled.workflow = msgspec.structs.replace(
+        document.workflow, defaults=msgspec.structs.replace(defaults, retry=policy)
+    )
+    return filled
 
 
 #: Problems of meaning that are certain even while other fields could not be read.

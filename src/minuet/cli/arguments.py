@@ -7,13 +7,15 @@ imported when the command is called. The reference page is made from the same pa
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterator
 from typing import NoReturn
 
 from minuet import __version__
 
 DEFAULT_STORE = "sqlite:///minuet.db"
+
+#: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
+TROUBLES = ("fail", "retry", "slow", "crash", "kill", "pause", "network", "store", "clock")
 
 STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
 
@@ -52,7 +54,10 @@ def build_parser() -> Parser:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command")
     _add_run(commands)
     _add_resume(commands)
+    _add_start(commands)
+    _add_worker(commands)
     _add_documents(commands)
+    _add_simulate(commands)
     _add_runs(commands)
     _add_operations(commands)
     return parser
@@ -95,13 +100,23 @@ def _add_store(parser: Parser) -> None:
     parser.add_argument(
         "--store",
         metavar="URL",
-        default=os.environ.get("MINUET_STORE") or DEFAULT_STORE,
-        help="sqlite:///FILE or memory:// (default: $MINUET_STORE, else sqlite:///minuet.db)",
+        help="sqlite:///FILE, postgresql://…, redis://… or memory:// "
+        "(default: what the settings say, else sqlite:///minuet.db)",
     )
 
 
 def _add_working(parser: Parser) -> None:
-    """Options of the commands that run handlers."""
+    """Options of the commands that run handlers until runs are over."""
+    _add_timeout(parser, "wait at most this many seconds; the run can be resumed afterwards")
+    _add_handling(parser, "$WORKER_CONCURRENCY, else 32")
+
+
+def _add_timeout(parser: Parser, about: str) -> None:
+    parser.add_argument("--timeout", metavar="S", type=_seconds, help=about)
+
+
+def _add_handling(parser: Parser, concurrency: str) -> None:
+    """Options of all commands that run handlers."""
     _add_store(parser)
     parser.add_argument(
         "--handlers",
@@ -111,24 +126,17 @@ def _add_working(parser: Parser) -> None:
         help="Python module or file with the handlers; may be given more than once",
     )
     parser.add_argument(
-        "--timeout",
-        metavar="S",
-        type=_seconds,
-        help="wait at most this many seconds; the run can be resumed afterwards",
-    )
-    parser.add_argument(
         "--concurrency",
         metavar="N",
         type=_count,
-        default=32,
-        help="handlers that run at once (default: 32)",
+        help=f"handlers that run at once (default: {concurrency})",
     )
     parser.add_argument(
         "--lease",
         metavar="S",
         type=_seconds,
-        default=30.0,
-        help="seconds after which a node of a worker that died is given to another (default: 30)",
+        help="seconds after which a node of a worker that died is given to another "
+        "(default: $MINUET_LEASE, else 30)",
     )
 
 
@@ -142,8 +150,13 @@ def _add_run(commands: Commands[Parser]) -> None:
         "Without --handlers, a Python file of the same name beside the workflow\n"
         "(order.py beside order.yaml) is taken.",
     )
+    _add_file_and_input(parser)
+    _add_working(parser)
+
+
+def _add_file_and_input(parser: Parser) -> None:
     # Optional only for the parser: behind -i the file is taken for one more value of it.
-    parser.usage = "minuet run FILE [-i INPUT …] [options]"
+    parser.usage = f"{parser.prog} FILE [-i INPUT …] [options]"
     parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
     parser.add_argument(
         "-i",
@@ -155,7 +168,6 @@ def _add_run(commands: Commands[Parser]) -> None:
         help="the run's input: JSON, @FILE (@- for standard input), or key=value … "
         "where a value that is JSON is taken as JSON",
     )
-    _add_working(parser)
 
 
 def _add_resume(commands: Commands[Parser]) -> None:
@@ -168,6 +180,45 @@ def _add_resume(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("runs", metavar="RUN", nargs="*", help="run id; without any: all open runs")
     _add_working(parser)
+
+
+def _add_start(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "start",
+        "start:start",
+        "start a run and leave it to the workers of the store",
+        "Check a workflow and start a run of it, for the workers of the store to go on with.",
+    )
+    _add_file_and_input(parser)
+    parser.add_argument(
+        "--idempotency-key",
+        metavar="KEY",
+        help="starting the same again with this key gives the same run",
+    )
+    parser.add_argument("--wait", action="store_true", help="wait until the run is over")
+    _add_timeout(parser, "with --wait: wait at most this many seconds; the run goes on")
+    _add_store(parser)
+
+
+def _add_worker(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "worker",
+        "worker:work",
+        "run the nodes of a store's runs until told to stop",
+        "Run the nodes of whatever runs there are in a store, until Ctrl-C or SIGTERM.\n\n"
+        "Takes the nodes whose handlers it has and leaves the others to other workers.",
+    )
+    parser.add_argument(
+        "--queues",
+        metavar="QUEUE",
+        nargs="+",
+        default=[],
+        help="take from these alone (beside nodes that need no handler); without it from the "
+        "queues of all handlers that are here",
+    )
+    _add_handling(parser, "$WORKER_CONCURRENCY, else 4")
 
 
 def _add_documents(commands: Commands[Parser]) -> None:
@@ -192,6 +243,52 @@ def _add_documents(commands: Commands[Parser]) -> None:
     )
     parser = _add(commands, "node-types", "catalog:node_types", "list the node types, or show one")
     parser.add_argument("name", metavar="NAME", nargs="?", help="show this one, with its schema")
+
+
+def _add_simulate(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "simulate",
+        "simulate:simulate",
+        "try a workflow in simulated worlds full of faults",
+        "Run a workflow many times in simulated worlds, in which workers die and stand still,\n"
+        "calls get lost and doubled, the store goes away and handlers fail, and tell what can\n"
+        "happen to it. Handlers are stubs unless they are given; without -i each world draws an\n"
+        "input. Nothing is stored.",
+    )
+    _add_file_and_input(parser)
+    parser.add_argument(
+        "--handlers",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="run these handlers, in virtual time; may be given more than once",
+    )
+    parser.add_argument(
+        "--stubs",
+        action="store_true",
+        help="with --handlers: take only what they declare, and run stubs in their place",
+    )
+    parser.add_argument(
+        "--seeds", metavar="N", type=_count, default=200, help="how many worlds (default: 200)"
+    )
+    parser.add_argument(
+        "--start", metavar="S", type=_number, default=0, help="the first seed (default: 0)"
+    )
+    parser.add_argument(
+        "--seed", metavar="S", type=_number, help="only this seed, with everything that happens"
+    )
+    parser.add_argument(
+        "--without",
+        metavar="TROUBLE",
+        choices=TROUBLES,
+        action="append",
+        default=[],
+        help=f"leave a kind of trouble out: {', '.join(TROUBLES)}; may be given more than once",
+    )
+    parser.add_argument(
+        "--strict", action="store_true", help="exit with 1 for warnings as well as for errors"
+    )
 
 
 def _add_runs(commands: Commands[Parser]) -> None:
@@ -247,6 +344,11 @@ def _add_operations(commands: Commands[Parser]) -> None:
     parser = _add(
         commands, "doctor", "doctor:doctor", "check that everything that must hold does hold"
     )
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="make runs agree with their history where they do not, and say what was changed",
+    )
     _add_store(parser)
     parser = _add(
         commands,
@@ -256,6 +358,7 @@ def _add_operations(commands: Commands[Parser]) -> None:
         "Run an example workflow, kill its process half-way, and go on in another one.",
     )
     parser.add_argument("--keep", metavar="DIR", help="keep the store in this folder")
+    _add(commands, "settings", "settings:show", "show every setting and where its value comes from")
 
 
 def _number(text: str) -> int:

@@ -8,16 +8,13 @@ that were running are run again.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
-import os
 import signal
 import sys
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from minuet.app.app import App
+from minuet.app.app import CONCURRENCY, App
 from minuet.app.runs import RunResult
 from minuet.app.workflows import check_input, read_source
 from minuet.cli import codes
@@ -26,10 +23,12 @@ from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_h
 from minuet.cli.inputs import read_input
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
 from minuet.cli.problems import tell_diagnostics
+from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError
 from minuet.nodes.handler import Handlers
+from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
 from minuet.worker.output import encode_value
 from minuet.worker.process import tune_process
@@ -47,7 +46,7 @@ TOKENS_ASKED_MAX = 500
 
 def run(arguments: Namespace) -> int:
     """Check a workflow and run it to its end."""
-    file, values = _file_and_input(arguments)
+    file, values = file_and_input(arguments)
     document = read_source(file)
     names = arguments.handlers or find_beside(file)
     modules = load_handlers(names)
@@ -90,24 +89,33 @@ def resume(arguments: Namespace) -> int:
     return asyncio.run(work())
 
 
-def _file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
+def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     """In `run -i a=1 order.yaml` the file looks like one more value of -i."""
     values = [value for group in arguments.input for value in group]
     if arguments.file is not None:
         return arguments.file, values
     if not values:
-        raise UsageError("minuet run", "which FILE?")
+        raise UsageError(f"minuet {arguments.command}", "which FILE?")
     return values[-1], values[:-1]
 
 
 def _make_app(arguments: Namespace, modules: Sequence[Any]) -> App:
+    settings = arguments.settings
+    own = settings["WORKER_CONCURRENCY"] if settings.is_set("WORKER_CONCURRENCY") else CONCURRENCY
     return App(
         arguments.store,
         handlers=modules,
-        concurrency=arguments.concurrency,
-        lease_ms=int(arguments.lease * 1000),
+        concurrency=arguments.concurrency or own,
+        lease_ms=find_lease_ms(arguments, modules),
         drain_seconds=DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S,
+        retry=Retry(**settings.retry),
     )
+
+
+def find_lease_ms(arguments: Namespace, modules: Sequence[Any]) -> int:
+    """The lease that was asked for, or else what the settings say for these handlers."""
+    seconds = arguments.lease or arguments.settings.lease_seconds(make_handlers(modules).names())
+    return int(seconds * 1000)
 
 
 async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
@@ -150,14 +158,14 @@ class Session:
         self._as_json: bool = arguments.output == "json"
         self._handlers = handlers
         self._is_one = is_one
-        self._stopped_by: int | None = None
-        self._stopped = asyncio.Event()
+        self._signals = StopSignals()
 
     async def work(self, start: Callable[[], Awaitable[dict[str, int]]]) -> int:
         """Start, follow, and tell how it ended. `start` gives each run's last known event."""
         results: list[RunResult] = []
         ended = False
-        with _logging_to_stderr(), self._signals(), self._output_of_handlers():
+        printing = handlers_print_to_stderr(self._as_json)
+        with logging_to_stderr(), self._signals.heeded(), printing:
             await self._app.open()
             try:
                 run_ids = await start()
@@ -166,7 +174,7 @@ class Session:
                     ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
-                if self._stopped_by is not None:
+                if self._signals.number is not None:
                     note(
                         "Stopping: running handlers get a few seconds to finish. "
                         "Ctrl-C again stops at once."
@@ -192,7 +200,7 @@ class Session:
 
     async def _follow(self, run_ids: dict[str, int], progress: Progress) -> bool:
         """Wait until all runs are over; False when that was cut short."""
-        stopped = asyncio.create_task(self._stopped.wait())
+        stopped = asyncio.create_task(self._signals.came.wait())
         following = asyncio.create_task(self._follow_all(run_ids, progress))
         drawing = asyncio.create_task(self._draw(run_ids, progress))
         try:
@@ -242,42 +250,6 @@ class Session:
         held = {(t.node, t.scope): t.taken_ms for t in tokens if t.state == "leased"}
         return {row.run: held}
 
-    # ── signals and streams ─────────────────────────────────────────────────────────────
-
-    @contextlib.contextmanager
-    def _signals(self) -> Iterator[None]:
-        """The first signal asks to stop, the second one stops."""
-        loop = asyncio.get_running_loop()
-        numbers = (signal.SIGINT, signal.SIGTERM)
-        added = []
-        for number in numbers:
-            with contextlib.suppress(NotImplementedError, RuntimeError, ValueError):
-                loop.add_signal_handler(number, self._stop, int(number))
-                added.append(number)
-        try:
-            yield
-        finally:
-            for number in added:
-                loop.remove_signal_handler(number)
-
-    def _stop(self, number: int) -> None:
-        if self._stopped_by is not None:
-            if sys.stderr.isatty():
-                sys.stderr.write("\x1b[?25h")  # the cursor, which a live picture hides
-            sys.stderr.flush()
-            os._exit(128 + number)
-        self._stopped_by = number
-        self._stopped.set()
-
-    @contextlib.contextmanager
-    def _output_of_handlers(self) -> Iterator[None]:
-        """What handlers print must not stand between the JSON."""
-        if not self._as_json:
-            yield
-            return
-        with contextlib.redirect_stdout(sys.stderr):
-            yield
-
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
     def _tell(self, results: list[RunResult]) -> int:
@@ -288,23 +260,23 @@ class Session:
             print_json(records[0] if self._is_one else records)
         else:
             for result in results:
-                _print_result(result, self._store)
+                print_result(result, self._store)
         if open_runs:
             self._tell_open(open_runs)
-            return codes.CANCELLED if self._stopped_by is None else 128 + self._stopped_by
+            return codes.CANCELLED if self._signals.number is None else 128 + self._signals.number
         return max((codes.OF_STATUS[result.status] for result in results), default=codes.COMPLETED)
 
     def _record(self, result: RunResult) -> dict[str, Any]:
         record = result.to_json()
         if result.status not in TERMINAL:
-            code = "run-timeout" if self._stopped_by is None else "interrupted"
+            code = "run-timeout" if self._signals.number is None else "interrupted"
             record["error"] = {"code": code, "message": self._why_open(result)}
         return record
 
     def _why_open(self, result: RunResult) -> str:
-        if self._stopped_by is None:
+        if self._signals.number is None:
             return f"run {result.run_id} did not end within {self._timeout:g} s"
-        return f"run {result.run_id} was interrupted by {signal.Signals(self._stopped_by).name}"
+        return f"run {result.run_id} was interrupted by {signal.Signals(self._signals.number).name}"
 
     def _tell_open(self, open_runs: list[RunResult]) -> None:
         for result in open_runs:
@@ -318,7 +290,7 @@ class Session:
         note(f"Go on with: {command_line(self._store, *words)}")
 
 
-def _print_result(result: RunResult, store: str) -> None:
+def print_result(result: RunResult, store: str) -> None:
     took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
     print(f"{result.workflow}: {paint(result.status)}{took}  (run {result.run_id})")
     if result.status == "COMPLETED":
@@ -328,23 +300,3 @@ def _print_result(result: RunResult, store: str) -> None:
         if result.status == "FAILED":
             retry = command_line(store, "runs", "retry", result.run_id)
             note(f"Once that is mended: {retry}")
-
-
-@contextlib.contextmanager
-def _logging_to_stderr() -> Iterator[None]:
-    """Warnings of Minuet and of handlers, wherever standard error leads at the time."""
-    handler = _StderrHandler(level=logging.WARNING)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-
-
-class _StderrHandler(logging.Handler):
-    """Looks standard error up each time: a live picture replaces it for a while."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr)

@@ -85,11 +85,17 @@ def _call(arguments: argparse.Namespace) -> int:
     module, _, name = arguments.function.partition(":")
     command: Callable[[Any], int] = getattr(importlib.import_module(module), name)
     try:
+        if "store" in arguments:
+            from minuet.cli.settings import settle
+
+            settle(arguments)
         code = command(arguments)
         sys.stdout.flush()
         return code
     except MinuetError as error:
-        if os.environ.get("MINUET_DEBUG"):
+        from minuet.settings import is_true
+
+        if is_true(os.environ.get("MINUET_DEBUG")):
             import traceback
 
             traceback.print_exception(error)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 
 from minuet.app.app import App
 from minuet.cli.arguments import DEFAULT_STORE
 from minuet.errors import ConfigError, RunNotFoundError
+from minuet.settings import masked, read_settings
 
 #: Names of the newest run.
 LATEST = ("latest", "last")
@@ -20,8 +22,13 @@ def is_memory(url: str) -> bool:
 
 def command_line(url: str, *words: str) -> str:
     """A `minuet` command on this store, to be pasted into a shell."""
-    store = [] if url == DEFAULT_STORE else ["--store", url]
+    store = [] if url == DEFAULT_STORE or _is_secret(url) else ["--store", masked(url)]
     return shlex.join(["minuet", *words, *store])
+
+
+def _is_secret(url: str) -> bool:
+    """Whether the URL holds a password that whoever reads this has in the environment."""
+    return masked(url) != url and url == read_settings(os.environ, given=("MINUET_STORE",)).store
 
 
 def file_of(url: str) -> Path | None:

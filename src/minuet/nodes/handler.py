@@ -15,7 +15,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Any, get_type_hints, overload
+from typing import Any, Literal, TypeAlias, get_args, get_type_hints, overload
 
 import msgspec
 
@@ -23,6 +23,10 @@ from minuet.errors import ConfigError, HandlerError
 from minuet.nodes.context import Context
 
 Function = Callable[..., Any]
+
+#: What a handler does to the world: nothing; something that may be done again (because the
+#: receiver knows the idempotency key, say); or something that must not be done twice.
+Effects: TypeAlias = Literal["none", "idempotent", "once"]
 
 
 class Task:
@@ -38,7 +42,10 @@ class Task:
         name: str | None = None,
         retries: int | None = None,
         timeout: float | None = None,
+        effects: Effects | None = None,
     ) -> None:
+        if effects is not None and effects not in get_args(Effects):
+            raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name or function.__name__
@@ -46,6 +53,8 @@ class Task:
         self.retries = retries
         #: Seconds per attempt, for nodes that do not say.
         self.timeout = timeout
+        #: What its author says about running it twice; None: nothing.
+        self.effects = effects
         self.is_async = inspect.iscoroutinefunction(function)
         self._binder = _Binder(function)
 
@@ -135,6 +144,15 @@ class Handlers:
         """All registered names."""
         inherited = self._parent.names() if self._parent is not None else []
         return sorted({*self._tasks, *inherited})
+
+    def functions(self) -> list[str]:
+        """What documents may name as `module:function`."""
+        return sorted(
+            f"{name}:{attribute}"
+            for name, module in self._modules.items()
+            for attribute, value in vars(module).items()
+            if isinstance(value, Task) or inspect.isfunction(value)
+        )
 
     def allow(self, module: Any, name: str | None = None) -> None:
         """Let documents name functions of this module as `module:function`."""
@@ -240,7 +258,11 @@ def task(function: Function, /) -> Task: ...
 
 @overload
 def task(
-    *, name: str | None = None, retries: int | None = None, timeout: float | None = None
+    *,
+    name: str | None = None,
+    retries: int | None = None,
+    timeout: float | None = None,
+    effects: Effects | None = None,
 ) -> Callable[[Function], Task]: ...
 
 
@@ -251,28 +273,30 @@ def task(
     name: str | None = None,
     retries: int | None = None,
     timeout: float | None = None,
+    effects: Effects | None = None,
 ) -> Task | Callable[[Function], Task]:
     """Make a function a handler, registered under its name.
 
     `retries` are attempts beyond the first, `timeout` is seconds per attempt; a node's own
-    `retry` and `timeout_seconds` win over them.
+    `retry` and `timeout_seconds` win over them. `effects` says what running it twice would do:
+    "none" (it changes nothing), "idempotent" (nothing more than once), "once" (harm).
     """
 
     def register(function: Function) -> Task:
-        made = Task(function, name=name, retries=retries, timeout=timeout)
+        made = Task(function, name=name, retries=retries, timeout=timeout, effects=effects)
         REGISTERED.add(made)
         return made
 
     return register(function) if function is not None else register
 
 
-@task(name="input")
+@task(name="input", effects="none")
 def input_handler(ctx: Context, **config: Any) -> Any:
     """Return the run's input, or the config when the node has one."""
     return config or ctx.input
 
 
-@task(name="output")
+@task(name="output", effects="none")
 def output_handler(ctx: Context, **config: Any) -> Any:
     """Return the config when the node has one, or the inputs, by dependency."""
     return config or dict(ctx.inputs)

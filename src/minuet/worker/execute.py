@@ -54,6 +54,9 @@ from minuet.worker.programs import Loaded, Programs
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
 
+#: How nodes are retried when nobody says anything.
+RETRY_DEFAULT = Retry()
+
 
 class Executor:
     """Turns jobs into items to hand in."""
@@ -68,6 +71,7 @@ class Executor:
         programs: Programs,
         threads: Callable[[], ThreadPool],
         crashes_max: int = CRASHES_MAX,
+        retry: Retry = RETRY_DEFAULT,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -76,6 +80,8 @@ class Executor:
         self._programs = programs
         self._threads = threads
         self._crashes_max = crashes_max
+        #: What documents that leave it open were compiled with here.
+        self._retry = retry
 
     # ── at once, or as a task ───────────────────────────────────────────────────────────
 
@@ -349,7 +355,7 @@ class Executor:
 
     def _with_policy(self, node: Node) -> Node:
         """The node with its handler's retries, when the document leaves them open."""
-        if node.handler is None or node.retry != _DEFAULT_RETRY:
+        if node.handler is None or node.retry not in (self._retry, RETRY_DEFAULT):
             return node
         try:
             retries = self._handlers.find(node.handler).retries
@@ -417,9 +423,6 @@ class Executor:
     def read_secret(self, name: str) -> str | None:
         """A secret's value, from the worker's environment."""
         return os.environ.get(name)
-
-
-_DEFAULT_RETRY = Retry()
 
 
 def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any, Any]:

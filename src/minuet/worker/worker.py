@@ -23,6 +23,7 @@ from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.io.task import TASK
+from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -39,10 +40,11 @@ from minuet.store.records import (
     Waiting,
 )
 from minuet.store.records import Failed as BrokenItem
-from minuet.worker.execute import CRASHES_MAX, Executor
+from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
 from minuet.worker.job import Job
 from minuet.worker.programs import Programs
 from minuet.worker.suspect import Suspect
+from minuet.worker.tally import Outage, Tally
 
 _log = logging.getLogger("minuet.worker")
 
@@ -80,19 +82,20 @@ class Worker:
         handlers: Handlers = REGISTERED,
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
-        queues: tuple[str, ...] = (),
+        queues: tuple[str, ...] | None = None,
         lease_ms: int = LEASE_MS,
         drain_ms: int = 30_000,
         crashes_max: int = CRASHES_MAX,
+        retry: RetryPolicy = RETRY_DEFAULT,
         clock: Clock | None = None,
         ids: Ids | None = None,
         programs: Programs | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
-        self._concurrency = concurrency
-        self._lease_ms = lease_ms
-        self._drain_ms = drain_ms
+        self.concurrency = concurrency
+        self.lease_ms = lease_ms
+        self.drain_ms = drain_ms
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
         self._programs = programs or Programs(store)
@@ -105,16 +108,21 @@ class Worker:
             programs=self._programs,
             threads=self._threads,
             crashes_max=crashes_max,
+            retry=retry,
         )
         self._session = self._ids.token()
         self._seq = 0
-        #: Queues of inline nodes ("" holds skips), queues that were asked for, and the queues
-        #: of the handlers that were there when somebody last counted.
+        #: Queues of inline nodes ("" holds skips); the only ones beside them, if somebody chose;
+        #: else queues that were asked for, and those of the handlers that were there when
+        #: somebody last counted.
         self._inline_queues: tuple[str, ...] = ("", "inline")
-        self._extra_queues = set(queues)
+        self._chosen_queues = queues
+        self._extra_queues: set[str] = set()
         self._handlers = handlers
         self._handlers_counted = -1
         self._queues: tuple[str, ...] = ()
+        self.tally = Tally()
+        self._outage = Outage()
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
         self._items: list[tuple[Job, Item]] = []
         self._jobs: dict[Key, Job] = {}
@@ -148,12 +156,19 @@ class Worker:
 
     def _served(self) -> tuple[str, ...]:
         """The queues whose tokens need a permit: one for each handler, and those asked for."""
+        if self._chosen_queues is not None:
+            return self._chosen_queues
         if len(self._handlers) != self._handlers_counted:
             self._handlers_counted = len(self._handlers)
             own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
             wanted = (own | self._extra_queues) - set(self._inline_queues)
             self._queues = tuple(sorted(wanted))
         return self._queues
+
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All queues that it takes from."""
+        return (*self._inline_queues, *self._served())
 
     def stop(self) -> None:
         """Begin to drain."""
@@ -173,8 +188,11 @@ class Worker:
                 await self._sweep_when_due(loop)
                 if await self._round(loop) or self._stopping:
                     continue
-                # Handlers that do not wait for anything have finished after one turn.
+                # Handlers that do not wait for anything finish in one turn of the loop, and
+                # are heard of in the next.
                 await asyncio.sleep(0)
+                if not self._items:
+                    await asyncio.sleep(0)
                 if not self._items:
                     await self._rest(loop)
             await self._drain(loop)
@@ -203,7 +221,7 @@ class Worker:
             session=self._session,
             seq=self._seq,
             lease=self._ids.token(),
-            lease_ms=self._lease_ms,
+            lease_ms=self.lease_ms,
             tenant=self._tenant,
             hand_in=tuple(item for _, item in batch),
             renew=held,
@@ -213,7 +231,7 @@ class Worker:
         reply = await self._call(request)
         self._ahead_ms = reply.now_ms - self._clock.now_ms()
         if renewing:
-            self._renew_at = sent_at + self._lease_ms / 3000
+            self._renew_at = sent_at + self.lease_ms / 3000
         for (job, item), result in zip(batch, reply.results, strict=True):
             self._settled(job, item, result, reply)
         for lost in reply.revoked:
@@ -228,7 +246,7 @@ class Worker:
     def _takes(self) -> tuple[Take, ...]:
         # A token that asks for a slot may come back to be run at once.
         asking = sum(isinstance(item, Slot) for _, item in self._items[:ITEMS_MAX])
-        room = self._concurrency - self._running - asking
+        room = self.concurrency - self._running - asking
         takes = []
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
@@ -241,7 +259,9 @@ class Worker:
         pause_ms = BACKOFF_MS[0]
         while True:
             try:
-                return await self._store.exchange(request)
+                reply = await self._store.exchange(request)
+                self._outage.end(asyncio.get_running_loop().time())
+                return reply
             except SessionError:
                 # The store has forgotten us (it was restored, or replaced). Leases decide
                 # what of our work still counts, so handing it in again is safe.
@@ -249,9 +269,10 @@ class Worker:
                 self._session, self._seq = self._ids.token(), 1
                 request = _renumbered(request, self._session, 1, self._ids.token())
             except StoreUnavailableError as error:
-                if self._stopping and self._stop_by() <= asyncio.get_running_loop().time():
+                now = asyncio.get_running_loop().time()
+                if self._stopping and self._stop_by() <= now:
                     raise
-                _log.warning("the store is not available (%s); trying again", error)
+                self._outage.begin(error, now)
                 await asyncio.sleep(pause_ms / 1000)
                 pause_ms = min(pause_ms * 2, BACKOFF_MS[1])
 
@@ -260,7 +281,7 @@ class Worker:
         if result == "held":
             job.holds_slot = True
             self._spawn(job)
-        elif result == "replan":
+        elif result == "replan" and job.grant.run in reply.runs:
             self._replan(job, reply.runs[job.grant.run])
         elif result == "limit":
             job.outcome = Failed({"code": "payload_limit", "message": "the output is too large"})
@@ -270,6 +291,8 @@ class Worker:
                 _log.info("%s of run %s came too late (%s)", job.key[1], job.key[0], result)
             elif isinstance(item, Retry | Waiting):
                 self._look_again(item)
+            if result == "applied":
+                self.tally.add(item)
             self._forget(job)
             if isinstance(item, BrokenItem) and result == "applied":
                 # Only then has it ended the run. One that came too late says nothing about
@@ -393,7 +416,7 @@ class Worker:
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="minuet-handler")
+            self._pool = ThreadPoolExecutor(self.concurrency, thread_name_prefix="minuet-handler")
         return self._pool
 
     # ── waiting, sweeping, draining ─────────────────────────────────────────────────────
@@ -403,7 +426,7 @@ class Worker:
         if self._wake.is_set():
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
-        queues = (*self._inline_queues, *(self._served() if self._has_room() else ()))
+        queues = self.queues if self._has_room() else self._inline_queues
         alone = self._suspect.seconds_alone(loop.time())
         if alone > 0:
             queues, until = (), min(until, loop.time() + alone)
@@ -422,7 +445,7 @@ class Worker:
             self._wake.set()
 
     def _has_room(self) -> bool:
-        return self._running < self._concurrency
+        return self._running < self.concurrency
 
     async def _sweep_when_due(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop.time() < self._sweep_at:
@@ -435,7 +458,7 @@ class Worker:
             if swept.more:
                 delay_ms = 0
         except StoreUnavailableError as error:
-            _log.warning("the sweep failed (%s); trying again", error)
+            self._outage.begin(error, loop.time())
         # Never at once again: what is due now may need a later tick of the store's clock.
         self._sweep_at = loop.time() + max(delay_ms, 1) / 1000
 
@@ -446,7 +469,7 @@ class Worker:
     def _stop_by(self) -> float:
         """When draining ends, counted from the first time somebody asks."""
         if self._deadline is None:
-            self._deadline = asyncio.get_running_loop().time() + self._drain_ms / 1000
+            self._deadline = asyncio.get_running_loop().time() + self.drain_ms / 1000
         return self._deadline
 
     async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -469,7 +492,8 @@ class Worker:
                     await asyncio.wait_for(self._wake.wait(), max(0.01, timeout))
                 except TimeoutError:
                     pass
-        await self._store.end_session(self._session)
+        # The session is left to be forgotten in time. Were it ended now, a copy of its first
+        # call that is still on its way would begin it anew, and take tokens for nobody.
 
 
 def _renumbered(request: Exchange, session: str, seq: int, lease: str) -> Exchange:

@@ -1,0 +1,69 @@
+"""`minuet start`: a run that the workers of the store go on with."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+
+from minuet.app.app import App
+from minuet.app.runs import RunResult
+from minuet.app.workflows import check_input
+from minuet.cli import codes
+from minuet.cli.execute import file_and_input, print_result
+from minuet.cli.inputs import read_input
+from minuet.cli.output import note, print_json
+from minuet.cli.problems import tell_diagnostics
+from minuet.cli.stores import command_line, is_memory
+from minuet.errors import ConfigError, RunTimeoutError
+from minuet.plan.plan import Retry
+
+
+def start(arguments: Namespace) -> int:
+    """Start a run; wait for its end only if asked to."""
+    file, values = file_and_input(arguments)
+    if is_memory(arguments.store):
+        raise ConfigError("memory:// ends with this process: no worker would find the run")
+    app = App(arguments.store, worker=False, retry=Retry(**arguments.settings.retry))
+    compiled = app.compile(file)
+    tell_diagnostics(file, compiled.warnings)
+    value = read_input(values)
+    check_input(compiled.plan, value)
+
+    async def work() -> int:
+        async with app:
+            run_id = await app.start(compiled, value, idempotency_key=arguments.idempotency_key)
+            if not arguments.wait:
+                return _tell_started(arguments, run_id, (await app.runs.get(run_id)).status)
+            note(f"run {run_id} started; workers go on with it")
+            try:
+                return _tell_ended(arguments, await app.wait(run_id, timeout=arguments.timeout))
+            except RunTimeoutError as error:
+                return _tell_open(arguments, await app.runs.show(run_id), error)
+
+    return asyncio.run(work())
+
+
+def _tell_started(arguments: Namespace, run_id: str, status: str) -> int:
+    if arguments.output == "json":
+        print_json({"run_id": run_id, "status": status})
+    else:
+        print(run_id)
+        note(f"Look at it with: {command_line(arguments.store, 'runs', 'show', run_id)}")
+    return codes.COMPLETED
+
+
+def _tell_ended(arguments: Namespace, result: RunResult) -> int:
+    if arguments.output == "json":
+        print_json(result.to_json())
+    else:
+        print_result(result, arguments.store)
+    return codes.OF_STATUS[result.status]
+
+
+def _tell_open(arguments: Namespace, result: RunResult, error: RunTimeoutError) -> int:
+    """The time is over, and the run is not."""
+    message = f"run {result.run_id} did not end within {error.seconds:g} s; it goes on"
+    if arguments.output == "json":
+        print_json({**result.to_json(), "error": {"code": error.code, "message": message}})
+    note(f"{message}.")
+    return codes.CANCELLED

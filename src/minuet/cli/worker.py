@@ -1,0 +1,182 @@
+"""`minuet worker`: run the nodes of whatever runs there are in a store, until told to stop.
+
+The first signal drains: nothing new is taken, running handlers may finish, and what does not
+finish in time is given back to other workers. The second one stops at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.cli import codes
+from minuet.cli.execute import find_lease_ms
+from minuet.cli.handlers import load_handlers
+from minuet.cli.output import clean, format_duration, note
+from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
+from minuet.cli.stores import is_memory
+from minuet.errors import ConfigError, StoreUnavailableError
+from minuet.nodes.io.task import TASK
+from minuet.plan.plan import Retry
+from minuet.settings import masked
+from minuet.worker.process import tune_process
+from minuet.worker.worker import Worker
+
+#: How often to look whether there is something to tell.
+TELL_S = 5.0
+
+#: How often to look for work that waits for others.
+LOOK_S = 60.0
+
+#: Names told in one line; of more, only how many there are.
+NAMES_MAX = 20
+
+
+def work(arguments: Namespace) -> int:
+    """Work on a store until a signal comes."""
+    if is_memory(arguments.store):
+        raise ConfigError("memory:// is a new store in every process: a worker finds nothing in it")
+    settings = arguments.settings
+    modules = load_handlers(arguments.handlers)
+    app = App(
+        arguments.store,
+        handlers=modules,
+        concurrency=arguments.concurrency or settings["WORKER_CONCURRENCY"],
+        lease_ms=find_lease_ms(arguments, modules),
+        drain_seconds=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
+        retry=Retry(**settings.retry),
+        queues=arguments.queues or None,
+    )
+    tune_process()
+    return asyncio.run(Shift(app, arguments).work())
+
+
+class Shift:
+    """From the start of a worker to its end."""
+
+    def __init__(self, app: App, arguments: Namespace) -> None:
+        self._app = app
+        self._arguments = arguments
+        self._as_json: bool = arguments.output == "json"
+        # What handlers print goes elsewhere with --json; what we print does not.
+        self._out = sys.stdout
+        self._signals = StopSignals()
+        self._told: dict[str, int] = {}
+        self._waiting: list[str] = []
+        self._look_at = 0.0
+
+    async def work(self) -> int:
+        """Open the store, work, drain, and tell what was done."""
+        printing = handlers_print_to_stderr(self._as_json)
+        with logging_to_stderr(), self._signals.heeded(), printing:
+            await self._app.open()
+            worker = self._app.worker
+            assert worker is not None
+            worker.serve(tuple(f"{TASK.queue}:{name}" for name in self._app.handlers.functions()))
+            began = time.monotonic()
+            try:
+                self._tell_start(worker)
+                await self._tell_waiting(worker)
+                while not await self._stopped():
+                    self._app.check_worker()
+                    self._tell_progress(worker)
+                    await self._tell_waiting(worker)
+                self._tell_stopping(worker)
+            finally:
+                await self._app.close()
+        self._tell_end(worker, time.monotonic() - began)
+        return codes.COMPLETED
+
+    async def _stopped(self) -> bool:
+        """Wait a little for the signal to stop."""
+        try:
+            async with asyncio.timeout(TELL_S):
+                await self._signals.came.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    # ── telling ─────────────────────────────────────────────────────────────────────────
+
+    def _tell(self, event: str, text: str, **facts: Any) -> None:
+        """A line for people, or a JSON object on a line of its own."""
+        if self._as_json:
+            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
+            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
+        else:
+            note(f"{time.strftime('%H:%M:%S')} {text}")
+
+    def _tell_start(self, worker: Worker) -> None:
+        store = masked(self._arguments.store)
+        handlers = self._app.handlers.names()
+        chosen = self._arguments.queues
+        where = f"queues: {_names(chosen)}" if chosen else f"handlers: {_names(handlers)}"
+        self._tell(
+            "started",
+            f"worker {os.getpid()} started on {store}, "
+            f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}",
+            pid=os.getpid(),
+            store=store,
+            concurrency=worker.concurrency,
+            lease_seconds=worker.lease_ms / 1000,
+            handlers=handlers,
+            queues=list(worker.queues),
+        )
+
+    def _tell_progress(self, worker: Worker) -> None:
+        """Say what has been done, if that is more than before."""
+        counts = msgspec.structs.asdict(worker.tally)
+        if counts != self._told and any(counts.values()):
+            self._told = counts
+            self._tell("progress", _counts_text(counts), **counts)
+
+    async def _tell_waiting(self, worker: Worker) -> None:
+        """Say what waits for workers with other handlers or queues, when that changes."""
+        if time.monotonic() < self._look_at:
+            return
+        self._look_at = time.monotonic() + LOOK_S
+        with contextlib.suppress(StoreUnavailableError):
+            served = set(worker.queues)
+            depths = await self._app.store.list_queues()
+            waiting = sorted(d.queue for d in depths if d.ready and d.queue not in served)
+            if waiting != self._waiting:
+                self._waiting = waiting
+                text = f"waiting for other workers: {_names(waiting) or 'nothing any more'}"
+                self._tell("waiting", text, queues=waiting)
+
+    def _tell_stopping(self, worker: Worker) -> None:
+        drain_s = worker.drain_ms / 1000
+        text = (
+            f"stopping: running handlers get up to {drain_s:g} s to finish; "
+            "a second signal stops at once"
+        )
+        self._tell("stopping", text, signal=self._signals.number, drain_seconds=drain_s)
+
+    def _tell_end(self, worker: Worker, seconds: float) -> None:
+        counts = msgspec.structs.asdict(worker.tally)
+        took = format_duration(int(seconds * 1000))
+        self._tell(
+            "stopped",
+            f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}",
+            seconds=round(seconds, 3),
+            **counts,
+        )
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    told = [f"{count} {name}" for name, count in counts.items() if count]
+    return f"nodes: {', '.join(told)}" if told else "no nodes"
+
+
+def _names(names: list[str]) -> str:
+    if len(names) > NAMES_MAX:
+        return f"{len(names)}, from {clean(names[0])} to {clean(names[-1])}"
+    return ", ".join(clean(name) for name in names)

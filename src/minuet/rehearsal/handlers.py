@@ -1,0 +1,296 @@
+"""The handlers on stage: stubs with drawn outputs and troubles, or the user's own. All watched.
+
+An output is drawn for the instance, so every attempt gives the same one; a trouble is drawn for
+the start, so the next attempt may go well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Mapping
+from typing import Any, get_type_hints
+
+import msgspec
+
+from minuet.errors import HandlerError, NonRetryable
+from minuet.events import Place
+from minuet.kernel.program import Program
+from minuet.kernel.route import Routing, route
+from minuet.kernel.scope import show
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.context import Context
+from minuet.nodes.handler import REGISTERED, Effects, Handlers, Task
+from minuet.plan.plan import Node, Plan
+from minuet.rehearsal.fields import Shape
+from minuet.rehearsal.lockstep import Lockstep, SteppedContext
+from minuet.rehearsal.scenario import Scenario
+from minuet.rehearsal.values import draw_output, draw_schema
+from minuet.simulation.loop import current_process
+from minuet.simulation.streams import Streams
+from minuet.types import Json
+
+#: Mean seconds that a stub takes: long enough to be hit by something.
+SECONDS = 0.25
+
+#: Outputs drawn until one leads where the stub wants to go.
+TRIES = 40
+
+#: A loop of more rounds is left before it is exhausted: it would take too long.
+ROUNDS_MAX = 25
+
+
+class Role(msgspec.Struct, frozen=True):
+    """What stands behind a node's handler."""
+
+    node: Node
+    #: What the user declared, if the handler is known.
+    task: Task | None
+    #: Whether that is run, or a stub in its place.
+    is_real: bool
+    #: Of the handler's annotated result.
+    schema: dict[str, Any] | None = None
+
+    @property
+    def effects(self) -> Effects | None:
+        return self.task.effects if self.task is not None else None
+
+    @property
+    def timeout_s(self) -> float | None:
+        """Seconds per attempt; None: no limit."""
+        if self.node.timeout_ms is not None:
+            return self.node.timeout_ms / 1000
+        return self.task.timeout if self.task is not None else None
+
+
+def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[str, Role]:
+    """By node: who plays its handler. Handlers that come with Minuet play themselves."""
+    roles = {}
+    for node in plan.nodes:
+        if node.handler is None or NODE_TYPES[node.type].kind != "handler":
+            continue
+        task = _find(handlers or REGISTERED, node.handler)
+        is_ours = task is not None and task.function.__module__ == "minuet.nodes.handler"
+        if task is not None and handlers is None and not is_ours:
+            # Registered by whoever imports us, not for this workflow.
+            task = None
+        is_real = is_ours or (handlers is not None and not stubs)
+        schema = _result_schema(task) if task is not None and not is_real else None
+        roles[node.id] = Role(node, task, is_real, schema)
+    return roles
+
+
+def _find(handlers: Handlers, name: str) -> Task | None:
+    try:
+        return handlers.find(name)
+    except HandlerError:
+        return None
+
+
+def _result_schema(task: Task) -> dict[str, Any] | None:
+    schema = _schemas(task).get("return", {})
+    known = schema.get("$ref") or schema.get("properties") or schema.get("enum")
+    return schema if known or schema.get("type") not in (None, "object", "null") else None
+
+
+def wanted_arguments(roles: Mapping[str, Role]) -> dict[str, dict[str, list[Json]]]:
+    """By node and argument: values that the handler would take, where its hints say so."""
+    return {
+        name: {
+            argument: [draw_schema(random.Random(number), schema) for number in range(4)]
+            for argument, schema in _schemas(role.task).items()
+            if argument != "return" and schema.keys() & {"type", "$ref", "enum"}
+        }
+        for name, role in roles.items()
+        if role.task is not None
+    }
+
+
+def _schemas(task: Task) -> dict[str, dict[str, Any]]:
+    """Of the arguments, and of the result, under `return`."""
+    try:
+        hints = get_type_hints(task.function)
+    except Exception:
+        # As in calling it: a hint that cannot be resolved is none.
+        return {}
+    found = {}
+    for name, hint in hints.items():
+        try:
+            found[name] = msgspec.json.schema(hint)
+        except Exception:
+            # A type that says nothing to a schema.
+            continue
+    return found
+
+
+class Start(msgspec.Struct):
+    """A handler was started."""
+
+    attempt: int
+    #: `running` (its worker may have died since), `returned`, `raised` or `stopped`.
+    ended: str = "running"
+
+
+class Cast:
+    """All handlers of one seed."""
+
+    def __init__(
+        self,
+        roles: Mapping[str, Role],
+        program: Program,
+        shapes: Mapping[str, Shape],
+        streams: Streams,
+        scenario: Scenario,
+        lease_s: float,
+        note: Callable[[str], None],
+    ) -> None:
+        self.starts: dict[Place, list[Start]] = {}
+        #: Switched off when the world heals.
+        self.deaths = scenario.deaths
+        self._roles = roles
+        self._program = program
+        self._shapes = shapes
+        self._streams = streams
+        self._scenario = scenario
+        self._lease_s = lease_s
+        self._note = note
+
+    def handlers(self) -> Handlers:
+        """As a worker wants them."""
+
+        async def play(ctx: Context, **config: Any) -> Json:
+            return await self._play(ctx, config)
+
+        made = Handlers()
+        for role in self._roles.values():
+            task = role.task
+            made.add(
+                Task(
+                    play,
+                    name=role.node.handler,
+                    retries=task.retries if task is not None else None,
+                    timeout=task.timeout if task is not None else None,
+                    effects=role.effects,
+                )
+            )
+        return made
+
+    async def _play(self, ctx: Context, config: dict[str, Any]) -> Json:
+        role = self._roles[ctx.node_id]
+        starts = self.starts.setdefault((ctx.node_id, ctx.scope_text), [])
+        start = Start(ctx.attempt)
+        starts.append(start)
+        where = ctx.node_id + show(ctx.scope)
+        self._note(f"{current_process().name} starts the handler of {where}")
+        chance = self._streams.make(f"start/{ctx.node_id}/{ctx.scope_text}/{len(starts)}")
+        try:
+            value = await (self._real if role.is_real else self._stub)(role, ctx, config, chance)
+        except BaseException as error:
+            start.ended = "raised" if isinstance(error, Exception) else "stopped"
+            raise
+        start.ended = "returned"
+        if len(starts) < 3 and chance.random() < self.deaths:
+            self._note(f"{current_process().name} dies after the handler of {where} has returned")
+            await _die()
+        return value
+
+    async def _real(
+        self, role: Role, ctx: Context, config: dict[str, Any], chance: random.Random
+    ) -> Json:
+        task = role.task
+        assert task is not None
+        if task.is_async:
+            return await task.function(**task.bind(config, ctx))
+        lockstep = Lockstep(task.name)
+        return await lockstep.run(task.function, task.bind(config, SteppedContext(ctx, lockstep)))
+
+    # ── stubs ───────────────────────────────────────────────────────────────────────────
+
+    async def _stub(
+        self, role: Role, ctx: Context, config: dict[str, Any], chance: random.Random
+    ) -> Json:
+        await asyncio.sleep(chance.expovariate(1 / SECONDS))
+        if self._scenario.victim == ctx.node_id:
+            await self._fail(role, self._scenario.way)
+        elif self._scenario.passing and ctx.attempt == 1 and chance.random() < 0.5:
+            first = len(self.starts[ctx.node_id, ctx.scope_text]) == 1
+            await self._stumble(role, chance.choice(self._scenario.passing), first=first)
+        return self._draw(role, ctx)
+
+    async def _fail(self, role: Role, way: str) -> None:
+        """Fail, as each time."""
+        if way == "crash":
+            self._note(f"the handler of {role.node.id} kills {current_process().name}")
+            await _die()
+        if way == "timeout" and role.timeout_s is not None:
+            await asyncio.sleep(role.timeout_s * 1.5 + 0.1)
+        if way == "again":
+            raise ConnectionError("simulated: it fails at each attempt")
+        raise NonRetryable("simulated: it fails for good")
+
+    async def _stumble(self, role: Role, trouble: str, *, first: bool) -> None:
+        """Have a trouble that passes."""
+        if trouble == "retry":
+            raise ConnectionError("simulated: it fails at the first attempt")
+        if trouble == "slow":
+            await asyncio.sleep((role.timeout_s or self._lease_s) * 1.5 + 0.1)
+        elif trouble == "crash" and first:
+            self._note(f"the handler of {role.node.id} kills {current_process().name}")
+            await _die()
+
+    # ── outputs ─────────────────────────────────────────────────────────────────────────
+
+    def _draw(self, role: Role, ctx: Context) -> Json:
+        """An output; one that leads where chance wants to go, if the node decides by it."""
+        node = role.node
+        chance = self._streams.make(f"value/{ctx.node_id}/{ctx.scope_text}")
+        shape = self._shapes[node.id]
+        wanted = self._direction(node, chance)
+        value: Json = None
+        for _ in range(TRIES):
+            if role.schema is not None:
+                value = draw_schema(chance, role.schema)
+            else:
+                value = draw_output(chance, shape)
+            if node.branch is not None and node.branch.type == "agent_driven":
+                chosen = [chance.choice(node.branch.available)] if node.branch.available else []
+                value = {**(value if isinstance(value, dict) else {}), "next_nodes": chosen}
+            if not wanted or self._leads(node, ctx, value) == wanted:
+                break
+        return value
+
+    def _direction(self, node: Node, chance: random.Random) -> str:
+        """Where to go: round the loop again, or by one of the rules; "" if nothing decides."""
+        if node.loop is not None:
+            again = self._scenario.again
+            if node.loop.max_iterations > ROUNDS_MAX:
+                again = min(again, 0.5)
+            if chance.random() < again:
+                return "again"
+        if node.branch is not None and node.branch.rules:
+            number = chance.randrange(len(node.branch.rules) + 1)
+            return "default" if number == len(node.branch.rules) else f"rule {number}"
+        return "break" if node.loop is not None else ""
+
+    def _leads(self, node: Node, ctx: Context, value: Json) -> str:
+        variables = {
+            "ctx": {name: {"output": output} for name, output in ctx.inputs.items()},
+            "input": ctx.input,
+            "run": {"id": ctx.run_id},
+        }
+        return _direction_of(route(self._program, node, ctx.scope, value, variables))
+
+
+def _direction_of(routing: Routing) -> str:
+    if routing.back or routing.error is not None or {"loop": "timeout"} in (routing.notes or ()):
+        return "again"
+    last = routing.notes[-1] if routing.notes else {}
+    if "to" in last:
+        return f"rule {last['rule']}"
+    return "default" if "default" in last else "break"
+
+
+async def _die() -> None:
+    process = current_process()
+    process.kill()
+    await process.loop.create_future()

@@ -1,0 +1,125 @@
+"""Many seeds, and what they add up to."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import msgspec
+
+from minuet.app.workflows import CompiledWorkflow, check_input
+from minuet.errors import ConfigError, InputError
+from minuet.kernel.program import Program
+from minuet.nodes.handler import Handlers
+from minuet.plan.plan import Plan
+from minuet.rehearsal.fields import INPUT, Shape, find_shapes
+from minuet.rehearsal.findings import Finding, Findings
+from minuet.rehearsal.handlers import find_roles, wanted_arguments
+from minuet.rehearsal.stage import Seen, Setting, rehearse
+from minuet.rehearsal.values import draw_schema, draw_shape, overlay
+from minuet.rehearsal.watch import all_turns
+from minuet.simulation.streams import Streams
+from minuet.types import Json
+
+#: Inputs drawn until one fits the workflow's schema.
+TRIES = 50
+
+
+class Report(msgspec.Struct):
+    """What all seeds add up to."""
+
+    workflow: str
+    #: The first seed.
+    start: int | None = None
+    seeds: int = 0
+    #: How many runs ended how; `HANGS`, `WAITS`, `TOO LONG` and `BROKEN` are no ends.
+    ends: dict[str, int] = {}
+    findings: list[Finding] = []
+    #: Turns that the document offers, and those that were taken.
+    turns: int = 0
+    turns_taken: int = 0
+    #: A hash of everything that happened.
+    history: str = ""
+
+    @property
+    def fails(self) -> bool:
+        """Whether a run can hang or fail unhandled."""
+        return any(found.severity == "error" for found in self.findings)
+
+
+class Rehearsal:
+    """A workflow, its handlers and its input; seeds to be played."""
+
+    def __init__(
+        self,
+        workflow: CompiledWorkflow,
+        *,
+        input: Json = None,
+        draw_input: bool = False,
+        handlers: Handlers | None = None,
+        stubs: bool = False,
+        without: tuple[str, ...] = (),
+        printed: Any = None,
+    ) -> None:
+        plan = workflow.plan
+        self._input = input
+        self._draw_input = draw_input
+        roles = find_roles(plan, handlers, stubs=stubs)
+        shapes = find_shapes(plan, wanted_arguments(roles))
+        program = Program(plan, workflow.digest)
+        is_varied = draw_input and (plan.input_schema is not None or bool(shapes[INPUT].fields))
+        self._setting = Setting(workflow, program, roles, shapes, without, is_varied, printed)
+
+    def play(self, seed: int) -> Seen:
+        """One seed."""
+        plan, value = self._setting.workflow.plan, self._input
+        if self._draw_input:
+            chance = Streams(seed).get("input")
+            value = draw_fitting_input(chance, plan, self._setting.shapes[INPUT])
+        check_input(plan, value)
+        return rehearse(self._setting, seed, value)
+
+    def play_all(
+        self, seeds: Iterable[int], progress: Callable[[Seen, int], None] | None = None
+    ) -> Report:
+        """Many seeds; `progress` is told each, and how many different findings there are."""
+        findings = Findings(self._setting)
+        plan = self._setting.program.plan
+        offered = all_turns(plan)
+        report = Report(plan.name, turns=len(offered))
+        history = hashlib.blake2b(digest_size=16)
+        for seed in seeds:
+            seen = self.play(seed)
+            findings.add(seen)
+            history.update(seen.history.encode())
+            report.start = seed if report.start is None else report.start
+            report.seeds += 1
+            report.ends[seen.end] = report.ends.get(seen.end, 0) + 1
+            if progress is not None:
+                progress(seen, len(findings))
+        report.ends = dict(sorted(report.ends.items()))
+        report.findings = findings.in_order(with_turns=report.seeds > 1)
+        report.turns_taken = len(findings.turns & set(offered))
+        report.history = history.hexdigest()
+        return report
+
+
+def draw_fitting_input(chance: random.Random, plan: Plan, shape: Shape) -> Json:
+    """An input with what the document reads of it, that fits its schema."""
+    refused: InputError | None = None
+    for attempt in range(TRIES):
+        schema = plan.input_schema
+        value = {} if schema is None else draw_schema(chance, schema)
+        if shape.fields and (schema is None or attempt % 2 == 0):
+            value = overlay(value, draw_shape(chance, shape))
+        try:
+            check_input(plan, value)
+        except InputError as error:
+            refused = error
+        else:
+            return value
+    raise ConfigError(
+        f"no input could be made that fits the workflow's schema ({refused}): give one with -i"
+    )

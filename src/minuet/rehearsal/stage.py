@@ -1,0 +1,410 @@
+"""One seed: the workflow in the simulated world, and what was seen of it.
+
+    a run under faults ──► heal ──► it must come to an end, or wait for somebody
+
+Long waits are skipped: when nothing can happen before a moment far ahead, the store's clock is
+set to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+import hashlib
+import io
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.app.workflows import CompiledWorkflow
+from minuet.events import Event, Place, RunFailed, decode_event
+from minuet.ids import SeededIds
+from minuet.kernel.program import Program
+from minuet.rehearsal.fields import Shape
+from minuet.rehearsal.handlers import Cast, Role, Start
+from minuet.rehearsal.scenario import Scenario, draw_scenario
+from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
+from minuet.simulation.checker import Broken, Checker
+from minuet.simulation.client import Client, Promises, Script
+from minuet.simulation.coverage import Coverage
+from minuet.simulation.faults import Faults
+from minuet.simulation.loop import DeadlockError, SimLoop, StepsExceededError
+from minuet.simulation.model import ModelStore, StoreClock
+from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.server import Server
+from minuet.simulation.store import SimStore
+from minuet.simulation.streams import Streams
+from minuet.store.records import LIVE_STATES, Run, Token
+from minuet.types import TERMINAL, Json
+from minuet.worker.execute import CRASHES_MAX
+from minuet.worker.worker import Worker
+
+#: Seconds of faults, and how much more often they strike than in worlds with many runs.
+FAULTS_S = 12.0
+HASTE = 5.0
+
+LEASE_S = 3.0
+
+#: Seconds without any event after which a run hangs.
+HANG_S = 600.0
+
+#: Steps of a world, and events of a run, that is too large to be simulated to its end: all
+#: that must hold is checked after each call, which takes the longer the more there is.
+STEPS_MAX = 300_000
+EVENTS_MAX = 1_000
+
+#: Milliseconds ahead from which a wait is skipped, and how close to its end.
+SKIP_MS = 2_000
+CLOSE_MS = 500
+
+#: A line of the story: seconds since the beginning, the store's time, and what happened.
+Line: TypeAlias = tuple[float, int, str | Event]
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What all seeds have in common."""
+
+    workflow: CompiledWorkflow
+    program: Program
+    roles: Mapping[str, Role]
+    shapes: Mapping[str, Shape]
+    without: tuple[str, ...] = ()
+    #: Whether the input was drawn as well.
+    draws_input: bool = False
+    #: Where handlers print to; None: nowhere.
+    printed: Any = None
+
+
+class Seen(msgspec.Struct):
+    """What was seen of one seed."""
+
+    seed: int
+    scenario: Scenario
+    input: Json
+    status: str = ""
+    #: The node that failed the run, and its error.
+    failed: tuple[str, dict[str, Any]] | None = None
+    #: Instances whose handlers were started more than once, and what became of each start.
+    repeated: list[tuple[str, list[Start]]] = []
+    limits: list[tuple[str, str, str]] = []
+    turns: set[Turn] = set()
+    rule_errors: dict[Turn, str] = {}
+    #: Where the run hangs, or what it waits for.
+    hangs: list[str] = []
+    waits: list[str] = []
+    too_long: bool = False
+    broken: Broken | None = None
+    story: list[Line] = []
+    history: str = ""
+
+    @property
+    def end(self) -> str:
+        """The run's last status, or why it has none."""
+        if self.broken is not None:
+            return "BROKEN"
+        if self.too_long:
+            return "TOO LONG"
+        if self.hangs:
+            return "HANGS"
+        return "WAITS" if self.waits else self.status
+
+
+class _BrokenError(Exception):
+    def __init__(self, broken: Broken) -> None:
+        self.broken = broken
+        super().__init__(str(broken))
+
+
+def rehearse(setting: Setting, seed: int, value: Json) -> Seen:
+    """Play one seed."""
+    stage = Stage(setting, seed, value)
+    collecting = gc.isenabled()
+    gc.disable()
+    before = random.getstate()
+    # Handlers that draw from the common source of chance draw the same each time.
+    random.seed(f"{seed}/handlers")
+    try:
+        with _errors_logged(stage.fail), contextlib.redirect_stdout(setting.printed or _Nowhere()):
+            stage.play()
+        return stage.seen()
+    finally:
+        with contextlib.redirect_stdout(_Nowhere()):
+            stage.loop.bury()
+        random.setstate(before)
+        if collecting:
+            gc.enable()
+
+
+class Stage:
+    """The world of one seed."""
+
+    def __init__(self, setting: Setting, seed: int, value: Json) -> None:
+        self._setting = setting
+        self._input = value
+        self.streams = Streams(seed)
+        roles = setting.roles
+        stubs = [name for name, role in roles.items() if not role.is_real]
+        timed = {name for name in stubs if roles[name].timeout_s is not None}
+        self.scenario = draw_scenario(self.streams, stubs, timed, setting.without)
+        self.loop = SimLoop(self.streams.get("schedule"), steps_max=STEPS_MAX)
+        self.clock = StoreClock(self.loop.time)
+        self.model = ModelStore(self.clock)
+        coverage = Coverage()
+        programs = {setting.workflow.digest: setting.program}
+        self.checker = Checker(self.model, programs, coverage, self.fail, self.loop.time, LEASE_S)
+        self.server = Server(
+            self.loop,
+            self.model,
+            self.checker,
+            coverage,
+            self.scenario.faults,
+            self.streams.get("network"),
+            self._note_call,
+        )
+        self.cast = Cast(
+            roles, setting.program, setting.shapes, self.streams, self.scenario, LEASE_S, self._note
+        )
+        self.crew = Crew(self.loop, self._make_worker, self._worker_failed, lambda: 0.5)
+        self.nemesis = Nemesis(
+            self.loop,
+            self.streams,
+            self.scenario.faults,
+            self.crew,
+            self.server,
+            self.clock,
+            list,
+            coverage,
+            self._note,
+            LEASE_S,
+            HASTE,
+        )
+        self._coverage = coverage
+        self._told = 0
+        self._story: list[Line] = []
+        self._hash = hashlib.blake2b(digest_size=16)
+        self._broken: Broken | None = None
+        self._hangs: list[str] = []
+        self._waits: list[str] = []
+        self._too_long = False
+
+    # ── building ────────────────────────────────────────────────────────────────────────
+
+    def _make_worker(self, name: str) -> Worker:
+        clock = StoreClock(self.loop.time)
+        if self.scenario.faults.of("skew"):
+            clock.offset_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
+        plan = self._setting.program.plan
+        return Worker(
+            SimStore(self.server),
+            handlers=self.cast.handlers(),
+            queues=tuple(sorted({node.queue for node in plan.nodes})),
+            concurrency=4,
+            lease_ms=int(LEASE_S * 1000),
+            drain_ms=self.streams.get("drains").choice((0, 5_000)),
+            # Only a handler that kills its workers may be given up, not one that was unlucky.
+            crashes_max=CRASHES_MAX if self.scenario.way == "crash" else 1_000_000,
+            clock=clock,
+            ids=SeededIds(self.streams.get("ids").getrandbits(62)),
+        )
+
+    def _worker_failed(self, name: str, error: BaseException) -> None:
+        self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
+
+    def _start_client(self) -> None:
+        workflow = self._setting.workflow
+        script = Script(workflow, workflow, self._input, "rehearsal", 0.0)
+        ids = SeededIds(self.streams.get("ids").getrandbits(62))
+        app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
+        client = Client(app, ids, [script], Promises(), self._coverage)
+        process = self.loop.process("client")
+        process.spawn(self._run_client(client))
+
+    async def _run_client(self, client: Client) -> None:
+        try:
+            await client.run()
+        except Exception as error:
+            self.fail(Broken("client", f"it ended with {type(error).__name__}: {error}"))
+
+    # ── playing ─────────────────────────────────────────────────────────────────────────
+
+    def play(self) -> None:
+        """Let the world run to its end."""
+        self.loop.set_exception_handler(self._unexpected)
+        main = self.loop.create_task(self._main(), context=self.loop.outer)
+        try:
+            self.loop.run_until_complete(main)
+        except _BrokenError as error:
+            self._broken = error.broken
+        except DeadlockError as error:
+            self._broken = Broken("deadlock", str(error))
+        except StepsExceededError:
+            self._too_long = True
+
+    def _unexpected(self, _: Any, context: dict[str, Any]) -> None:
+        error = context.get("exception")
+        if "never retrieved" in context.get("message", "") and self._has_real_handlers():
+            # A task that a handler made and forgot; its own affair.
+            return
+        self.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
+
+    def _has_real_handlers(self) -> bool:
+        return any(role.is_real for role in self._setting.roles.values())
+
+    async def _main(self) -> None:
+        for number in range(2):
+            self.crew.hire(f"worker{number}")
+        self._start_client()
+        self.nemesis.begin()
+        while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
+            await asyncio.sleep(0.25)
+        if self.scenario.faults.strength and not self._is_over():
+            self._note("from here on, the surroundings are sound")
+        self.nemesis.heal()
+        self.server.faults = Faults()
+        self.cast.deaths = 0.0
+        seq, since = -1, self.loop.time()
+        while not self._is_over():
+            run = self._run()
+            if run is not None and run.seq != seq:
+                seq, since = run.seq, self.loop.time()
+            elif self.loop.time() - since > HANG_S:
+                self._hangs = [f"{t.node}: {t.state}" for t in self._live()]
+                break
+            await asyncio.sleep(1.0)
+        run = self._run()
+        if run is not None and self._broken is None:
+            self.checker.check_again(run.run)
+
+    def _run(self) -> Run | None:
+        runs = self.model.runs()
+        return runs[0] if runs else None
+
+    def _live(self) -> list[Token]:
+        run = self._run()
+        tokens = self.model.tokens(run.run) if run is not None else []
+        return [token for token in tokens if token.state in LIVE_STATES]
+
+    def _is_over(self) -> bool:
+        """Whether the run is over, or waits for somebody; a wait for a time is skipped."""
+        run = self._run()
+        if run is None:
+            return False
+        if run.status in TERMINAL:
+            return True
+        live, now_ms = self._live(), self.clock.now_ms()
+        if any(token.state == "leased" or (token.due_ms or now_ms) <= now_ms for token in live):
+            waiting = [token for token in live if token.state == "waiting" and not token.due_ms]
+            if waiting and len(waiting) == len(live) and run.deadline_ms is None:
+                self._waits = [f"{t.node}: {t.wait} {t.wait_key}".strip() for t in waiting]
+                return True
+            return False
+        moments = [token.due_ms for token in live if token.due_ms is not None]
+        if run.deadline_ms is not None:
+            moments.append(run.deadline_ms)
+        ahead_ms = min(moments, default=now_ms) - now_ms
+        if ahead_ms > SKIP_MS:
+            self._note(f"{(ahead_ms - CLOSE_MS) / 1000:g} s pass, in which nothing happens")
+            self.clock.offset_ms += ahead_ms - CLOSE_MS
+        return False
+
+    # ── telling ─────────────────────────────────────────────────────────────────────────
+
+    def fail(self, broken: Broken) -> None:
+        """Something must not be: end the world."""
+        self._note(f"BROKEN {broken}")
+        self.loop.fail(_BrokenError(broken))
+
+    def _note(self, text: str) -> None:
+        self._tell(text)
+        self._hash.update(f"{self.loop.time():.6f} {text}\n".encode())
+
+    def _note_call(self, text: str) -> None:
+        """A call was made, or the store's state has changed: tell what is new in the history."""
+        self._hash.update(f"{self.loop.time():.6f} {text}\n".encode())
+        if text.startswith("store:"):
+            self._tell(text)
+        run = self._run()
+        if run is not None:
+            records = self.model.events(run.run)
+            for record in records[self._told :]:
+                self._hash.update(record.data)
+                self._tell(decode_event(record.data))
+            self._told = len(records)
+            if self._told > EVENTS_MAX:
+                self.loop.fail(StepsExceededError(f"{self._told} events"))
+
+    def _tell(self, what: str | Event) -> None:
+        self._story.append((self.loop.time(), self.clock.now_ms(), what))
+
+    def seen(self) -> Seen:
+        """What was seen; to be asked before the world is buried."""
+        run = self._run()
+        events = [event for _, _, event in self._story if not isinstance(event, str)]
+        failed = next((e for e in events if isinstance(e, RunFailed)), None)
+        self._hash.update(f"{run.status if run else ''} {self.loop.steps}".encode())
+        return Seen(
+            seed=self.streams.seed,
+            scenario=self.scenario,
+            input=self._input,
+            status=run.status if run is not None else "PENDING",
+            failed=(failed.node, failed.error) if failed is not None else None,
+            repeated=self._repeated(),
+            limits=list(limits_met(events)),
+            turns=turns_taken(events),
+            rule_errors=rule_errors(events),
+            hangs=self._hangs,
+            waits=self._waits,
+            too_long=self._too_long,
+            broken=self._broken,
+            story=self._story,
+            history=self._hash.hexdigest(),
+        )
+
+    def _repeated(self) -> list[tuple[str, list[Start]]]:
+        found: dict[Place, list[Start]] = self.cast.starts
+        return [
+            # Copied: what dies with the world is told to stop.
+            (node, [Start(start.attempt, start.ended) for start in starts])
+            for (node, _), starts in found.items()
+            if len(starts) > 1
+        ]
+
+
+class _Nowhere(io.TextIOBase):
+    """Swallows what is printed."""
+
+    def write(self, text: str) -> int:
+        return len(text)
+
+
+class _Errors(logging.Handler):
+    """A worker that logs an error has met a bug of ours."""
+
+    def __init__(self, fail: Callable[[Broken], None]) -> None:
+        super().__init__(logging.ERROR)
+        self._fail = fail
+
+    def emit(self, record: logging.LogRecord) -> None:
+        error = record.exc_info[1] if record.exc_info else None
+        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
+
+
+@contextlib.contextmanager
+def _errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
+    logger = logging.getLogger("minuet.worker")
+    handler = _Errors(fail)
+    level, propagate = logger.level, logger.propagate
+    logger.addHandler(handler)
+    logger.setLevel(logging.ERROR)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.setLevel(level)
+        logger.propagate = propagate

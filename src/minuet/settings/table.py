@@ -1,0 +1,289 @@
+"""Every setting there is: its name in the environment, type, bounds, default and meaning.
+
+The reference page and `minuet settings` are made from this table.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import msgspec
+
+Value: TypeAlias = str | int | float | bool | None
+
+Kind: TypeAlias = Literal["text", "secret", "store", "choice", "whole", "seconds", "number", "flag"]
+
+Environment: TypeAlias = Literal["dev", "test", "prod"]
+
+ENVIRONMENTS: tuple[Environment, ...] = ("dev", "test", "prod")
+
+#: URL schemes of stores.
+SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "redis", "rediss")
+
+#: Ends the name of a row that stands for a family: `STALE_TIMEOUT_*`.
+FAMILY = "*"
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One row."""
+
+    name: str
+    kind: Kind
+    help: str
+    default: Value = None
+    #: Where an environment (`MINUET_ENV`) has another default.
+    defaults: dict[Environment, Value] = {}
+    #: Environments in which it must be set.
+    required: tuple[Environment, ...] = ()
+    #: What a number may be, both ends included.
+    least: float = 0
+    most: float = 1e9
+    choices: tuple[str, ...] = ()
+    #: The name is accepted and checked, but nothing depends on it; `help` says why.
+    unused: bool = False
+
+    @property
+    def is_family(self) -> bool:
+        return self.name.endswith(FAMILY)
+
+    def default_in(self, environment: Environment) -> Value:
+        """The value that counts when nobody sets it."""
+        return self.defaults.get(environment, self.default)
+
+    @property
+    def allowed(self) -> str:
+        """What a value must be, in words."""
+        bounds = f"from {self.least:.9g} to {self.most:.9g}"
+        schemes = ", ".join(f"{scheme}://" for scheme in SCHEMES)
+        words = {
+            "text": "text",
+            "secret": "text",
+            "store": f"the URL of a store ({schemes})",
+            "choice": f"one of {', '.join(self.choices)}",
+            "whole": f"a whole number {bounds}",
+            "seconds": f"seconds, a number {bounds}",
+            "number": f"a number {bounds}",
+            "flag": "true or false",
+        }
+        return words[self.kind]
+
+
+DAY_S = 86_400
+
+TABLE: tuple[Setting, ...] = (
+    Setting(
+        name="MINUET_ENV",
+        kind="choice",
+        choices=ENVIRONMENTS,
+        default="dev",
+        help="Which defaults count: those for developing, for tests, or for production.",
+    ),
+    Setting(
+        name="MINUET_STORE",
+        kind="store",
+        default="sqlite:///minuet.db",
+        defaults={"test": "memory://", "prod": None},
+        required=("prod",),
+        help="Where runs are kept. `redis://` and `postgresql://` alone stand for what REDIS_* "
+        "or POSTGRES_* say. When it is not set, POSTGRES_HOST chooses PostgreSQL, else "
+        "REDIS_HOST chooses Redis.",
+    ),
+    Setting(
+        name="MINUET_LEASE",
+        kind="seconds",
+        default=30.0,
+        least=0.1,
+        most=3600,
+        help="After so long without a sign of life, a worker's nodes are given to others.",
+    ),
+    Setting(
+        name="MINUET_DEBUG",
+        kind="flag",
+        default=False,
+        help="Show where in the code an error came from.",
+    ),
+    Setting(
+        name="REDIS_HOST",
+        kind="text",
+        default="localhost",
+        help="Redis server. Setting it chooses Redis, unless MINUET_STORE or POSTGRES_HOST is set.",
+    ),
+    Setting(
+        name="REDIS_PORT",
+        kind="whole",
+        default=6379,
+        least=1,
+        most=65535,
+        help="Its port.",
+    ),
+    Setting(
+        name="REDIS_MAX_CONNECTIONS",
+        kind="whole",
+        default=50,
+        least=1,
+        most=100_000,
+        unused=True,
+        help="Accepted without effect: a worker makes one exchange at a time, so a process needs "
+        "few connections, and the store opens what it needs.",
+    ),
+    Setting(
+        name="REDIS_SOCKET_TIMEOUT",
+        kind="seconds",
+        default=10.0,
+        least=0.1,
+        most=3600,
+        unused=True,
+        help="Accepted without effect: the store has its own time limits, and a call that was not "
+        "answered is repeated.",
+    ),
+    Setting(
+        name="REDIS_STREAM_BLOCK_MS",
+        kind="whole",
+        default=5000,
+        least=1,
+        most=3_600_000,
+        unused=True,
+        help="Accepted without effect: an idle worker waits for at most a second at a time, "
+        "because it also looks for what has fallen due.",
+    ),
+    Setting(
+        name="POSTGRES_HOST",
+        kind="text",
+        default="localhost",
+        help="PostgreSQL server. Setting it chooses PostgreSQL, unless MINUET_STORE is set.",
+    ),
+    Setting(
+        name="POSTGRES_PORT",
+        kind="whole",
+        default=5432,
+        least=1,
+        most=65535,
+        help="Its port.",
+    ),
+    Setting(name="POSTGRES_USER", kind="text", default="postgres", help="Who logs in."),
+    Setting(name="POSTGRES_PASSWORD", kind="secret", help="With which password. Never printed."),
+    Setting(
+        name="POSTGRES_DB",
+        kind="text",
+        help="Name of the database; without it, the same as POSTGRES_USER.",
+    ),
+    Setting(
+        name="WORKER_CONCURRENCY",
+        kind="whole",
+        default=4,
+        least=1,
+        most=10_000,
+        help="Handlers that run at once in a `minuet worker`. When it is set, also in `run` and "
+        "`resume`, which otherwise run 32.",
+    ),
+    Setting(
+        name="WORKER_GRACEFUL_SHUTDOWN_TIMEOUT",
+        kind="seconds",
+        default=30.0,
+        defaults={"test": 1.0},
+        most=DAY_S,
+        help="How long running handlers of a `minuet worker` may take once it is told to stop.",
+    ),
+    Setting(
+        name="WORKER_HEARTBEAT_INTERVAL",
+        kind="seconds",
+        default=5.0,
+        least=0.1,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect: leases are the heartbeats. A worker renews what it holds "
+        "every third of MINUET_LEASE, and one that holds nothing need not be missed.",
+    ),
+    Setting(
+        name="WORKER_HEARTBEAT_TIMEOUT",
+        kind="seconds",
+        default=15.0,
+        least=0.1,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect, as above: a worker counts as gone when its lease runs out.",
+    ),
+    Setting(
+        name="STALE_TIMEOUT_*",
+        kind="seconds",
+        least=0.1,
+        most=3600,
+        help="For a handler, its name in capitals (STALE_TIMEOUT_LLM_SERVICE): its nodes are left "
+        "to a silent worker for at least so long. A worker has one lease for all it holds: the "
+        "longest of MINUET_LEASE and these, for the handlers that it has. A handler that takes "
+        "longer needs none of this, because leases are renewed while it runs.",
+    ),
+    Setting(
+        name="ORCHESTRATOR_CHECKPOINT_INTERVAL",
+        kind="seconds",
+        default=10.0,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect: there is no orchestrator whose state could be lost; every "
+        "result is durable at once.",
+    ),
+    Setting(
+        name="ORCHESTRATOR_RECOVERY_TIMEOUT",
+        kind="seconds",
+        default=60.0,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect: nothing is recovered by age; leases that run out are found "
+        "by any worker.",
+    ),
+    Setting(
+        name="ORCHESTRATOR_STALE_CLAIM_INTERVAL",
+        kind="seconds",
+        default=15.0,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect: every worker looks for what has run out or fallen due at "
+        "least once a second.",
+    ),
+    Setting(
+        name="ORCHESTRATOR_STALE_RESULT_TIMEOUT",
+        kind="seconds",
+        default=30.0,
+        most=DAY_S,
+        unused=True,
+        help="Accepted without effect: results wait for nobody; the worker that has one commits "
+        "it together with what follows from it.",
+    ),
+    Setting(
+        name="RETRY_MAX_RETRIES",
+        kind="whole",
+        default=3,
+        least=1,
+        most=1_000_000,
+        help="Attempts of a node in all, the first one included.",
+    ),
+    Setting(
+        name="RETRY_INITIAL_DELAY",
+        kind="seconds",
+        default=1.0,
+        defaults={"test": 0.01},
+        most=DAY_S,
+        help="Time until the second attempt.",
+    ),
+    Setting(
+        name="RETRY_MAX_DELAY",
+        kind="seconds",
+        default=60.0,
+        most=DAY_S,
+        help="The longest time between two attempts.",
+    ),
+    Setting(
+        name="RETRY_EXPONENTIAL_BASE",
+        kind="number",
+        default=2.0,
+        least=1,
+        most=1000,
+        help="Each delay is so many times the one before.",
+    ),
+    Setting(
+        name="RETRY_JITTER",
+        kind="flag",
+        default=True,
+        help="Make each delay a little longer, by chance, so that not all come back at once.",
+    ),
+)
