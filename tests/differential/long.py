@@ -15,11 +15,14 @@ from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
+from tests import servers
 from tests.differential.driver import EXPECTED, Driver
 
 from minuet.clock import Clock, ManualClock
 from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
+from minuet.store.postgres import PostgresStore
+from minuet.store.redis import RedisStore
 from minuet.store.sqlite import SqliteStore
 
 BATCH = 200
@@ -33,6 +36,19 @@ Factory = Callable[[Path, Clock], Store]
 def sqlite(path: Path, clock: Clock) -> Store:
     """A SQLite store in a folder. `normal`: what is compared is meaning, not durability."""
     return SqliteStore(path / "differential.db", clock=clock, durability="normal")
+
+
+def postgres(path: Path, clock: Clock) -> Store:
+    """A PostgreSQL store in a schema of its own."""
+    return PostgresStore(servers.postgres_url(), clock=clock)
+
+
+def redis(path: Path, clock: Clock) -> Store:
+    """A Redis store under a prefix of its own."""
+    return RedisStore(servers.redis_url(), clock=clock)
+
+
+FACTORIES: dict[str, Factory] = {"sqlite": sqlite, "postgres": postgres, "redis": redis}
 
 
 class Run:
@@ -81,11 +97,12 @@ class Run:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description="Compare the SQLite store with the reference.")
+    parser = argparse.ArgumentParser(description="Compare a store with the reference.")
+    parser.add_argument("--store", choices=sorted(FACTORIES), default="sqlite")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    run = Run(options.seed, sqlite)
+    run = Run(options.seed, FACTORIES[options.store])
     asyncio.run(run.go(options.steps))
     for (verb, outcome), count in sorted(run.seen.items()):
         sys.stdout.write(f"{verb:22}{outcome:22}{count:8}\n")

@@ -8,16 +8,22 @@ from typing import Any
 
 import pytest
 
+from .. import servers
 from .harness import open_scene
 
-#: Kinds of stores; a new one is added here and nowhere else.
-STORES = ("memory", "sqlite")
+#: Kinds of stores and how to get a URL of one; a new one is added here and nowhere else.
+STORES: dict[str, Callable[[Path], str]] = {
+    "memory": lambda folder: "memory://",
+    "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",
+    "postgres": lambda folder: servers.postgres_url(),
+    "redis": lambda folder: servers.redis_url(),
+}
 
 
 @pytest.fixture(params=STORES)
 def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """A store of its own for the test."""
-    return "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/runs.db"
+    return STORES[request.param](tmp_path)
 
 
 @pytest.fixture

@@ -11,11 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests import servers
 
 from minuet.clock import Clock, ManualClock
 from minuet.events import NodeCompleted, decode_event, event_type
 from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
+from minuet.store.postgres import PostgresStore
 from minuet.store.records import (
     LIVE_STATES,
     Change,
@@ -34,6 +36,7 @@ from minuet.store.records import (
     Take,
     Token,
 )
+from minuet.store.redis import RedisStore
 from minuet.store.sqlite import SqliteStore
 from minuet.types import TERMINAL
 
@@ -43,6 +46,8 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     "sqlite": lambda folder, clock: SqliteStore(
         folder / "store.db", clock=clock, durability="normal"
     ),
+    "postgres": lambda folder, clock: PostgresStore(servers.postgres_url(), clock=clock),
+    "redis": lambda folder, clock: RedisStore(servers.redis_url(), clock=clock),
 }
 
 LEASE_MS = 30_000

@@ -1,0 +1,71 @@
+"""Where a store lies: `redis://[:password@]host:port/database?prefix=minuet`.
+
+Options are ours: `prefix` of all keys, `retention_s` (how long ended runs are kept, 0 for ever) and
+`accept_loss=1` (go on with a server that keeps nothing on disk). Messages never show a password.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from urllib.parse import parse_qsl, urlsplit, urlunsplit
+
+from minuet.errors import ConfigError
+
+#: Ended runs are kept for a week.
+RETENTION_S = 7 * 24 * 3600
+
+_FORM = "a Redis store is given as redis://[:password@]host:port/database?prefix=name"
+_OPTIONS = ("prefix", "retention_s", "accept_loss")
+
+
+@dataclass(frozen=True)
+class Address:
+    """A parsed URL."""
+
+    #: For the driver: without our options, with the password.
+    url: str
+    #: For people: without the password.
+    shown: str
+    prefix: str = "minuet"
+    retention_ms: int | None = RETENTION_S * 1000
+    accept_loss: bool = False
+
+
+def parse_address(url: str) -> Address:
+    """Read a URL; ConfigError says what is wrong with it."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("redis", "rediss"):
+        raise ConfigError(_FORM)
+    try:
+        host, port = parts.hostname or "localhost", parts.port or 6379
+    except ValueError as error:
+        raise ConfigError(f"{_FORM}; its port is no number") from error
+    database = parts.path.strip("/") or "0"
+    if not database.isdecimal():
+        raise ConfigError(f"{_FORM}; the database is a number, not {database!r}")
+    options = dict(parse_qsl(parts.query, keep_blank_values=True))
+    unknown = sorted(set(options) - set(_OPTIONS))
+    if unknown:
+        known = ", ".join(_OPTIONS)
+        raise ConfigError(f"unknown option {unknown[0]!r} of a Redis store (known: {known})")
+    return Address(
+        url=urlunsplit((parts.scheme, parts.netloc, f"/{database}", "", "")),
+        shown=f"{host}:{port}, database {database}",
+        prefix=_prefix(options.get("prefix", "minuet")),
+        retention_ms=_retention_ms(options.get("retention_s")),
+        accept_loss=options.get("accept_loss", "0") not in ("", "0"),
+    )
+
+
+def _prefix(text: str) -> str:
+    if not text or not text.isprintable() or set(text) & set("{}"):
+        raise ConfigError("the prefix of a Redis store is a name without braces")
+    return text
+
+
+def _retention_ms(text: str | None) -> int | None:
+    if text is None:
+        return RETENTION_S * 1000
+    if not text.isdecimal():
+        raise ConfigError(f"retention_s of a Redis store is a number of seconds, not {text!r}")
+    return int(text) * 1000 or None

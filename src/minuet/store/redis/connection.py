@@ -1,0 +1,149 @@
+"""Talking to the server: connections, scripts, and calls repeated when that is safe."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from minuet.errors import ConfigError, StoreError, StoreUnavailableError
+from minuet.store.redis.address import Address
+from minuet.store.redis.scripts import Script, script
+from minuet.store.redis.trouble import is_lost, is_passing, translate
+
+#: A call is made at most so often before its caller is told.
+ATTEMPTS = 4
+#: The pause before the second attempt; it doubles, and is drawn anew each time.
+PAUSE_S = 0.02
+
+#: Connections at most, and how long to wait for a free one, for the server and for an answer.
+CONNECTIONS = 16
+CONNECT_S = 5.0
+ANSWER_S = 20.0
+
+#: Scripts whose repetition after a lost answer would get another answer: their callers decide.
+_ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "repair_run"})
+
+
+class Connection:
+    """A client of one server, or of a cluster."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._client: Any = None
+        self._is_cluster = False
+
+    async def open(self) -> None:
+        """Make a client; nothing is sent yet."""
+        self._client, self._is_cluster = make_client(self._address), False
+
+    async def use_cluster(self) -> None:
+        """The server is part of a cluster: talk to all of it."""
+        await self._client.aclose()
+        self._client, self._is_cluster = make_cluster_client(self._address), True
+
+    async def close(self) -> None:
+        client, self._client = self._client, None
+        if client is not None:
+            await client.aclose()
+
+    @property
+    def is_open(self) -> bool:
+        return self._client is not None
+
+    async def command(self, *words: Any, **options: Any) -> Any:
+        """One command that may be repeated."""
+        return await self._repeat(lambda client: client.execute_command(*words, **options))
+
+    async def ask_servers(self, *words: str) -> list[dict[str, Any]]:
+        """One question to the server, or to every master of a cluster."""
+        if not self._is_cluster:
+            return [await self.command(*words)]
+        by_name = await self.command(*words, target_nodes=self._client.PRIMARIES)
+        return [by_name[name] for name in sorted(by_name)]
+
+    async def read_stream(self, stream: str, last: bytes, block_ms: int) -> bytes | None:
+        """Wait for an entry after `last`; the newest entry's id, or None."""
+        found = await self._repeat(
+            lambda client: client.xread({stream: last}, block=block_ms), once=True
+        )
+        return found[0][1][-1][0] if found else None
+
+    async def run(self, name: str, partition: str, argument: bytes) -> Any:
+        """A verb's script on a partition."""
+        wanted = script(name)
+
+        async def call(client: Any) -> Any:
+            from redis.exceptions import NoScriptError
+
+            try:
+                return await _evaluate(client, wanted, partition, argument)
+            except NoScriptError:
+                # Sent with its text, it is known from then on.
+                return await client.execute_command("EVAL", wanted.text, 1, partition, argument)
+
+        return await self._repeat(call, once=name in _ONCE)
+
+    async def _repeat(self, call: Callable[[Any], Awaitable[Any]], *, once: bool = False) -> Any:
+        for attempt in range(1, ATTEMPTS + 1):
+            if self._client is None:
+                raise StoreUnavailableError("the store is closed")
+            try:
+                return await call(self._client)
+            except _driver_errors() as error:
+                again = is_passing(error) or (is_lost(error) and not once)
+                if attempt == ATTEMPTS or not again:
+                    raise translate(error, self._address.shown) from error
+            await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
+        raise StoreError("unreachable")
+
+
+async def _evaluate(client: Any, wanted: Script, partition: str, argument: bytes) -> Any:
+    return await client.execute_command("EVALSHA", wanted.sha, 1, partition, argument)
+
+
+def _driver_errors() -> tuple[type[Exception], ...]:
+    from redis.exceptions import RedisError
+
+    return (RedisError, OSError, EOFError)
+
+
+def _driver() -> Any:
+    try:
+        import redis.asyncio
+    except ImportError as error:
+        raise ConfigError(
+            "a Redis store needs the Redis driver: pip install 'minuet[redis]'"
+        ) from error
+    return redis.asyncio
+
+
+def _settings() -> dict[str, Any]:
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+
+    # Whether a call may be repeated is decided here, not by the driver.
+    return {
+        "protocol": 2,
+        "socket_connect_timeout": CONNECT_S,
+        "socket_timeout": ANSWER_S,
+        "retry": Retry(NoBackoff(), 0),
+    }
+
+
+def make_client(address: Address) -> Any:
+    """A client of one server."""
+    driver = _driver()
+    pool = driver.BlockingConnectionPool.from_url(
+        address.url, max_connections=CONNECTIONS, timeout=ANSWER_S, **_settings()
+    )
+    return driver.Redis.from_pool(pool)
+
+
+def make_cluster_client(address: Address) -> Any:
+    """A client of a cluster, found through one of its servers."""
+    driver = _driver()
+    settings = _settings()
+    settings.pop("retry")
+    return driver.RedisCluster.from_url(address.url, max_connections=CONNECTIONS, **settings)

@@ -1,0 +1,66 @@
+"""Hearing from other processes that there is work: a stream that the scripts write to.
+
+It is a hint and nothing more. The stream keeps one entry; a lost one costs a poll.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Iterator
+
+from minuet.errors import MinuetError
+from minuet.store.redis.connection import Connection
+
+#: How long one blocking read lasts, and the pause after one that failed.
+BLOCK_MS = 5000
+PAUSE_S = 0.5
+#: How long to wait for the task to end before it is told again.
+STOP_S = 0.05
+
+
+class Listener:
+    """One task that reads the stream while somebody waits, from the first waiting on."""
+
+    def __init__(self, connection: Connection, stream: str, notify: Callable[[], None]) -> None:
+        self._connection, self._stream, self._notify = connection, stream, notify
+        self._last = b"0-0"
+        self._wanted = asyncio.Event()
+        self._waiting = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @contextlib.contextmanager
+    def waiting(self) -> Iterator[None]:
+        """Listen while inside."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._listen())
+        self._waiting += 1
+        self._wanted.set()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            if self._waiting == 0:
+                self._wanted.clear()
+
+    async def stop(self) -> None:
+        task, self._task = self._task, None
+        while task is not None and not task.done():
+            # Once may not be enough: the driver loses a cancellation that meets a new connection.
+            task.cancel()
+            await asyncio.wait({task}, timeout=STOP_S)
+
+    async def _listen(self) -> None:
+        while True:
+            await self._wanted.wait()
+            try:
+                await self._read()
+            except MinuetError:
+                await asyncio.sleep(PAUSE_S)
+
+    async def _read(self) -> None:
+        """Wait for the next entry, or for some seconds."""
+        found = await self._connection.read_stream(self._stream, self._last, BLOCK_MS)
+        if found is not None:
+            self._last = found
+            self._notify()

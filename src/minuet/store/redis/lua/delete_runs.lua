@@ -1,0 +1,12 @@
+-- delete_runs: remove runs that are over. ARGV[1]: tenant, runs. Result: {how many,
+-- idempotency keys that are free again}.
+
+local tenant, names = unpack(unpack_row(ARGV[1]), 1, 2)
+local seen = {}
+for _, name in ipairs(names) do
+  local run = not seen[name] and load_run(name)
+  seen[name] = true
+  if run and run.tenant == tenant and TERMINAL[run.status] then remove_run(run) end
+end
+commit()
+return { #doomed, remove_doomed() }

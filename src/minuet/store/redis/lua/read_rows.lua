@@ -1,0 +1,15 @@
+-- read_tokens, read_steps, read_snapshot: the fields of a run's hash that begin with a prefix
+-- ('' is all of them). ARGV[1]: tenant, run, prefix. Result: {field, value, …}.
+
+local tenant, name, prefix = unpack(unpack_row(ARGV[1]), 1, 3)
+local run = load_run(name)
+if not run or run.tenant ~= tenant then return {} end
+if prefix == '' then return call('HGETALL', run.key) end
+local fields, answers = {}, {}
+for _, field in ipairs(call('HKEYS', run.key)) do
+  if sub(field, 1, #prefix) == prefix then fields[#fields + 1] = field end
+end
+for i, value in ipairs(get_fields(run.key, fields)) do
+  answers[2 * i - 1], answers[2 * i] = fields[i], value
+end
+return answers

@@ -1,0 +1,233 @@
+"""What callers ask for, packed for the scripts.
+
+Lua reads MessagePack without its binary type, so payloads travel as strings whose bytes are never
+looked into. JSON that goes into events and rows is written here, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    PAYLOAD_BYTES_MAX,
+    Cancel,
+    Change,
+    Delivery,
+    Done,
+    Exchange,
+    Failed,
+    Item,
+    NewPlan,
+    NewRun,
+    Pause,
+    Released,
+    Resume,
+    Retry,
+    RetryRun,
+    Slot,
+    Snapshot,
+    Start,
+    Token,
+    Waiting,
+)
+from minuet.store.transition import fingerprint
+
+pack = msgspec.msgpack.Encoder().encode
+_json = msgspec.json.Encoder().encode
+
+
+def opaque(data: bytes) -> msgspec.Raw:
+    """Bytes as a string of MessagePack, whatever they are."""
+    return msgspec.Raw(b"\xdb" + len(data).to_bytes(4, "big") + data)
+
+
+def _optional(data: bytes | None) -> msgspec.Raw | None:
+    return None if data is None else opaque(data)
+
+
+def as_json(value: Any) -> msgspec.Raw:
+    """A value of ours as JSON."""
+    return opaque(_json(value))
+
+
+def _optional_json(value: Any) -> msgspec.Raw | None:
+    return None if value is None else as_json(value)
+
+
+def _delivery(d: Delivery) -> tuple[Any, ...]:
+    return (
+        d.node,
+        d.scope,
+        d.live,
+        d.need,
+        d.total,
+        d.queue,
+        opaque(pack(d.reads)) if d.reads else "",
+        d.withdraws or None,
+        # As it stands in an event.
+        as_json((d.node, d.scope, 1 if d.live else 0, d.need, d.total)),
+    )
+
+
+def _deliveries(deliveries: Iterable[Delivery]) -> list[tuple[Any, ...]]:
+    return [_delivery(d) for d in deliveries]
+
+
+def exchange(request: Exchange, now_ms: int | None, session_ms: int, *, strict: bool) -> bytes:
+    """An exchange for `exchange.lua`."""
+    return pack(
+        (
+            now_ms,
+            request.tenant,
+            request.session,
+            request.seq,
+            request.lease,
+            min(max(request.lease_ms, 0), LEASE_MS_MAX),
+            [_item(item) for item in request.hand_in],
+            request.renew,
+            [(take.queues, take.limit) for take in request.take],
+            session_ms,
+            strict,
+        )
+    )
+
+
+def _item(item: Item) -> tuple[Any, ...]:
+    name = (item.run, item.node, item.scope, item.lease)
+    match item:
+        case Done():
+            return ("done", *name, *_done(item))
+        case Retry():
+            return ("retry", *name, as_json(item.error), item.delay_ms)
+        case Failed():
+            # The run's own error says where it happened.
+            run_error = {**item.error, "node": item.node, "scope": item.scope}
+            return (
+                "failed",
+                *name,
+                as_json(item.error),
+                as_json(run_error),
+                item.dead_letter,
+                fingerprint(item.node, item.error),
+            )
+        case Waiting():
+            payload = opaque(item.data)
+            return ("waiting", *name, item.kind, item.key, item.due_ms, item.delay_ms, payload)
+        case Released():
+            return ("released", *name)
+        case Slot():
+            return ("slot", *name, item.key, item.limit)
+
+
+def _done(item: Done) -> tuple[Any, ...]:
+    output = item.output
+    too_large = len(output) > PAYLOAD_BYTES_MAX
+    if too_large:
+        output = b""
+    # The event keeps the bytes as they came; who reads the output gets it without white space.
+    lead = len(output) - len(output.lstrip())
+    return (
+        item.plan,
+        too_large,
+        item.outcome,
+        opaque(output),
+        lead,
+        len(output.strip()),
+        _deliveries(item.deliveries),
+        _optional_json(item.error),
+        _optional_json(item.notes),
+        item.cursor,
+    )
+
+
+def create_runs(runs: Sequence[NewRun], now_ms: int | None) -> bytes:
+    """New runs for `create_runs.lua`."""
+    return pack((now_ms, [_new_run(new) for new in runs]))
+
+
+def _new_run(new: NewRun) -> tuple[Any, ...]:
+    return (
+        new.run,
+        new.workflow,
+        new.plan,
+        new.tenant,
+        opaque(new.input),
+        None if new.entries is None else _deliveries(new.entries),
+        new.deadline_ms,
+        new.idempotency_key,
+        as_json(new.tags),
+        new.parent,
+    )
+
+
+def change_run(
+    tenant: str, run: str, change: Change, expected_seq: int | None, now_ms: int | None
+) -> bytes:
+    """A change for `change_run.lua`."""
+    return pack((now_ms, tenant, run, expected_seq, *_change(change)))
+
+
+def _change(change: Change) -> tuple[Any, ...]:
+    match change:
+        case Start():
+            deliveries = _deliveries(change.entries)
+            return ("start", deliveries, change.deadline_ms, _optional(change.input))
+        case Cancel():
+            error = {"code": change.reason, "message": change.reason}
+            return ("cancel", change.reason, change.by, as_json(error))
+        case Pause():
+            return ("pause", change.by)
+        case Resume():
+            return ("resume", change.by)
+        case RetryRun():
+            return ("retry", change.by)
+        case NewPlan():
+            deliveries_by_source = [(s, scope, _delivery(d)) for s, scope, d in change.deliveries]
+            return ("plan", change.plan, deliveries_by_source, change.by)
+
+
+def repair_run(tenant: str, rows: Snapshot, expected_seq: int) -> bytes:
+    """The rows of a run for `repair_run.lua`, in the order in which they are kept."""
+    run = rows.run
+    hot = (
+        *(run.tenant, run.workflow, run.plan, run.status, run.counter, run.seq, run.generation),
+        *(run.started_ms, run.ended_ms, run.deadline_ms, _optional_json(run.error)),
+        *(run.dead_letters, False),
+    )
+    origin = (
+        *(run.workflow, run.plan, run.created_ms, as_json(run.tags)),
+        *(run.idempotency_key, run.parent),
+    )
+    joins = [
+        (f"{j.node}\0{j.scope}", (j.need, j.total, j.live, j.skipped, j.fired, j.hop))
+        for j in rows.joins
+    ]
+    arrivals = [
+        (f"{a.node}\0{a.scope}", a.source, a.source_scope, a.live, a.late) for a in rows.arrivals
+    ]
+    steps = [(f"s{n}\0{scope}\0{name}", opaque(value)) for n, scope, name, value in rows.steps]
+    letters = [
+        (
+            *(x.node, x.scope, x.generation, x.tenant, x.queue, x.reason, as_json(x.error)),
+            *(x.fingerprint, x.attempts, x.at_ms, x.status),
+        )
+        for x in rows.dead_letters
+    ]
+    tokens = [(token.node, token.scope, _token_row(token)) for token in rows.tokens]
+    values = (hot, origin, opaque(run.input), tokens, joins, arrivals, steps, letters)
+    return pack((tenant, run.run, expected_seq, *values))
+
+
+def _token_row(t: Token) -> tuple[Any, ...]:
+    return (
+        *(t.queue, t.state, t.outcome, t.skip, t.due_ms, t.hop, t.attempt, t.expiry, t.delivery),
+        *(t.lease, t.session, t.taken_ms, t.source, t.source_scope),
+        *(opaque(pack(t.reads)) if t.reads else "", t.cursor, t.wait, t.wait_key),
+        *(_optional(t.resolution), t.event, t.lane, t.slot, t.slot_limit),
+        # Where the output of its source stands is looked up, and whether it has a join as well.
+        *(0, False),
+    )

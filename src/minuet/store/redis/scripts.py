@@ -1,0 +1,62 @@
+"""The Lua of the verbs: parts that they share and one file for each, joined at the first use.
+
+A script is called by the hash of its text. A server that does not know it (it was restarted, or
+somebody flushed its scripts) is given the text once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+_FOLDER = Path(__file__).parent / "lua"
+
+_CHANGING = ("rows", "event", "transition", "commit")
+
+#: The parts that stand before the file of a verb.
+_PARTS: dict[str, tuple[str, ...]] = {
+    "exchange": ("rows", "event", "transition", "hand_in", "grant", "take", "commit"),
+    "create_runs": _CHANGING,
+    "change_run": _CHANGING,
+    "resolve": _CHANGING,
+    "record_step": _CHANGING,
+    "sweep": _CHANGING,
+    "delete_runs": _CHANGING,
+    "discard_dead_letter": _CHANGING,
+    "repair_run": _CHANGING,
+}
+
+#: Scripts that write nothing: they run where writing is refused.
+_READING = frozenset(
+    {
+        *("read_run", "list_runs", "read_events", "read_rows"),
+        *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
+        "read_seq",
+    }
+)
+
+
+class Script(NamedTuple):
+    """A script and the hash by which a server knows it."""
+
+    name: str
+    text: bytes
+    sha: str
+
+
+@cache
+def script(name: str) -> Script:
+    """The script of a verb."""
+    # Without flags a script is refused as a whole, before its first write, by a server that is
+    # out of memory or a replica.
+    head = "#!lua flags=no-writes\n" if name in _READING else "#!lua\n"
+    parts = (*_PARTS.get(name, ("rows",)), name)
+    files = ((_FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
+    return make(name, (head + "\n".join(files)).encode())
+
+
+def make(name: str, text: bytes) -> Script:
+    """A script of this text."""
+    return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest())

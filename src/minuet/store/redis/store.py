@@ -1,0 +1,405 @@
+"""The store on a Redis or Valkey server, or on a cluster of them.
+
+Every verb is one Lua call on one partition, and a partition lies on one server: all its keys share
+a hash tag. A single server has one partition; on a cluster, runs are spread over several by the
+hash of their name (`spread`), and each part of an exchange is atomic for itself.
+
+Queues are sorted sets, by time and then by name, and not Streams: a token that is delayed, paused
+or cancelled leaves its queue at once, there is no list of pending entries that could be trimmed
+away, and the order is exact. The token's row is the truth, the queue shows it, and both change in
+the same step. A Stream of one entry only tells those who wait that there is work.
+
+How durable an answer is, is the server's setting: `RedisStore.durability` says it in words.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from minuet.clock import Clock
+from minuet.errors import RunConflictError, RunNotFoundError, StoreError, StoreUnavailableError
+from minuet.store.blob import blob_ref
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.store.redis import request as requests
+from minuet.store.redis import rows
+from minuet.store.redis.address import parse_address
+from minuet.store.redis.connection import Connection
+from minuet.store.redis.listen import Listener
+from minuet.store.redis.request import opaque, pack
+from minuet.store.redis.server import check_servers
+from minuet.store.redis.spread import Partitions
+from minuet.store.reply import TIMED_OUT
+from minuet.store.wake import Wake
+from minuet.types import RunStatus
+
+#: While somebody waits, how often to look for what other processes have changed.
+POLL_MS = 100
+#: The same, when the server tells about new work by itself.
+LISTENING_POLL_MS = 1000
+
+#: A session that has not been heard of for so long is forgotten.
+SESSION_MS = 24 * 3600 * 1000
+
+#: Ended runs that one sweep removes at most.
+REMOVED_PER_SWEEP = 100
+
+_STATUSES: tuple[RunStatus, ...] = (
+    *("PENDING", "RUNNING", "PAUSED"),
+    *("COMPLETED", "FAILED", "CANCELLED"),
+)
+_LETTER_STATUSES = ("pending", "reprocessed", "discarded")
+
+_log = logging.getLogger(__name__)
+
+
+class RedisStore:
+    """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self._address = parse_address(url)
+        #: None: the server's clock decides.
+        self._clock = clock
+        self._connection = Connection(self._address)
+        self._partitions = Partitions(self._address.prefix, 1)
+        self._work = Wake()
+        self._changed = Wake()
+        self._listener: Listener | None = None
+        #: What an answered call means on this server, in words.
+        self.durability = ""
+
+    async def open(self) -> None:
+        await self._connection.open()
+        try:
+            self.durability, is_cluster = await check_servers(self._connection, self._address)
+            if is_cluster:
+                self._partitions = Partitions.of_cluster(self._address.prefix)
+            else:
+                stream = f"{self._partitions.names[0]}:wake"
+                self._listener = Listener(self._connection, stream, self._work.notify)
+        except BaseException:
+            await self._connection.close()
+            raise
+        _log.info("Redis at %s: %s", self._address.shown, self.durability)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            await self._listener.stop()
+        await self._connection.close()
+        self._work.notify()
+        self._changed.notify()
+
+    def _now_ms(self) -> int | None:
+        return None if self._clock is None else self._clock.now_ms()
+
+    async def _run(self, name: str, partition: str, *arguments: Any) -> Any:
+        return await self._connection.run(name, partition, pack(arguments))
+
+    async def _all(self, name: str, *arguments: Any) -> list[Any]:
+        """The same question to all partitions."""
+        answers = [await self._run(name, p, *arguments) for p in self._partitions.names]
+        return [row for answer in answers for row in answer]
+
+    def _notify(self, work: int) -> None:
+        if work:
+            self._work.notify()
+        self._changed.notify()
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        _check_name("tenant", request.tenant)
+        return await self._partitions.exchange(request, self._exchange)
+
+    async def _exchange(self, partition: str, request: Exchange, *, strict: bool) -> Any:
+        packed = requests.exchange(request, self._now_ms(), SESSION_MS, strict=strict)
+        answer = await self._connection.run("exchange", partition, packed)
+        if answer[0] == b"reply":
+            self._notify(answer[6])
+        return answer
+
+    async def end_session(self, session: str) -> None:
+        for partition in self._partitions.names:
+            await self._run("end_session", partition, session)
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        swept = Swept()
+        for partition in self._partitions.names:
+            *counts, next_due_ms, more, work, released = await self._run(
+                "sweep",
+                partition,
+                self._now_ms(),
+                limit,
+                opaque(TIMED_OUT),
+                self._address.retention_ms,
+                REMOVED_PER_SWEEP,
+            )
+            await self._release(released)
+            if any(counts):
+                self._notify(work)
+            due = [ms for ms in (swept.next_due_ms, next_due_ms) if ms is not None]
+            swept = Swept(
+                swept.expired + counts[0],
+                swept.resumed + counts[1],
+                swept.cancelled + counts[2],
+                min(due, default=None),
+                swept.more or bool(more),
+            )
+        return swept
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        async def is_there() -> bool:
+            for partition in self._partitions.names:
+                if await self._run("find_work", partition, self._now_ms(), tenant, queues):
+                    return True
+            return False
+
+        if self._listener is None:
+            return await self._wait(self._work, is_there, timeout_ms, POLL_MS)
+        with self._listener.waiting():
+            return await self._wait(self._work, is_there, timeout_ms, LISTENING_POLL_MS)
+
+    async def _wait(
+        self, wake: Wake, is_there: Callable[[], Awaitable[bool]], timeout_ms: int, poll_ms: int
+    ) -> bool:
+        """Look, wait for a hint or the next poll, and look again."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_ms / 1000
+        while True:
+            since = wake.count
+            try:
+                if await is_there():
+                    return True
+            except StoreUnavailableError:
+                if self._connection.is_open:
+                    raise
+                # Closed while somebody waited: there is nothing more to come.
+                return False
+            left_ms = (end - loop.time()) * 1000
+            if left_ms <= 0:
+                return False
+            await wake.wait(min(left_ms, poll_ms), since)
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        for new in runs:
+            _check_name("tenant", new.tenant)
+            _check_name("run", new.run)
+        return await self._partitions.create_runs(runs, self._create_runs, self._reserve)
+
+    async def _create_runs(
+        self, partition: str, runs: Sequence[NewRun]
+    ) -> list[Run | RunConflictError]:
+        packed = requests.create_runs(runs, self._now_ms())
+        answers, work = await self._connection.run("create_runs", partition, packed)
+        self._notify(work)
+        return [_created(answer) for answer in answers]
+
+    async def _reserve(self, partition: str, new: NewRun) -> str:
+        """The run that has an idempotency key, which is this one if nobody was faster."""
+        name: bytes = await self._run(
+            "reserve_key", partition, new.tenant, new.idempotency_key, new.run
+        )
+        return name.decode()
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        packed = requests.change_run(tenant, run, change, expected_seq, self._now_ms())
+        kind, *answer = await self._connection.run("change_run", self._home(run), packed)
+        if kind == b"missing":
+            raise RunNotFoundError(run)
+        if kind == b"conflict":
+            message, status, seq = answer
+            raise RunConflictError(run, message.decode(), status=status.decode(), seq=seq)
+        self._notify(answer[1])
+        return rows.run_of(answer[0])
+
+    def _home(self, run: str) -> str:
+        return self._partitions.of_run(run)
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        resolved, work = await self._run(
+            "resolve",
+            self._home(key[0]),
+            self._now_ms(),
+            tenant,
+            *key,
+            opaque(resolution),
+            by,
+            wait_key,
+        )
+        self._notify(work)
+        return bool(resolved)
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        place = (held.run, held.node, held.scope, held.lease)
+        kept = await self._run(
+            "record_step", self._home(held.run), self._now_ms(), tenant, *place, name, opaque(value)
+        )
+        self._notify(0)
+        return kept[0] if kept else None
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        count = 0
+        for partition, names in self._partitions.by_run(runs, lambda name: name):
+            removed, released = await self._run("delete_runs", partition, tenant, names)
+            count += removed
+            await self._release(released)
+        return count
+
+    async def _release(self, keys: Sequence[tuple[bytes, bytes]]) -> None:
+        """Idempotency keys of runs that are gone are free again, wherever they were reserved."""
+        if len(self._partitions.names) > 1:
+            for field, run in keys:
+                owner = self._partitions.of_run(field.decode())
+                await self._run("release_key", owner, opaque(field), opaque(run))
+
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        packed = requests.repair_run(tenant, rows, expected_seq)
+        repaired, work = await self._connection.run("repair_run", self._home(rows.run.run), packed)
+        self._notify(work)
+        return bool(repaired)
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        async def is_there() -> bool:
+            seq: int = await self._run("read_seq", self._home(run), run)
+            return seq > after_seq
+
+        return await self._wait(self._changed, is_there, timeout_ms, POLL_MS)
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        found = await self._run("read_run", self._home(run), tenant, run)
+        return rows.run_of(found) if found else None
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        wanted = sorted(set(statuses)) or _STATUSES
+        found = await self._all("list_runs", tenant, wanted, workflow, before, limit)
+        runs = [rows.run_of(row) for row in found]
+        return sorted(runs, key=lambda run: run.run, reverse=True)[:limit]
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        found = await self._run("read_events", self._home(run), tenant, run, after_seq, limit)
+        return [rows.event_of(run, seq, data) for seq, data in enumerate(found, after_seq + 1)]
+
+    async def _read_rows(self, tenant: str, run: str, prefix: str) -> dict[bytes, bytes]:
+        flat = await self._run("read_rows", self._home(run), tenant, run, prefix)
+        return dict(zip(flat[::2], flat[1::2], strict=True))
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        found = await self._read_rows(tenant, run, "t")
+        tokens = []
+        for field, data in found.items():
+            node, scope = field[1:].decode().split("\0")
+            tokens.append(rows.token_of(tenant, run, node, scope, data))
+        return sorted(tokens, key=lambda token: token.key)
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        run, node, scope = key
+        prefix = f"s{node}\0{scope}\0"
+        found = await self._read_rows(tenant, run, prefix)
+        return {f.decode().removeprefix(prefix): value for f, value in sorted(found.items())}
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        found = await self._read_rows(tenant, run, "")
+        return rows.snapshot_of(tenant, run, found) if found else None
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        found = await self._all("list_waiting", tenant, kind, key, limit)
+        tokens = [
+            rows.token_of(tenant, run.decode(), node.decode(), scope.decode(), data)
+            for run, node, scope, data in found
+        ]
+        return sorted(tokens, key=lambda token: token.key)[:limit]
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        statuses = _LETTER_STATUSES if status is None else (status,)
+        found = await self._all("list_dead_letters", tenant, run, statuses, limit)
+        letters = [rows.dead_letter_of(name.decode(), data) for name, data in found]
+        letters.sort(key=lambda x: (x.at_ms, x.run, x.node, x.scope, x.generation))
+        return letters[:limit]
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        return bool(await self._run("discard_dead_letter", self._home(key[0]), tenant, *key))
+
+    async def list_queues(self) -> list[QueueDepth]:
+        depths: dict[tuple[str, str], QueueDepth] = {}
+        for name, ready, leased, oldest in await self._all("list_queues"):
+            tenant, queue = name.decode().split("\0", 1)
+            known = depths.get((tenant, queue), QueueDepth(tenant, queue, 0, 0))
+            due = [ms for ms in (known.oldest_due_ms, oldest) if ms is not None]
+            depths[tenant, queue] = QueueDepth(
+                tenant, queue, known.ready + ready, known.leased + leased, min(due, default=None)
+            )
+        return [depths[key] for key in sorted(depths)]
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        _check_name("tenant", tenant)
+        ref = blob_ref(data)
+        await self._connection.command("SET", self._blob(tenant, ref), data)
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        data: bytes | None = await self._connection.command("GET", self._blob(tenant, ref))
+        return data
+
+    def _blob(self, tenant: str, ref: str) -> str:
+        """The key of a blob; blobs lie on any server of a cluster."""
+        return f"{self._address.prefix}:blob:{tenant}\0{ref}"
+
+
+def _check_name(what: str, name: str) -> None:
+    """Names are parts of keys, up to a null character: one must not reach into another's."""
+    if "\0" in name:
+        raise StoreError(f"the name of a {what} has no null character")
+
+
+def _created(answer: Sequence[Any]) -> Run | RunConflictError:
+    kind, *rest = answer
+    if kind == b"run":
+        return rows.run_of(rest[0])
+    run, message, status, seq = rest
+    return RunConflictError(run.decode(), message.decode(), status=status.decode(), seq=seq)

@@ -1,0 +1,60 @@
+"""What the driver's errors mean to callers: repeat later, give up, or not ours."""
+
+from __future__ import annotations
+
+from minuet.errors import StoreError, StoreUnavailableError, StoreUnusableError
+
+#: First words of answers that pass: the same call may succeed later.
+_PASSING = frozenset(
+    {
+        *("BUSY", "LOADING", "OOM", "READONLY", "MISCONF", "TRYAGAIN", "MOVED", "ASK"),
+        *("CLUSTERDOWN", "MASTERDOWN", "NOREPLICAS", "UNBLOCKED", "EXECABORT"),
+    }
+)
+
+
+def is_lost(error: Exception) -> bool:
+    """Whether nobody knows if the call was made: the connection broke, or took too long."""
+    from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError
+    from redis.exceptions import TimeoutError as DriverTimeoutError
+
+    if isinstance(error, AuthenticationError | BusyLoadingError):
+        return False
+    return isinstance(error, ConnectionError | DriverTimeoutError | OSError | EOFError)
+
+
+def is_passing(error: Exception) -> bool:
+    """Whether the server refused the call for now, having changed nothing."""
+    from redis.exceptions import (
+        AskError,
+        BusyLoadingError,
+        ClusterDownError,
+        MovedError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        TryAgainError,
+    )
+
+    passing = (
+        *(AskError, BusyLoadingError, ClusterDownError, MovedError),
+        *(OutOfMemoryError, ReadOnlyError, TryAgainError),
+    )
+    return isinstance(error, passing) or str(error).partition(" ")[0] in _PASSING
+
+
+def translate(error: Exception, shown: str) -> StoreError:
+    """The driver's error as one of ours."""
+    from redis.exceptions import AuthenticationError, AuthorizationError, NoPermissionError
+
+    if isinstance(error, AuthenticationError | AuthorizationError):
+        return StoreUnusableError(f"the Redis server at {shown} does not accept the password")
+    if isinstance(error, NoPermissionError):
+        return StoreUnusableError(f"the Redis user at {shown} may not do what is needed: {error}")
+    if is_lost(error):
+        return StoreUnavailableError(
+            f"the Redis server at {shown} does not answer: {str(error).rstrip('.')}; "
+            "is it running, and is the address right?"
+        )
+    if is_passing(error):
+        return StoreUnavailableError(f"the Redis server at {shown} refuses for now: {error}")
+    return StoreError(f"the Redis server at {shown} could not do it: {error}")

@@ -1,0 +1,72 @@
+"""The Redis store and the reference give the same answers to the same calls."""
+
+from __future__ import annotations
+
+import pytest
+from tests.differential.driver import EXPECTED
+from tests.differential.long import Run, redis
+from tests.differential.machine import same_answers
+
+from minuet.store.redis import scripts
+
+TestSameAnswers = same_answers(redis, examples=20)
+
+
+@pytest.mark.slow
+@pytest.mark.shows("D-08", "D-29", "O-02", "O-03")
+async def test_thousands_of_random_calls_get_the_same_answers() -> None:
+    run = Run(seed=3, factory=redis)
+
+    await run.go(2000)
+
+    assert run.steps == 2000
+    assert len(run.seen.keys() & EXPECTED) > 0.9 * len(EXPECTED), sorted(run.missing)
+
+
+def replace_in_scripts(monkeypatch: pytest.MonkeyPatch, right: bytes, wrong: bytes) -> list[bool]:
+    """Change the text of all scripts; whether it was there, one for each."""
+    there = []
+
+    def script(name: str) -> scripts.Script:
+        sound = scripts.script(name)
+        there.append(right in sound.text)
+        return scripts.make(name, sound.text.replace(right, wrong))
+
+    monkeypatch.setattr("minuet.store.redis.connection.script", script)
+    return there
+
+
+async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = replace_in_scripts(
+        monkeypatch, b"local bytewise = not ('a' < 'B')", b"local bytewise = false"
+    )
+
+    await Run(seed=4, factory=redis).go(500)
+
+    assert any(there)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        (b"call('HGET', SLOTS, slot) or 0", b"0"),
+        (b"call('ZRANGE', waiters_key(slot), first, first + 9)", b"{}"),
+        (b"parse_join(found[1]), found[2]", b"parse_join(found[1]), false"),
+        (b"local fields = fields_of(run, 't')", b"local fields = {}"),
+        (b"token.lease ~= item[5]", b"false"),
+        (b"limit + was_ready", b"limit"),
+        (b"run.counter = run.counter - 1", b"run.counter = run.counter"),
+    ],
+    ids=[
+        *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
+        *("lease not looked at", "queue read too short", "counter does not fall"),
+    ],
+)
+async def test_a_planted_bug_is_found(
+    monkeypatch: pytest.MonkeyPatch, right: bytes, wrong: bytes
+) -> None:
+    planted = replace_in_scripts(monkeypatch, right, wrong)
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 — a difference, or a script that stops
+        await Run(seed=1, factory=redis).go(3000)
+    assert any(planted)

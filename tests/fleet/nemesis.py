@@ -1,0 +1,154 @@
+"""Four worker processes on one store, and whatever can happen to them and to their server."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from tests.fault import workload
+from tools.services import Server
+
+from minuet.app.app import App
+from minuet.errors import StoreError
+
+WORKERS = 4
+LEASE_MS = 1_500
+
+#: Longest time for anything here.
+SECONDS_MAX = 120.0
+
+
+class Fleet:
+    """The worker processes, their store and the runs that were acknowledged."""
+
+    def __init__(self, url: str, server: Server, folder: Path, root: Path, seed: int) -> None:
+        self.url = url
+        self._server = server
+        self._root = root
+        self._folder = folder
+        self.ledger = folder / "ledger"
+        self._log = folder / "workers.log"
+        self._chance = Random(seed)
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self.runs: list[str] = []
+        #: How often each thing happened.
+        self.happened: dict[str, int] = {}
+
+    # ── processes ───────────────────────────────────────────────────────────────────────
+
+    def launch(self) -> None:
+        for _ in range(WORKERS):
+            self._workers.append(self._spawn())
+
+    def _spawn(self) -> subprocess.Popen[bytes]:
+        with self._log.open("ab") as log:
+            return subprocess.Popen(
+                [
+                    *(sys.executable, "-m", "tests.fleet.worker"),
+                    *(self.url, str(LEASE_MS), str(self._folder)),
+                ],
+                cwd=self._root,
+                env={**os.environ, workload.LEDGER: str(self.ledger)},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+            )
+
+    def _replace(self, index: int, number: signal.Signals) -> int:
+        """End one of them, start another; how the old one ended."""
+        old = self._workers[index]
+        old.send_signal(number)
+        code = old.wait(30)
+        self._workers[index] = self._spawn()
+        return code
+
+    def end(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+            worker.wait(30)
+
+    # ── what happens ────────────────────────────────────────────────────────────────────
+
+    async def kill_worker(self) -> None:
+        self._replace(self._chance.randrange(WORKERS), signal.SIGKILL)
+
+    async def drain_worker(self) -> None:
+        index = self._chance.randrange(WORKERS)
+        listens = self._folder / f"listens-{self._workers[index].pid}"
+        await self._until(listens.exists, "a worker starts")
+        assert await asyncio.to_thread(self._replace, index, signal.SIGTERM) == 0, self.log()
+
+    async def stop_worker(self) -> None:
+        """Stop one for longer than its lease, while the others go on."""
+        worker = self._chance.choice(self._workers)
+        worker.send_signal(signal.SIGSTOP)
+        # Longer than a lease in the store's time: others have to find that it is over.
+        await asyncio.sleep(LEASE_MS * 1.5 / 1000)
+        worker.send_signal(signal.SIGCONT)
+
+    async def kill_server(self) -> None:
+        self._server.kill()
+        await asyncio.to_thread(self._server.start)
+
+    async def happen(self, name: str) -> None:
+        what: Callable[[], Awaitable[None]] = getattr(self, name)
+        await what()
+        self.happened[name] = self.happened.get(name, 0) + 1
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def start_runs(self, document: dict[str, Any], count: int) -> None:
+        """Start runs under keys of their own; what was not acknowledged is asked for again."""
+        first = len(self.runs)
+        for number in range(first, first + count):
+            self.runs.append(
+                await self._insist(lambda app, n=number: self._start(app, document, n))
+            )
+
+    async def _start(self, app: App, document: dict[str, Any], number: int) -> str:
+        return await app.start(document, {"seed": 1}, idempotency_key=f"run-{number}")
+
+    async def _insist(self, ask: Callable[[App], Awaitable[Any]]) -> Any:
+        """Ask until there is an answer: the server may be down just now."""
+        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        while True:
+            try:
+                async with App(self.url, handlers=[workload], worker=False) as app:
+                    return await ask(app)
+            except StoreError:
+                assert asyncio.get_running_loop().time() < end, "the store does not come back"
+                await asyncio.sleep(0.05)
+
+    async def _until(self, holds: Callable[[], bool], what: str) -> None:
+        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        while not holds():
+            assert asyncio.get_running_loop().time() < end, f"{what}: not in time\n{self.log()}"
+            await asyncio.sleep(0.02)
+
+    def starts(self) -> int:
+        """How many handlers have been started."""
+        return self.ledger.read_bytes().count(b"\n") if self.ledger.exists() else 0
+
+    async def progress(self, more: int) -> None:
+        """Wait until so many more handlers have started, or nothing is left to do."""
+        enough = self.starts() + more
+        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        while self.starts() < enough and await self._insist(lambda app: app.open_runs()):
+            assert asyncio.get_running_loop().time() < end, f"nothing goes on\n{self.log()}"
+            await asyncio.sleep(0.02)
+
+    async def all_over(self) -> None:
+        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        while await self._insist(lambda app: app.open_runs()):
+            assert asyncio.get_running_loop().time() < end, f"not all runs end\n{self.log()}"
+            await asyncio.sleep(0.05)
+
+    def log(self) -> str:
+        return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""

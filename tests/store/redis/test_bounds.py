@@ -1,0 +1,147 @@
+"""Memory stays bounded: what has ended is removed in time, and nothing else grows by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+import redis
+from tests import servers
+
+from minuet.clock import ManualClock
+from minuet.store.records import Cancel, Failed, RetryRun
+from minuet.store.redis import RedisStore
+from minuet.store.redis.store import REMOVED_PER_SWEEP, SESSION_MS
+
+from .conftest import Worker, new_run
+
+HOUR_MS = 3_600_000
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+async def store(clock: ManualClock) -> AsyncIterator[RedisStore]:
+    store = RedisStore(f"{servers.redis_url()}&retention_s=3600", clock=clock)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def client() -> redis.Redis:
+    return redis.Redis(port=servers.redis().port)
+
+
+def keys(client: redis.Redis, store: RedisStore, kind: str = "") -> list[bytes]:
+    """The keys of a store."""
+    return sorted(client.keys(f"{store._address.prefix}:*:{kind}*"))  # type: ignore[type-var]
+
+
+async def cancelled_run(store: RedisStore, name: str) -> None:
+    await store.create_runs([new_run(name, "a", idempotency_key=name)])
+    await store.change_run("default", name, Cancel())
+
+
+async def test_an_ended_run_is_removed_when_its_time_is_over(
+    store: RedisStore, clock: ManualClock, client: redis.Redis
+) -> None:
+    await cancelled_run(store, "r1")
+    clock.advance(HOUR_MS - 1)
+    await store.sweep()
+    assert await store.read_run("default", "r1") is not None
+
+    clock.advance(1)
+    await store.sweep()
+
+    assert await store.read_run("default", "r1") is None
+    assert await store.list_runs("default") == []
+    left = {key.rpartition(b":")[2] for key in keys(client, store)}
+    assert left <= {b"queues", b"wake"}
+    (again,) = await store.create_runs([new_run("r2", "a", idempotency_key="r1")])
+    assert again.run == "r2"  # type: ignore[union-attr]
+
+
+@pytest.mark.shows("P-15", "S-27")
+async def test_without_another_setting_ended_runs_are_kept_for_seven_days(
+    clock: ManualClock,
+) -> None:
+    store = RedisStore(servers.redis_url(), clock=clock)
+    await store.open()
+    await cancelled_run(store, "r1")
+    clock.advance(7 * 24 * HOUR_MS - 1)
+    await store.sweep()
+    kept = await store.read_run("default", "r1")
+    clock.advance(1)
+    await store.sweep()
+
+    assert kept is not None
+    assert await store.read_run("default", "r1") is None
+    await store.close()
+
+
+async def test_a_run_that_goes_on_is_kept_for_ever(store: RedisStore, clock: ManualClock) -> None:
+    await store.create_runs([new_run("r1", "a")])
+    clock.advance(100 * HOUR_MS)
+
+    await store.sweep()
+
+    assert await store.read_run("default", "r1") is not None
+
+
+async def test_a_retried_run_is_kept(store: RedisStore, clock: ManualClock) -> None:
+    await cancelled_run(store, "r1")
+    await store.change_run("default", "r1", RetryRun())
+    clock.advance(2 * HOUR_MS)
+
+    await store.sweep()
+
+    assert await store.read_run("default", "r1") is not None
+
+
+async def test_a_removed_run_takes_its_dead_letters_along(
+    store: RedisStore, clock: ManualClock
+) -> None:
+    await store.create_runs([new_run("r1", "a")])
+    worker = Worker(store)
+    (g,) = (await worker.exchange()).granted
+    await worker.exchange(Failed(g.run, g.node, g.scope, g.lease, dead_letter="broken"))
+    assert len(await store.list_dead_letters("default")) == 1
+    clock.advance(HOUR_MS)
+
+    await store.sweep()
+
+    assert await store.list_dead_letters("default", status=None) == []
+
+
+async def test_a_sweep_removes_a_bounded_number_and_says_that_there_is_more(
+    store: RedisStore, clock: ManualClock
+) -> None:
+    count = REMOVED_PER_SWEEP + 1
+    await store.create_runs([new_run(f"r{number:03d}") for number in range(count)])
+    clock.advance(HOUR_MS)
+
+    first, second = await store.sweep(), await store.sweep()
+
+    assert (first.more, second.more) == (True, False)
+    assert await store.list_runs("default") == []
+
+
+async def test_a_session_is_forgotten_by_itself(store: RedisStore, client: redis.Redis) -> None:
+    await Worker(store).exchange()
+
+    (session,) = keys(client, store, "session")
+
+    assert 0 < client.pttl(session) <= SESSION_MS  # type: ignore[operator]
+
+
+async def test_the_stream_that_wakes_has_one_entry(store: RedisStore, client: redis.Redis) -> None:
+    for number in range(5):
+        await store.create_runs([new_run(f"r{number}", "a")])
+
+    (wake,) = keys(client, store, "wake")
+
+    assert client.xlen(wake) == 1

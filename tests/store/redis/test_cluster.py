@@ -1,0 +1,171 @@
+"""A real cluster of three masters: runs spread over all of them, and the contract holds."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+import redis
+from tools.services import HOST, Redis, free_port
+
+from minuet.clock import ManualClock
+from minuet.errors import RunConflictError, SessionError, StoreError
+from minuet.store.records import Cancel, Done, Held, Slot
+from minuet.store.redis import RedisStore
+
+from .conftest import Worker, new_run, to
+
+RUNS = [f"r{number:02d}" for number in range(30)]
+
+
+def join_cluster(nodes: list[Redis], buses: list[int]) -> None:
+    """Make one cluster of these servers, which talk to each other on other ports, and wait until
+    all agree."""
+    clients = [redis.Redis(port=node.port) for node in nodes]
+    borders = [16384 * i // len(nodes) for i in range(len(nodes) + 1)]
+    for client, first, end in zip(clients, borders, borders[1:], strict=False):
+        client.execute_command("CLUSTER ADDSLOTSRANGE", first, end - 1)
+    for node, bus in zip(nodes[1:], buses[1:], strict=True):
+        clients[0].execute_command("CLUSTER MEET", HOST, node.port, bus)
+    end = time.monotonic() + 30
+    while not all(agrees(client, len(nodes)) for client in clients):
+        assert time.monotonic() < end, "the servers do not form a cluster"
+
+
+def agrees(client: redis.Redis, size: int) -> bool:
+    info = client.execute_command("CLUSTER INFO")
+    text = info if isinstance(info, dict) else dict(_lines(info))
+    return text["cluster_state"] == "ok" and int(text["cluster_size"]) == size
+
+
+def _lines(info: bytes) -> list[tuple[str, str]]:
+    pairs = (line.split(":") for line in info.decode().split())
+    return [(name, value) for name, value in pairs]
+
+
+@pytest.fixture
+def nodes(start_server: Callable[..., Redis]) -> list[Redis]:
+    buses = [free_port() for _ in range(3)]
+    nodes = [start_server(cluster_enabled="yes", cluster_port=str(bus)) for bus in buses]
+    join_cluster(nodes, buses)
+    return nodes
+
+
+@pytest.fixture
+async def store(nodes: list[Redis]) -> AsyncIterator[RedisStore]:
+    store = RedisStore(nodes[0].url, clock=ManualClock())
+    await store.open()
+    yield store
+    await store.close()
+
+
+async def test_runs_spread_over_all_servers_and_complete(
+    store: RedisStore, nodes: list[Redis]
+) -> None:
+    await store.create_runs([new_run(name, "a", "b") for name in RUNS])
+    worker = Worker(store)
+    reply, results = await worker.exchange(limit=7), []
+    while reply.granted:
+        assert len(reply.granted) <= 7
+        hand_in = [
+            Done(
+                *(g.run, g.node, g.scope, g.lease),
+                plan=reply.runs[g.run].plan,
+                deliveries=() if g.node == "join" else (to("join", need=2, total=2),),
+            )
+            for g in reply.granted
+        ]
+        reply = await worker.exchange(*hand_in, limit=7)
+        results += reply.results
+
+    assert results == ["applied"] * 3 * len(RUNS)
+    assert {run.status for run in await store.list_runs("default")} == {"COMPLETED"}
+    assert [run.run for run in await store.list_runs("default", limit=5)] == RUNS[:-6:-1]
+    assert all(redis.Redis(port=node.port).keys("*:run:*") for node in nodes)
+
+
+async def test_results_come_in_the_order_of_the_items(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+    worker = Worker(store)
+    granted = (await worker.exchange()).granted
+    assert len(granted) == len(RUNS)
+    items = [
+        Done(g.run, g.node, g.scope, g.lease if i % 3 else "other", plan="p" if i % 2 else "old")
+        for i, g in enumerate(granted)
+    ]
+
+    request = worker.request(*items, *items)
+    reply = await store.exchange(request)
+
+    expected = [
+        "stale" if i % 3 == 0 else "applied" if i % 2 else "replan" for i in range(len(items))
+    ]
+    again = ["duplicate" if result == "applied" else result for result in expected]
+    assert list(reply.results) == expected + again
+    assert (await store.exchange(request)).results == reply.results
+
+
+async def test_a_call_out_of_turn_is_refused_and_changes_nothing(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+    worker = Worker(store)
+    worker.request()
+
+    with pytest.raises(SessionError, match="call 2 after 0"):
+        await worker.exchange()
+
+    assert len((await Worker(store, "other").exchange()).granted) == len(RUNS)
+
+
+async def test_leases_are_renewed_and_revoked_wherever_they_are(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+    worker = Worker(store)
+    granted = (await worker.exchange()).granted
+    lost = {RUNS[3], RUNS[17]}
+    for run in lost:
+        await store.change_run("default", run, Cancel())
+    request = worker.request()
+    held = tuple(Held(g.run, g.node, g.scope, g.lease) for g in granted)
+    request = type(request)(request.session, request.seq, request.lease, renew=held)
+
+    reply = await store.exchange(request)
+
+    assert [h.run for h in reply.revoked] == [h.run for h in held if h.run in lost]
+
+
+async def test_an_idempotency_key_names_one_run_of_the_whole_cluster(store: RedisStore) -> None:
+    (first,) = await store.create_runs([new_run("r1", "a", idempotency_key="k")])
+    (second,) = await store.create_runs([new_run("r2", "a", idempotency_key="k")])
+    (third,) = await store.create_runs([new_run("r3", "b", idempotency_key="k", workflow="v")])
+
+    assert second == first
+    assert isinstance(third, RunConflictError)
+    assert [run.run for run in await store.list_runs("default")] == ["r1"]
+
+
+async def test_an_idempotency_key_is_free_again_when_its_run_is_deleted(store: RedisStore) -> None:
+    for name in ("r1", "r2", "r3"):
+        (run,) = await store.create_runs([new_run(name, "a", idempotency_key="k")])
+        assert run.run == name  # type: ignore[union-attr]
+        await store.change_run("default", name, Cancel())
+        assert await store.delete_runs("default", [name]) == 1
+
+
+async def test_a_concurrency_slot_is_refused_in_words(store: RedisStore) -> None:
+    await store.create_runs([new_run("r1", "a")])
+    worker = Worker(store)
+    (g,) = (await worker.exchange()).granted
+
+    with pytest.raises(StoreError, match="not a cluster"):
+        await worker.exchange(Slot(g.run, g.node, g.scope, g.lease, key="k"))
+
+
+async def test_blobs_and_queues_of_all_servers_are_seen(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+    refs = [await store.put_blob(name.encode()) for name in RUNS]
+
+    assert [await store.get_blob(ref) for ref in refs] == [name.encode() for name in RUNS]
+    (depth,) = await store.list_queues()
+    assert (depth.ready, depth.leased) == (len(RUNS), 0)
+    assert await store.wait_for_work("default", ("q",), 1)
+    assert (await store.sweep()).more is False

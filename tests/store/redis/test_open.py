@@ -1,0 +1,141 @@
+"""Opening a Redis store: what is refused, in which words, and what is said about durability."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+import redis
+from tools.services import HOST, Redis, free_port
+
+from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
+from minuet.store.redis import RedisStore
+from minuet.store.redis.server import find_problem
+
+Start = Callable[..., Redis]
+
+
+async def refusal(url: str) -> str:
+    """Why a store is not opened."""
+    with pytest.raises((StoreUnavailableError, StoreUnusableError)) as caught:
+        await RedisStore(url).open()
+    return str(caught.value)
+
+
+async def durability(url: str) -> str:
+    """What an open store says about itself."""
+    store = RedisStore(url)
+    await store.open()
+    await store.close()
+    return store.durability
+
+
+async def test_without_the_driver_the_install_line_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "redis.asyncio", None)
+
+    with pytest.raises(ConfigError, match=r"pip install 'minuet\[redis\]'"):
+        await RedisStore(f"redis://{HOST}").open()
+
+
+def test_the_driver_is_loaded_only_when_a_store_is_opened() -> None:
+    program = "import sys, minuet.store.redis as r; r.RedisStore('redis://h'); print(*sys.modules)"
+
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], check=True, capture_output=True, text=True
+    ).stdout.split()
+
+    assert "minuet.store.redis.store" in loaded
+    assert "redis" not in loaded
+
+
+async def test_without_a_server_the_place_is_named() -> None:
+    port = free_port()
+
+    said = await refusal(f"redis://:secret@{HOST}:{port}/0")
+
+    assert f"{HOST}:{port}, database 0 does not answer" in said
+    assert "secret" not in said
+
+
+async def test_a_wrong_password_is_told_and_not_shown(start_server: Start) -> None:
+    server = start_server()
+    redis.Redis(port=server.port).config_set("requirepass", "right")
+
+    said = await refusal(f"redis://:wrong@{HOST}:{server.port}/0")
+    without = await refusal(server.url)
+
+    assert "does not accept the password" in said
+    assert "does not accept the password" in without
+    assert "wrong" not in said
+    assert await durability(f"redis://:right@{HOST}:{server.port}/0")
+
+
+async def test_a_database_that_does_not_exist_is_told(start_server: Start) -> None:
+    server = start_server(databases="1")
+
+    said = await refusal(f"redis://{HOST}:{server.port}/7")
+
+    assert "database 7 has no such database" in said
+
+
+async def test_a_replica_is_refused(start_server: Start) -> None:
+    master = start_server()
+    replica = start_server(replicaof=f"{HOST} {master.port}")
+
+    assert "is a replica" in await refusal(replica.url)
+
+
+async def test_a_server_that_may_evict_keys_is_refused(start_server: Start) -> None:
+    server = start_server(maxmemory_policy="allkeys-lru")
+
+    said = await refusal(server.url)
+
+    assert "maxmemory-policy allkeys-lru" in said
+    assert "`noeviction`" in said
+
+
+@pytest.mark.parametrize("version", ["6.2.14", "5.0", ""])
+def test_an_old_version_is_refused(version: str) -> None:
+    problem = find_problem({"redis_version": version, "role": "master"})
+
+    assert problem == f"is version {version}; Minuet needs Redis 7 or Valkey"
+
+
+@pytest.mark.parametrize("version", ["7.0.15", "7.2.4", "8.0.1", "10.0"])
+def test_a_recent_version_is_used(version: str) -> None:
+    assert find_problem({"redis_version": version, "role": "master", "aof_enabled": 1}) is None
+
+
+async def test_a_server_without_a_log_on_disk_is_refused_unless_loss_is_accepted(
+    start_server: Start,
+) -> None:
+    server = start_server(appendonly="no")
+
+    assert "?accept_loss=1" in await refusal(server.url)
+    assert "everything is lost" in await durability(f"{server.url}?accept_loss=1")
+
+
+@pytest.mark.parametrize(
+    ("setting", "says"),
+    [
+        ("always", "survives a crash and a power cut"),
+        ("everysec", "within about two seconds"),
+        ("no", "when the operating system likes"),
+    ],
+)
+async def test_what_can_be_lost_is_said(start_server: Start, setting: str, says: str) -> None:
+    server = start_server(appendfsync=setting)
+
+    assert says in await durability(server.url)
+
+
+async def test_what_cannot_be_checked_is_said(start_server: Start) -> None:
+    server = start_server()
+    user = ("limited", "on", ">word", "~*", "&*", "+@all", "-config")
+    redis.Redis(port=server.port).execute_command("ACL SETUSER", *user)
+
+    assert "could not be checked" in await durability(f"redis://limited:word@{HOST}:{server.port}")
