@@ -1,0 +1,63 @@
+"""What a store URL says: where the server is, which schema, how to treat a pooler."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from minuet.errors import ConfigError
+
+DEFAULT_SCHEMA = "minuet"
+
+#: Connections that a store opens at most.
+DEFAULT_CONNECTIONS = 8
+
+_SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
+
+
+class Address:
+    """A store URL, taken apart.
+
+    `?schema=`, `?connections=` and `?pooler=transaction` are ours; all other parameters are
+    PostgreSQL's own, such as `sslmode`.
+    """
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        ours = {"schema": DEFAULT_SCHEMA, "connections": str(DEFAULT_CONNECTIONS), "pooler": ""}
+        theirs = []
+        for name, value in parse_qsl(parts.query, keep_blank_values=True):
+            if name in ours:
+                ours[name] = value
+            else:
+                theirs.append((name, value))
+        #: As PostgreSQL's own programs take it. It may hold a password: never print it.
+        self.dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs), ""))
+        self.schema = _schema(ours["schema"])
+        self.connections = _connections(ours["connections"])
+        #: Every transaction may run on another connection of the server.
+        self.pooled = _pooled(ours["pooler"])
+        place = parts.netloc.rpartition("@")[2]
+        #: For messages: no user, no password.
+        self.shown = f"postgresql://{place}{parts.path}"
+
+
+def _schema(text: str) -> str:
+    if not _SCHEMA.fullmatch(text) or text.startswith("pg_"):
+        raise ConfigError(
+            f"schema {text!r} cannot be used: write up to 50 small letters, digits and "
+            "underscores, such as ?schema=minuet"
+        )
+    return text
+
+
+def _connections(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 1000:
+        raise ConfigError(f"connections={text!r}: write a number from 1 to 1000")
+    return int(text)
+
+
+def _pooled(text: str) -> bool:
+    if text not in ("", "transaction"):
+        raise ConfigError(f"pooler={text!r}: write ?pooler=transaction, or leave it out")
+    return text == "transaction"

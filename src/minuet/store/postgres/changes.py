@@ -1,0 +1,233 @@
+"""The writing verbs other than the exchange: what each does inside its transaction."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from minuet.errors import RunConflictError
+from minuet.store.postgres.database import Link
+from minuet.store.postgres.rows import Rows, run_row, token_row
+from minuet.store.postgres.statements import statement
+from minuet.store.postgres.step import change_rows, write_only
+from minuet.store.postgres.wanted import Wanted
+from minuet.store.records import LEASE_MS_MAX, Change, Held, Key, NewRun, Run, Snapshot, Swept
+from minuet.store.reply import TIMED_OUT
+from minuet.store.transition import Transition
+
+_DUE = statement("due")
+_NEXT_DUE = statement("next_due")
+_LOCK_IDEMPOTENCY_KEYS = statement("lock_idempotency_keys")
+_FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
+_LOAD_FIRST_EVENTS = statement("load_first_events")
+_LOAD_STEP = statement("load_step")
+_LOCK_DELETABLE_RUNS = statement("lock_deletable_runs")
+_DELETE_RUNS = statement("delete_runs")
+_REMOVE_ROWS = statement("remove_rows")
+_INSERT_WHOLE_TOKENS = statement("insert_whole_tokens")
+_REPLACE_RUN = statement("replace_run")
+_DISCARD_DEAD_LETTER = statement("discard_dead_letter")
+
+
+# ── the sweep ───────────────────────────────────────────────────────────────────────────
+
+
+class Due:
+    """What a sweep has found to be due."""
+
+    def __init__(self) -> None:
+        self.leases: list[Key] = []
+        self.timers: list[tuple[str, Key]] = []
+        self.deadlines: list[str] = []
+
+    def __bool__(self) -> bool:
+        return bool(self.leases or self.timers or self.deadlines)
+
+    def reaches(self, limit: int) -> bool:
+        """Whether there may be more."""
+        return limit in (len(self.leases), len(self.timers), len(self.deadlines))
+
+    def wanted(self) -> Wanted:
+        wanted = Wanted()
+        for key in (*self.leases, *(key for _, key in self.timers)):
+            wanted.want_token(key)
+        for run in self.deadlines:
+            wanted.want_whole(run)
+        return wanted
+
+
+async def find_due(link: Link, now_ms: int | None, limit: int) -> Due:
+    """Look for what is due; nothing is locked."""
+    due = Due()
+    for kind, tenant, *key in await link.rows(_DUE, now_ms, LEASE_MS_MAX, limit):
+        if kind == 0:
+            due.leases.append((key[0], key[1], key[2]))
+        elif kind == 1:
+            due.timers.append((tenant, (key[0], key[1], key[2])))
+        else:
+            due.deadlines.append(key[0])
+    return due
+
+
+async def next_due(link: Link, now_ms: int | None) -> int | None:
+    """When the next lease, timer, deadline or retry is due."""
+    found: int | None = await link.value(_NEXT_DUE, now_ms)
+    return found
+
+
+async def sweep(link: Link, wanted: Wanted, due: Due, now_ms: int | None) -> Swept:
+    """Expire, resume and cancel what is still due now that it is locked."""
+    rows = Rows(wanted, inputs=False)
+    await rows.load(link, now_ms)
+    return await change_rows(link, rows, lambda step: _pass_due(step, rows, due))
+
+
+def _pass_due(step: Transition, rows: Rows, due: Due) -> Swept:
+    now_ms = step.now_ms
+
+    def is_expired(key: Key) -> bool:
+        token = rows.tokens.get(key)
+        if token is None or token.due_ms is None:
+            return False
+        return not now_ms < token.due_ms <= now_ms + LEASE_MS_MAX
+
+    def is_over(key: Key) -> bool:
+        token = rows.tokens.get(key)
+        return token is not None and token.due_ms is not None and token.due_ms <= now_ms
+
+    def is_late(name: str) -> bool:
+        run = rows.runs.get(name)
+        return run is not None and run.deadline_ms is not None and run.deadline_ms <= now_ms
+
+    return Swept(
+        # Whether each is due is asked as its turn comes: what comes before may have ended it.
+        sum(is_expired(key) and step.expire(key) for key in due.leases),
+        sum(
+            is_over(key) and step.resume(tenant, key, TIMED_OUT, by="")
+            for tenant, key in due.timers
+        ),
+        sum(is_late(run) and step.pass_deadline(run) for run in due.deadlines),
+    )
+
+
+# ── runs ────────────────────────────────────────────────────────────────────────────────
+
+
+async def create_runs(
+    link: Link, runs: Sequence[NewRun], now_ms: int | None
+) -> list[Run | RunConflictError]:
+    by_key = [(new.tenant, new.idempotency_key) for new in runs if new.idempotency_key is not None]
+    keys = ([tenant for tenant, _ in by_key], [(key or "").encode() for _, key in by_key])
+    wanted = Wanted()
+    wanted.runs = dict.fromkeys(new.run for new in runs)
+    rows = Rows(wanted, inputs=True)
+    if by_key:
+        await link.rows(_LOCK_IDEMPOTENCY_KEYS, *keys)
+    await rows.load(link, now_ms)
+    found = await link.rows(_FIND_BY_IDEMPOTENCY_KEY, *keys) if by_key else []
+    known = [rows.add_run(row) for row in found]
+    if rows.runs:
+        events = await link.rows(_LOAD_FIRST_EVENTS, list(rows.runs))
+        rows.first_events = dict(events)
+    same_key = {(run.tenant, run.idempotency_key): run for run in known}
+
+    def create(step: Transition) -> list[Run | RunConflictError]:
+        answers: list[Run | RunConflictError] = []
+        for new in runs:
+            key = (new.tenant, new.idempotency_key)
+            run = step.run(new.run)
+            if run is None and new.idempotency_key is not None:
+                run = same_key.get(key)
+            if run is None:
+                run = same_key[key] = step.create_run(new)
+                answers.append(run)
+            else:
+                answers.append(step.check_same(run, new))
+        return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
+
+    return await change_rows(link, rows, create)
+
+
+async def change_run(
+    link: Link,
+    wanted: Wanted,
+    run: str,
+    change: Change,
+    expected_seq: int | None,
+    now_ms: int | None,
+) -> Run:
+    tenant = wanted.tenant
+    assert tenant is not None
+    rows = Rows(wanted, inputs=True)
+    await rows.load(link, now_ms)
+    return await change_rows(
+        link, rows, lambda step: copy.copy(step.change_run(tenant, run, change, expected_seq))
+    )
+
+
+async def resolve(
+    link: Link,
+    wanted: Wanted,
+    key: Key,
+    resolution: bytes,
+    by: str,
+    wait_key: str | None,
+    now_ms: int | None,
+) -> bool:
+    tenant = wanted.tenant
+    assert tenant is not None
+    rows = Rows(wanted, inputs=False)
+    await rows.load(link, now_ms)
+    return await change_rows(
+        link, rows, lambda step: step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
+    )
+
+
+async def record_step(
+    link: Link, wanted: Wanted, held: Held, name: str, value: bytes, now_ms: int | None
+) -> bytes | None:
+    tenant = wanted.tenant
+    assert tenant is not None
+    key = (held.run, held.node, held.scope)
+    rows = Rows(wanted, inputs=False)
+    await rows.load(link, now_ms)
+    rows.steps[key, name] = await link.value(_LOAD_STEP, *key, name.encode())
+    return await change_rows(link, rows, lambda step: step.record_step(held, tenant, name, value))
+
+
+async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
+    doomed = await link.rows(_LOCK_DELETABLE_RUNS, sorted(set(runs)), tenant)
+    if doomed:
+        names = [run for run, _ in doomed]
+        await link.run(_REMOVE_ROWS, names)
+        await link.run(_DELETE_RUNS, names, [number for _, number in doomed])
+    return len(doomed)
+
+
+async def repair_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int) -> bool:
+    name = snapshot.run.run
+    wanted = Wanted(tenant)
+    wanted.want_whole(name)
+    wanted.slots = dict.fromkeys((tenant, token.slot) for token in snapshot.tokens if token.slot)
+    rows = Rows(wanted, inputs=True)
+    await rows.load(link, None)
+    wanted.slots |= dict.fromkeys((tenant, t.slot) for t in rows.tokens.values() if t.slot)
+    step = Transition(rows, rows.now_ms)
+    if not step.repair_run(tenant, copy.deepcopy(snapshot), expected_seq):
+        return False
+    await link.run(_REMOVE_ROWS, [name])
+    emptied = Rows(wanted, inputs=True)
+    await emptied.load(link, None)
+    rows.take_slots(emptied)
+    step.promote_waiters()
+    # Written as they are, not as tokens begin.
+    await link.run(_INSERT_WHOLE_TOKENS, [token_row(step.tokens[key]) for key in step.new_tokens])
+    step.changed_tokens -= step.new_tokens
+    step.new_tokens = set()
+    await link.run(_REPLACE_RUN, [run_row(step.runs[name])])
+    await write_only(link, rows, step)
+    return True
+
+
+async def discard_dead_letter(link: Link, tenant: str, key: Key) -> bool:
+    return await link.value(_DISCARD_DEAD_LETTER, *key, tenant) is not None

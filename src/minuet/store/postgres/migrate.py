@@ -1,0 +1,67 @@
+"""Bringing a schema of the database to what this code knows.
+
+Migrations are files `migrations/NNNN_verb_noun.sql`, run in order and never edited once they
+are released: their checksums are recorded, and another content is refused. They run in one
+transaction, and one process at a time.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from minuet.errors import StoreUnusableError
+from minuet.store.postgres.database import Link
+from minuet.store.postgres.statements import in_schema, statement
+from minuet.store.sqlite.migrate import Migration, migrations
+
+_FOLDER = Path(__file__).parent / "migrations"
+
+_SCHEMA_LOCK = statement("schema_lock")
+_SCHEMA_TABLES = statement("schema_tables")
+_APPLIED = statement("applied_migrations")
+_RECORD = statement("record_migration")
+
+
+async def is_current(link: Link, schema: str) -> bool:
+    """Whether there is nothing to do."""
+    known = migrations(_FOLDER)
+    return await _applied(link, schema) == _expected(known)
+
+
+async def migrate(link: Link, schema: str, shown: str) -> None:
+    """Apply what is missing, inside a transaction; refuse a schema that is not ours."""
+    known = migrations(_FOLDER)
+    await link.run(_SCHEMA_LOCK, schema)
+    applied = await _applied(link, schema)
+    if applied is None:
+        raise StoreUnusableError(
+            f"{shown}: the schema {schema} belongs to another program: "
+            "name another one with ?schema=…"
+        )
+    if len(applied) > len(known):
+        raise StoreUnusableError(
+            f"{shown}: the schema {schema} has version {len(applied)}, and this version of Minuet "
+            f"knows up to {len(known)}: upgrade Minuet, or use another schema"
+        )
+    if applied != _expected(known[: len(applied)]):
+        raise StoreUnusableError(
+            f"{shown}: the schema {schema} was made with other migrations than those of this "
+            "version of Minuet: use the version that made it, or another schema"
+        )
+    if not applied:
+        await link.connection.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+    for migration in known[len(applied) :]:
+        await link.connection.execute(in_schema(migration.text, schema))
+        await link.run(_RECORD, migration.version, migration.name, migration.checksum)
+
+
+async def _applied(link: Link, schema: str) -> list[tuple[int, str]] | None:
+    """Versions and checksums of what was applied; None: there is something else."""
+    tables = {row[0] for row in await link.rows(_SCHEMA_TABLES, schema)}
+    if "migrations" not in tables:
+        return None if tables else []
+    return [(row[0], row[1]) for row in await link.rows(_APPLIED)]
+
+
+def _expected(known: list[Migration]) -> list[tuple[int, str]]:
+    return [(m.version, m.checksum) for m in known]

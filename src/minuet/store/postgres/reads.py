@@ -1,0 +1,138 @@
+"""What can be asked of the database without changing it: one function for each question."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import get_args
+
+from minuet.store.postgres.database import Link
+from minuet.store.postgres.rows import arrival_of, dead_letter_of, join_of, run_of, token_of
+from minuet.store.postgres.statements import statement
+from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.types import RunStatus
+
+_READ_RUN = statement("read_run")
+_LIST_RUNS = statement("list_runs")
+_LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
+_LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
+_READ_EVENTS = statement("read_events")
+_READ_TOKENS = statement("read_tokens")
+_READ_JOINS = statement("read_joins")
+_READ_ARRIVALS = statement("read_arrivals")
+_READ_RUN_STEPS = statement("read_run_steps")
+_READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
+_READ_STEPS = statement("read_steps")
+_LIST_WAITING = statement("list_waiting")
+_LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
+_LIST_DEAD_LETTERS = statement("list_dead_letters")
+_LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
+_LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
+_LIST_QUEUES = statement("list_queues")
+_NEXT_WORK = statement("next_work")
+_RUN_SEQ = statement("run_seq")
+_GET_BLOB = statement("get_blob")
+
+#: PostgreSQL's LIMIT for "all of them".
+_ALL = None
+
+
+async def read_run(link: Link, tenant: str, run: str) -> Run | None:
+    row = await link.row(_READ_RUN, run, tenant)
+    return None if row is None else run_of(row)
+
+
+async def list_runs(
+    link: Link,
+    tenant: str,
+    statuses: Sequence[RunStatus],
+    workflow: str | None,
+    before: str | None,
+    limit: int,
+) -> list[Run]:
+    page = (tenant, before, max(limit, 0))
+    if workflow is None and not statuses:
+        rows = await link.rows(_LIST_RUNS, *page)
+    else:
+        wanted = sorted(set(statuses or get_args(RunStatus)))
+        if workflow is None:
+            rows = await link.rows(_LIST_RUNS_BY_STATUS, *page, wanted)
+        else:
+            rows = await link.rows(_LIST_RUNS_BY_WORKFLOW, *page, wanted, workflow)
+    return [run_of(row) for row in rows]
+
+
+async def read_events(
+    link: Link, tenant: str, run: str, after_seq: int, limit: int | None
+) -> list[EventRecord]:
+    rows = await link.rows(_READ_EVENTS, run, tenant, after_seq, limit)
+    return [EventRecord(*row) for row in rows]
+
+
+async def read_tokens(link: Link, tenant: str, run: str) -> list[Token]:
+    return [token_of(row) for row in await link.rows(_READ_TOKENS, run, tenant)]
+
+
+async def read_steps(link: Link, tenant: str, key: Key) -> dict[str, bytes]:
+    return {name.decode(): value for name, value in await link.rows(_READ_STEPS, *key, tenant)}
+
+
+async def read_snapshot(link: Link, tenant: str, run: str) -> Snapshot | None:
+    row = await read_run(link, tenant, run)
+    if row is None:
+        return None
+    steps = await link.rows(_READ_RUN_STEPS, run)
+    return Snapshot(
+        run=row,
+        tokens=tuple(await read_tokens(link, tenant, run)),
+        joins=tuple(map(join_of, await link.rows(_READ_JOINS, run))),
+        arrivals=tuple(map(arrival_of, await link.rows(_READ_ARRIVALS, run))),
+        events=tuple(await read_events(link, tenant, run, 0, _ALL)),
+        steps=tuple((node, scope, name.decode(), value) for node, scope, name, value in steps),
+        dead_letters=tuple(map(dead_letter_of, await link.rows(_READ_RUN_DEAD_LETTERS, run))),
+    )
+
+
+async def list_waiting(
+    link: Link, tenant: str, kind: str, key: str | None, limit: int
+) -> list[Token]:
+    page = (tenant, kind, max(limit, 0))
+    if key is None:
+        rows = await link.rows(_LIST_WAITING, *page)
+    else:
+        rows = await link.rows(_LIST_WAITING_FOR_KEY, *page, key.encode())
+    return [token_of(row) for row in rows]
+
+
+async def list_dead_letters(
+    link: Link, tenant: str, run: str | None, status: str | None, limit: int
+) -> list[DeadLetter]:
+    limit = max(limit, 0)
+    if run is not None:
+        rows = await link.rows(_LIST_DEAD_LETTERS_OF_RUN, tenant, status, limit, run)
+    elif status == "pending":
+        rows = await link.rows(_LIST_PENDING_DEAD_LETTERS, tenant, limit)
+    else:
+        rows = await link.rows(_LIST_DEAD_LETTERS, tenant, status, limit)
+    return [dead_letter_of(row) for row in rows]
+
+
+async def list_queues(link: Link) -> list[QueueDepth]:
+    return [QueueDepth(*row) for row in await link.rows(_LIST_QUEUES)]
+
+
+async def next_work_ms(
+    link: Link, tenant: str, queues: Sequence[str], now_ms: int | None
+) -> int | None:
+    """How long until something in these queues may be taken; None: nothing is there."""
+    found: int | None = await link.value(_NEXT_WORK, tenant, sorted(set(queues)), now_ms)
+    return found
+
+
+async def run_seq(link: Link, run: str) -> int:
+    """The number of a run's last event; 0: there is no such run."""
+    return int(await link.value(_RUN_SEQ, run) or 0)
+
+
+async def get_blob(link: Link, tenant: str, ref: str) -> bytes | None:
+    found: bytes | None = await link.value(_GET_BLOB, tenant, ref)
+    return found

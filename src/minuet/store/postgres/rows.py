@@ -1,0 +1,359 @@
+"""Rows of the PostgreSQL store: as a transition loads them, and as they are written back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import astuple
+
+from minuet.store.postgres.database import Link
+from minuet.store.postgres.known import Known
+from minuet.store.postgres.statements import statement
+from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
+from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Read, Run, Token
+from minuet.store.transition import Transition, lease_end
+
+#: What asyncpg returns, and what it takes.
+Row: TypeAlias = Any
+
+_LOAD_ROWS = statement("load_rows")
+_INSERT_RUNS = statement("insert_runs")
+_INSERT_STEP = statement("insert_step")
+_INSERT_DEAD_LETTERS = statement("insert_dead_letters")
+_REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder().decode
+_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
+
+
+def token_of(row: Row) -> Token:
+    """A row of `tokens` as a record."""
+    token = Token(*row)
+    token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
+    token.wait_key = token.wait_key.decode() if token.wait_key else ""  # type: ignore[attr-defined]
+    token.slot = token.slot.decode() if token.slot else ""  # type: ignore[attr-defined]
+    return token
+
+
+def taken_token(row: Row, request: Exchange, taken_ms: int) -> Token:
+    """A token that this call took, as a record."""
+    run, node, scope, queue, skip, hop, attempt, expiry, delivery, source, source_scope, *rest = row
+    reads, cursor, resolution, event, slot, slot_limit = rest
+    return Token(
+        run,
+        node,
+        scope,
+        request.tenant,
+        queue,
+        "leased",
+        "",
+        skip,
+        lease_end(request, taken_ms),
+        hop,
+        attempt,
+        expiry,
+        delivery,
+        request.lease,
+        request.session,
+        taken_ms,
+        source,
+        source_scope,
+        _decode_reads(reads) if reads else (),
+        cursor,
+        "",
+        "",
+        resolution,
+        event,
+        "",
+        slot.decode() if slot else "",
+        slot_limit,
+    )
+
+
+def run_of(row: Row) -> Run:
+    """A row of `runs`, without its id, as a record."""
+    run = Run(*row[1:])
+    run.tags = _decode(run.tags) if run.tags != "{}" else {}  # type: ignore[arg-type, comparison-overlap]
+    if run.error is not None:
+        run.error = _decode(run.error)  # type: ignore[arg-type]
+    if run.idempotency_key is not None:
+        run.idempotency_key = run.idempotency_key.decode()  # type: ignore[attr-defined]
+    return run
+
+
+def join_of(row: Row) -> Join:
+    """A row of `joins` as a record."""
+    return Join(*row)
+
+
+def arrival_of(row: Row) -> Arrival:
+    """A row of `arrivals` as a record."""
+    return Arrival(*row)
+
+
+def dead_letter_of(row: Row) -> DeadLetter:
+    """A row of `dead_letters` as a record."""
+    letter = DeadLetter(*row)
+    letter.error = _decode(letter.error)  # type: ignore[arg-type]
+    return letter
+
+
+class LastCall(msgspec.Struct):
+    """What the session row says about its last call."""
+
+    seq: int
+    lease: str
+    answer: bytes
+
+
+class Rows:
+    """The rows of one atomic step, loaded ahead, as a `Transition` asks for them."""
+
+    def __init__(self, wanted: Wanted, *, inputs: bool) -> None:
+        self._wanted = wanted
+        #: Whether runs were loaded with their input; without, it is left as it is.
+        self._inputs = inputs
+        self.now_ms = 0
+        self.last_call: LastCall | None = None
+        self.runs: dict[str, Run] = {}
+        self._run_ids: dict[str, int] = {}
+        self.tokens: dict[Key, Token] = {}
+        self._joins: dict[Key, Join] = {}
+        self._arrivals: set[ArrivalKey] = set()
+        self._holders: dict[SlotKey, int] = {}
+        self._waiters: dict[SlotKey, list[Token]] = {}
+        self._waiting_runs: dict[str, Run] = {}
+        self.steps: dict[tuple[Key, str], bytes | None] = {}
+        self.first_events: dict[str, bytes] = {}
+
+    # ── loading ─────────────────────────────────────────────────────────────────────────
+
+    async def load(self, link: Link, now_ms: int | None, session: str | None = None) -> None:
+        """Lock and load what is wanted."""
+        wanted = self._wanted
+        row = await link.row(
+            _LOAD_ROWS, wanted.tenant, session, now_ms, self._inputs, *wanted.arguments()
+        )
+        self.now_ms, seq, lease, answer, runs, tokens, whole, joins, arrivals, slots, others = row
+        if session is not None:
+            self.last_call = LastCall(seq, lease, answer)
+        for run in runs or ():
+            self.add_run(run)
+        # What was loaded under its own lock comes last: it is the newer one.
+        for token in (*(tokens or ()), *(whole or ())):
+            self.tokens[token[0], token[1], token[2]] = token_of(token)
+        for join in joins or ():
+            self._joins[join[0], join[1], join[2]] = join_of(join)
+        if arrivals:
+            keys = list(wanted.arrivals)
+            self._arrivals = {keys[place - 1] for place in arrivals}
+        for tenant, slot, holders, waiters in slots or ():
+            key = (tenant, slot.decode())
+            self._holders[key] = holders
+            self._waiters[key] = [token_of(waiter) for waiter in waiters]
+        self._waiting_runs = {run[1]: run_of(run) for run in others or ()}
+
+    def add_run(self, row: Row) -> Run:
+        """Add a run that was loaded in another way."""
+        run = run_of(row)
+        self.runs[run.run] = run
+        self._run_ids[run.run] = row[0]
+        return run
+
+    def know(self, known: Known, request: Exchange) -> None:
+        """Use rows that are known instead of loading them. Targets count as new: if one is
+        there already, the database refuses it."""
+        for item in request.hand_in:
+            key = (item.run, item.node, item.scope)
+            self.tokens[key] = known.tokens[key]
+            self._wanted.want_token(key)
+            self._run_ids[item.run], self.runs[item.run] = known.runs[item.run]
+            if isinstance(item, Done):
+                for delivery in item.deliveries:
+                    if delivery.total <= 1:
+                        self._wanted.tokens[item.run, delivery.node, delivery.scope] = None
+
+    def numbered(self, runs: Iterable[str]) -> list[tuple[int, Run]]:
+        """Runs with their numbers in the database."""
+        return [(self._run_ids[run], self.runs[run]) for run in runs]
+
+    def take_slots(self, newer: Rows) -> None:
+        """Who holds and waits for slots, as it was loaded later."""
+        self._holders, self._waiters = newer._holders, newer._waiters
+
+    # ── as a transition asks ────────────────────────────────────────────────────────────
+
+    def _is_absent(self, run: str) -> bool:
+        return run in self._wanted.runs and run not in self.runs
+
+    def load_run(self, run: str) -> Run | None:
+        found = self.runs.get(run)
+        if found is None and run not in self._wanted.runs:
+            # Of a run that somebody waits in for a slot, only the state is looked at.
+            found = self._waiting_runs.get(run)
+            if found is None:
+                raise MissingRows("run", run)
+        return found
+
+    def load_token(self, key: Key) -> Token | None:
+        found = self.tokens.get(key)
+        if found is None and key not in self._wanted.tokens and not self._is_absent(key[0]):
+            raise MissingRows("token", key)
+        return found
+
+    def has_token(self, key: Key) -> bool:
+        return self.load_token(key) is not None
+
+    def load_join(self, key: Key) -> Join | None:
+        return self._joins.get(key)  # Loaded with the arrivals, which are asked for first.
+
+    def has_arrival(self, key: Key, source: str) -> bool:
+        arrival = (*key, source)
+        if arrival not in self._wanted.arrivals and not self._is_absent(key[0]):
+            raise MissingRows("arrival", arrival)
+        return arrival in self._arrivals
+
+    def find_tokens(self, run: str, states: tuple[str, ...]) -> list[Token]:
+        if run not in self._wanted.whole and not self._is_absent(run):
+            raise MissingRows("whole", run)
+        return [t for t in self.tokens.values() if t.run == run and t.state in states]
+
+    def find_waiters(self, tenant: str, slot: str) -> list[Token]:
+        if (tenant, slot) not in self._waiters:
+            raise MissingRows("slot", (tenant, slot))
+        return self._waiters[tenant, slot]
+
+    def count_holders(self, tenant: str, slot: str) -> int:
+        if (tenant, slot) not in self._holders:
+            raise MissingRows("slot", (tenant, slot))
+        return self._holders[tenant, slot]
+
+    def load_step(self, key: Key, name: str) -> bytes | None:
+        return self.steps[key, name]
+
+    def load_event(self, run: str, seq: int) -> bytes | None:
+        assert seq == 1
+        return self.first_events.get(run)
+
+    # ── writing back ────────────────────────────────────────────────────────────────────
+
+    async def write_rare(self, link: Link, step: Transition) -> None:
+        """Write what most steps have none of."""
+        if step.new_runs:
+            rows = [run_row(step.runs[run]) for run in sorted(step.new_runs)]
+            for run, number in await link.rows(_INSERT_RUNS, rows):
+                self._run_ids[run] = number
+        for (key, name), value in step.steps.items():
+            await link.run(_INSERT_STEP, *key, name.encode(), value)
+        if step.reprocessed:
+            await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed))
+        if step.dead_letters:
+            letters = [_dead_letter_row(letter) for letter in step.dead_letters]
+            await link.run(_INSERT_DEAD_LETTERS, letters)
+
+    def changes(self, step: Transition) -> tuple[list[Row], ...]:
+        """What a step has changed, as `write_rows` takes it."""
+        rewritten = step.rewritten_runs - step.new_runs
+        advanced = step.changed_runs - step.rewritten_runs - step.new_runs
+        return (
+            [(run, step.runs[run].counter, step.runs[run].seq) for run in advanced],
+            [self._run_change(step.runs[run]) for run in rewritten],
+            [_new_token(step.tokens[key]) for key in step.new_tokens],
+            [_token_change(step.tokens[key]) for key in _changed(step)],
+            [astuple(step.joins[key]) for key in step.changed_joins],
+            [astuple(arrival) for arrival in step.arrivals.values()],
+            [(self._run_ids[e.run], e.seq, e.at_ms, e.data) for e in step.events],
+        )
+
+    def _run_change(self, run: Run) -> Row:
+        return (
+            run.run,
+            run.plan,
+            run.status,
+            run.counter,
+            run.seq,
+            run.generation,
+            run.input if self._inputs else None,
+            run.started_ms,
+            run.ended_ms,
+            run.deadline_ms,
+            None if run.error is None else _text(run.error),
+            run.dead_letters,
+        )
+
+
+def _text(value: Any) -> str:
+    return _encode(value).decode()
+
+
+def _changed(step: Transition) -> Iterable[Key]:
+    """Tokens to update: a new one is written as it began, so only if it has ended since."""
+    tokens = step.tokens
+    return [
+        key
+        for key in step.changed_tokens
+        if key not in step.new_tokens or tokens[key].state != "ready"
+    ]
+
+
+def run_row(run: Run) -> Row:
+    """A run as a row of `runs`; the number is the database's to give."""
+    row = astuple(run)
+    key = None if run.idempotency_key is None else run.idempotency_key.encode()
+    error = None if run.error is None else _text(run.error)
+    return (None, *row[:9], _text(run.tags), key, *row[11:15], error, *row[16:])
+
+
+def token_row(token: Token) -> Row:
+    """A token as a row of `tokens`."""
+    row = astuple(token)
+    reads = _text(token.reads) if token.reads else None
+    wait_key, slot = token.wait_key.encode(), token.slot.encode()
+    return (*row[:18], reads, *row[19:21], wait_key, *row[22:25], slot, row[26])
+
+
+def _new_token(token: Token) -> Row:
+    return (
+        token.run,
+        token.node,
+        token.scope,
+        token.tenant,
+        token.queue,
+        token.skip,
+        token.due_ms if token.state == "ready" else 0,
+        token.hop,
+        token.source,
+        token.source_scope,
+        _text(token.reads) if token.reads else None,
+        token.lane,
+    )
+
+
+def _token_change(token: Token) -> Row:
+    return (
+        token.run,
+        token.node,
+        token.scope,
+        token.state,
+        token.outcome,
+        token.due_ms,
+        token.attempt,
+        token.expiry,
+        token.lease,
+        token.cursor,
+        token.wait,
+        token.wait_key.encode(),
+        token.resolution,
+        token.event,
+        token.lane,
+        token.slot.encode(),
+        token.slot_limit,
+    )
+
+
+def _dead_letter_row(letter: DeadLetter) -> Row:
+    row = astuple(letter)
+    return (*row[:7], _text(letter.error), *row[8:])

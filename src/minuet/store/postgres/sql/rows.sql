@@ -1,0 +1,71 @@
+-- What a transition loads and writes back; the functions are in `migrations`.
+
+-- name: load_rows
+SELECT * FROM minuet.load_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+
+-- name: write_rows
+SELECT *
+FROM minuet.write_rows(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
+    $19, $20, $21
+);
+
+-- name: load_step
+SELECT value FROM minuet.steps WHERE run = $1 AND node = $2 AND scope = $3 AND name = $4;
+
+-- name: load_first_events
+SELECT r.run, e.data
+FROM minuet.runs AS r
+JOIN minuet.events AS e ON e.run_id = r.id AND e.seq = 1
+WHERE r.run = ANY ($1);
+
+-- name: insert_runs
+-- In the order of their names: whoever inserts the same ones waits and does not lock up.
+INSERT INTO minuet.runs (
+    run, tenant, workflow, plan, status, counter, seq, generation, input, tags, idempotency_key,
+    created_ms, started_ms, ended_ms, deadline_ms, error, dead_letters, parent
+)
+SELECT run, tenant, workflow, plan, status, counter, seq, generation, input, tags,
+    idempotency_key, created_ms, started_ms, ended_ms, deadline_ms, error, dead_letters, parent
+FROM unnest($1::minuet.runs[])
+ORDER BY run
+RETURNING run, id;
+
+-- name: insert_step
+INSERT INTO minuet.steps VALUES ($1, $2, $3, $4, $5);
+
+-- name: insert_dead_letters
+INSERT INTO minuet.dead_letters SELECT * FROM unnest($1::minuet.dead_letters[]);
+
+-- name: reprocess_dead_letters
+UPDATE minuet.dead_letters
+SET status = 'reprocessed'
+WHERE run = ANY ($1) AND status = 'pending';
+
+-- name: still_leased
+-- What a repeated call was granted and has not lost since, with what belongs to it.
+WITH held AS (
+    SELECT
+        array_agg(
+            ROW(
+                t.run, t.node, t.scope, t.queue, t.skip, t.hop, t.attempt, t.expiry,
+                t.delivery, t.source, t.source_scope, t.reads, t.cursor, t.resolution,
+                t.event, t.slot, t.slot_limit
+            )::minuet.token_taken
+            ORDER BY t.run, t.node, t.scope
+        ) AS tokens,
+        max(t.taken_ms) AS taken_ms
+    FROM minuet.tokens AS t
+    WHERE t.state = 'leased' AND t.lease = $1 AND t.tenant = $2
+)
+SELECT
+    h.tokens,
+    minuet.outputs_of(h.tokens),
+    (
+        SELECT array_agg(r)
+        FROM minuet.runs AS r
+        WHERE r.tenant = $2
+            AND r.run = ANY ($3 || ARRAY(SELECT x.run FROM unnest(h.tokens) AS x))
+    ),
+    h.taken_ms
+FROM held AS h;

@@ -1,0 +1,346 @@
+"""The store in a schema of a PostgreSQL database: for many workers on many machines.
+
+Each writing verb is one transaction, committed with `synchronous_commit` on: an answer means that
+the server has synced it. Without a clock given, the server's clock decides about leases, timers
+and deadlines.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from minuet.clock import Clock
+from minuet.errors import RunConflictError
+from minuet.store.blob import blob_ref
+from minuet.store.postgres import changes, reads
+from minuet.store.postgres.address import Address
+from minuet.store.postgres.database import Database, Link
+from minuet.store.postgres.exchange import exchange, exchange_known
+from minuet.store.postgres.hints import Hints
+from minuet.store.postgres.known import Known
+from minuet.store.postgres.migrate import is_current, migrate
+from minuet.store.postgres.statements import statement
+from minuet.store.postgres.wanted import MissingRows, Wanted
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.store.wake import Wake
+from minuet.types import RunStatus
+
+Value = TypeVar("Value")
+
+#: While somebody waits, how often to look at the database: at first, and after a while.
+POLL_MS = 100
+POLL_MS_MAX = 1000
+
+#: Sessions of which it is known what they hold; more than that end without saying so.
+SESSIONS_KNOWN_MAX = 1000
+
+#: A session that has not called for so long belongs to a worker that is gone.
+SESSION_MS_MAX = 7 * 24 * 3_600_000
+
+_log = logging.getLogger("minuet.store.postgres")
+
+_FORGET_SESSIONS = statement("forget_sessions")
+_END_SESSION = statement("end_session")
+_PUT_BLOB = statement("put_blob")
+
+
+class PostgresStore:
+    """Runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        self._address = Address(url)
+        self._clock = clock
+        self._database = Database(self._address)
+        self._hints = Hints(self._database)
+        #: By tenant and session.
+        self._known: dict[tuple[str, str], Known] = {}
+
+    async def open(self) -> None:
+        schema, shown = self._address.schema, self._address.shown
+        await self._database.open()
+        try:
+            if not await self._database.read(lambda link: is_current(link, schema)):
+                await self._database.write(
+                    lambda link: migrate(link, schema, shown), repeatable=True
+                )
+            await self._database.write(
+                lambda link: link.run(_FORGET_SESSIONS, self._now_ms(), SESSION_MS_MAX),
+                repeatable=True,
+            )
+        except BaseException:
+            await self._database.close()
+            raise
+
+    async def close(self) -> None:
+        self._known.clear()
+        await self._hints.close()
+        await self._database.close()
+
+    def _now_ms(self) -> int | None:
+        """The time as a test has set it; None: ask the server."""
+        return None if self._clock is None else self._clock.now_ms()
+
+    async def _step(
+        self,
+        wanted: Wanted,
+        work: Callable[[Link, Wanted], Awaitable[Value]],
+        *,
+        repeatable: bool = False,
+    ) -> Value:
+        """Make a change; if it needs more rows than foreseen, make it again with those."""
+        while True:
+            try:
+                return await self._database.write(
+                    lambda link: work(link, wanted), repeatable=repeatable
+                )
+            except MissingRows as missing:
+                wanted.add(missing)
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        name = (request.tenant, request.session)
+        # Taken out, so that a call that is interrupted leaves nothing half known behind.
+        known = self._known.pop(name, None) or Known()
+        answer = await self._exchange_known(request, known)
+        if answer is None:
+            wanted = Wanted(request.tenant)
+            wanted.want_exchange(request)
+            answer = await self._step(
+                wanted,
+                lambda link, wanted: exchange(link, wanted, request, self._now_ms(), known),
+                repeatable=True,
+            )
+        if len(self._known) >= SESSIONS_KNOWN_MAX:
+            self._known.clear()
+        self._known[name] = known
+        reply, work = answer
+        if work or request.hand_in:
+            self._hints.tell(work=work)
+        return reply
+
+    async def _exchange_known(self, request: Exchange, known: Known) -> tuple[Reply, bool] | None:
+        """The answer to a call that can be worked out on what is known; None: it cannot."""
+        if not known.covers(request):
+            return None
+        durability = self._database.durability
+        try:
+            return await self._database.try_once(
+                lambda link: exchange_known(link, request, self._now_ms(), known, durability)
+            )
+        except Exception as error:
+            # Whatever it was, the ordinary way meets it again, or finds that it happened.
+            _log.debug("an exchange is made in the ordinary way: %r", error)
+            known.forget(request)
+            return None
+
+    async def end_session(self, session: str) -> None:
+        for name in [name for name in self._known if name[1] == session]:
+            del self._known[name]
+        await self._database.write(lambda link: link.run(_END_SESSION, session), repeatable=True)
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        now_ms = self._now_ms()
+        due = await self._database.read(lambda link: changes.find_due(link, now_ms, limit))
+        swept = Swept()
+        if due:
+            swept = await self._step(
+                due.wanted(), lambda link, wanted: changes.sweep(link, wanted, due, now_ms)
+            )
+            self._hints.tell(work=True)
+        next_due_ms = await self._database.read(lambda link: changes.next_due(link, now_ms))
+        return Swept(
+            swept.expired,
+            swept.resumed,
+            swept.cancelled,
+            next_due_ms=next_due_ms,
+            more=due.reaches(limit),
+        )
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        async def next_work_ms(link: Link) -> int | None:
+            return await reads.next_work_ms(link, tenant, queues, self._now_ms())
+
+        return await self._wait(self._hints.work, next_work_ms, timeout_ms)
+
+    async def _wait(
+        self, wake: Wake, due_in_ms: Callable[[Link], Awaitable[int | None]], timeout_ms: int
+    ) -> bool:
+        """Wait for a hint, or until a look at the database shows that it is due."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + timeout_ms / 1000
+        poll_ms = POLL_MS
+        while True:
+            self._hints.listen()
+            seen = wake.count
+            due_ms = await self._database.read(due_in_ms)
+            if due_ms is not None and due_ms <= 0:
+                return True
+            left_ms = (end - loop.time()) * 1000
+            if left_ms <= 0:
+                return False
+            if due_ms is not None:
+                left_ms = min(left_ms, due_ms)
+            if await wake.wait(min(left_ms, poll_ms), seen):
+                return True
+            poll_ms = min(2 * poll_ms, POLL_MS_MAX)
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        created = await self._database.write(
+            lambda link: changes.create_runs(link, runs, self._now_ms()), repeatable=True
+        )
+        self._hints.tell(work=True)
+        return created
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        wanted = Wanted(tenant)
+        wanted.want_change(run, change)
+        changed = await self._step(
+            wanted,
+            lambda link, wanted: changes.change_run(
+                link, wanted, run, change, expected_seq, self._now_ms()
+            ),
+        )
+        self._hints.tell(work=True)
+        return changed
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        wanted = Wanted(tenant)
+        wanted.want_token(key)
+        resolved = await self._step(
+            wanted,
+            lambda link, wanted: changes.resolve(
+                link, wanted, key, resolution, by, wait_key, self._now_ms()
+            ),
+        )
+        if resolved:
+            self._hints.tell(work=True)
+        return resolved
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        wanted = Wanted(tenant)
+        wanted.want_token((held.run, held.node, held.scope))
+        kept = await self._step(
+            wanted,
+            lambda link, wanted: changes.record_step(
+                link, wanted, held, name, value, self._now_ms()
+            ),
+            repeatable=True,
+        )
+        self._hints.tell(work=False)
+        return kept
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        return await self._database.write(lambda link: changes.delete_runs(link, tenant, runs))
+
+    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+        repaired = await self._database.write(
+            lambda link: changes.repair_run(link, tenant, rows, expected_seq)
+        )
+        self._hints.tell(work=True)
+        return repaired
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        async def has_more(link: Link) -> int | None:
+            return 0 if await reads.run_seq(link, run) > after_seq else None
+
+        return await self._wait(self._hints.changed, has_more, timeout_ms)
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        return await self._database.read(lambda link: reads.read_run(link, tenant, run))
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        return await self._database.read(
+            lambda link: reads.list_runs(link, tenant, statuses, workflow, before, limit)
+        )
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        return await self._database.read(
+            lambda link: reads.read_events(link, tenant, run, after_seq, limit)
+        )
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        return await self._database.read(lambda link: reads.read_tokens(link, tenant, run))
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        return await self._database.read(lambda link: reads.read_steps(link, tenant, key))
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        return await self._database.read_at_once(
+            lambda link: reads.read_snapshot(link, tenant, run)
+        )
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        return await self._database.read(
+            lambda link: reads.list_waiting(link, tenant, kind, key, limit)
+        )
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        return await self._database.read(
+            lambda link: reads.list_dead_letters(link, tenant, run, status, limit)
+        )
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        return await self._database.write(
+            lambda link: changes.discard_dead_letter(link, tenant, key)
+        )
+
+    async def list_queues(self) -> list[QueueDepth]:
+        return await self._database.read(reads.list_queues)
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        ref = blob_ref(data)
+        await self._database.write(
+            lambda link: link.run(_PUT_BLOB, tenant, ref, data), repeatable=True
+        )
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return await self._database.read(lambda link: reads.get_blob(link, tenant, ref))

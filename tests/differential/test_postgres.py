@@ -1,0 +1,41 @@
+"""The PostgreSQL store and the reference give the same answers to the same calls."""
+
+from __future__ import annotations
+
+import pytest
+from tests.differential.driver import EXPECTED
+from tests.differential.long import Run, postgres
+from tests.differential.machine import same_answers
+
+from minuet.store.postgres.rows import Rows
+
+TestSameAnswers = same_answers(postgres, examples=10)
+
+
+@pytest.mark.slow
+async def test_thousands_of_random_calls_get_the_same_answers() -> None:
+    run = Run(seed=2, factory=postgres)
+
+    await run.go(2000)
+
+    assert run.steps == 2000
+    assert len(run.seen.keys() & EXPECTED) > 0.9 * len(EXPECTED), sorted(run.missing)
+
+
+@pytest.mark.parametrize(
+    ("name", "bug"),
+    [
+        ("count_holders", lambda rows, tenant, slot: 0),
+        ("find_waiters", lambda rows, tenant, slot: []),
+        ("has_arrival", lambda rows, key, source: False),
+        ("find_tokens", lambda rows, run, states: []),
+    ],
+    ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],
+)
+async def test_a_planted_bug_is_found(
+    monkeypatch: pytest.MonkeyPatch, name: str, bug: object
+) -> None:
+    monkeypatch.setattr(Rows, name, bug)
+
+    with pytest.raises(Exception):  # noqa: B017, PT011 — a difference, or the database's own checks
+        await Run(seed=1, factory=postgres).go(3000)

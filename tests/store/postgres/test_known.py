@@ -1,0 +1,164 @@
+"""Handing in what was just taken is one call, and is right also when the run has moved."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from minuet.clock import ManualClock
+from minuet.errors import SessionError
+from minuet.store.postgres import PostgresStore
+from minuet.store.records import Cancel, NewPlan, Released, Run
+
+from .conftest import Opener, Session, done, new_run, to
+
+
+@pytest.fixture
+async def queries(opened: Opener) -> tuple[PostgresStore, list[str]]:
+    """A store with one connection, and what is said on it."""
+    store = await opened()
+    heard: list[str] = []
+    (link,) = store._database._idle
+    link.connection.add_query_logger(lambda record: heard.append(record.query))
+    return store, heard
+
+
+async def said(store: PostgresStore, heard: list[str]) -> list[str]:
+    """What was said since the last time; a question makes sure that all of it was heard."""
+    for _ in range(2):
+        await store.read_run("default", "none")
+    since = [query for query in heard if "tenant = $2" not in query]
+    heard.clear()
+    return since
+
+
+async def test_the_result_of_what_was_just_taken_is_one_statement(
+    queries: tuple[PostgresStore, list[str]],
+) -> None:
+    store, heard = queries
+    (run,) = await store.create_runs([new_run("a", "b")])
+    assert isinstance(run, Run)
+    session = Session(store, "s")
+    first, second = (await session.exchange(take=2)).granted
+    await said(store, heard)
+
+    reply = await session.exchange(done(first, to("c")), done(second, to("d")), take=2)
+
+    assert reply.results == ("applied", "applied")
+    assert [grant.node for grant in reply.granted] == ["c", "d"]
+    assert [grant.inputs[0].node for grant in reply.granted] == ["a", "b"]
+    assert reply.runs[run.run].input == b"null"
+    (statement,) = await said(store, heard)
+    assert "write_rows" in statement
+
+
+async def test_the_database_decides_about_the_time_of_what_is_handed_in_so(
+    queries: tuple[PostgresStore, list[str]],
+) -> None:
+    store, heard = queries
+    (run,) = await store.create_runs([new_run("a")])
+    assert isinstance(run, Run)
+    session = Session(store, "s")
+    (first,) = (await session.exchange(take=1)).granted
+    await said(store, heard)
+
+    reply = await session.exchange(done(first, to("b")), take=1)
+    await session.exchange(done(reply.granted[0]))
+
+    assert len(await said(store, heard)) == 2
+    snapshot = await store.read_snapshot("default", run.run)
+    assert snapshot is not None
+    times = [event.at_ms for event in snapshot.events]
+    assert times == sorted(times)
+    assert times[0] >= run.created_ms
+    assert snapshot.run.ended_ms == times[-1]
+    assert reply.granted[0].taken_ms == reply.now_ms == times[2]
+
+
+async def test_a_run_that_another_worker_moved_is_loaded_again(opened: Opener) -> None:
+    here, elsewhere = await opened(), await opened()
+    (run,) = await here.create_runs([new_run("a", "b")])
+    assert isinstance(run, Run)
+    one, two = Session(here, "one"), Session(elsewhere, "two")
+    (first,) = (await one.exchange(take=1)).granted
+    (second,) = (await two.exchange(take=1)).granted
+    await two.exchange(done(second))
+
+    assert (await one.exchange(done(first))).results == ("applied",)
+
+    snapshot = await here.read_snapshot("default", run.run)
+    assert snapshot is not None
+    assert snapshot.run.status == "COMPLETED"
+    assert [event.seq for event in snapshot.events] == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("change", "result"), [(Cancel(), "closed"), (NewPlan("other"), "replan")])
+async def test_a_run_that_was_changed_from_outside_is_judged_as_it_is_now(
+    opened: Opener, change: Any, result: str
+) -> None:
+    here, elsewhere = await opened(), await opened()
+    (run,) = await here.create_runs([new_run("a")])
+    assert isinstance(run, Run)
+    session = Session(here, "s")
+    (grant,) = (await session.exchange(take=1)).granted
+    await elsewhere.change_run("default", run.run, change)
+
+    assert (await session.exchange(done(grant))).results == (result,)
+
+
+async def test_a_lease_that_ran_out_does_not_come_back(opened: Opener) -> None:
+    clock = ManualClock()
+    here, elsewhere = await opened(clock), await opened(clock)
+    await here.create_runs([new_run("a")])
+    one, two = Session(here, "one"), Session(elsewhere, "two")
+    (old,) = (await one.exchange(take=1)).granted
+    clock.advance(60_000)
+    await elsewhere.sweep()
+    (new,) = (await two.exchange(take=1)).granted
+
+    assert (await one.exchange(done(old))).results == ("stale",)
+    assert (await two.exchange(done(new))).results == ("applied",)
+
+
+async def test_a_token_that_is_there_already_is_not_made_again(opened: Opener) -> None:
+    store = await opened()
+    (run,) = await store.create_runs([new_run("a", "b")])
+    assert isinstance(run, Run)
+    session = Session(store, "s")
+    first, second = (await session.exchange(take=2)).granted
+    (third,) = (await session.exchange(done(first, to("c")), take=1)).granted
+
+    reply = await session.exchange(done(second, to("c")), take=1)
+
+    assert (reply.results, reply.granted) == (("applied",), ())
+    assert (await session.exchange(done(third))).results == ("applied",)
+    ended = await store.read_run("default", run.run)
+    assert ended is not None
+    assert ended.status == "COMPLETED"
+
+
+async def test_a_session_that_was_forgotten_elsewhere_is_refused(opened: Opener) -> None:
+    here, elsewhere = await opened(), await opened()
+    await here.create_runs([new_run("a")])
+    session = Session(here, "s")
+    (grant,) = (await session.exchange(take=1)).granted
+    await elsewhere.end_session("s")
+
+    with pytest.raises(SessionError, match="session s: call 2 after 0"):
+        await session.exchange(done(grant))
+
+
+async def test_a_token_that_changed_hands_without_an_event_is_judged_as_it_is_now(
+    opened: Opener,
+) -> None:
+    store = await opened()
+    await store.create_runs([new_run("a")])
+    one, two = Session(store, "one"), Session(store, "two")
+    (old,) = (await one.exchange(take=1)).granted
+    name = (old.run, old.node, old.scope, old.lease)
+    assert (await two.exchange(Released(*name))).results == ("applied",)
+    (new,) = (await two.exchange(take=1)).granted
+
+    assert (await one.exchange(done(old, plan="other"))).results == ("stale",)
+    assert (await one.exchange(done(new))).results == ("applied",)
