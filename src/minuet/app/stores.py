@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from minuet.clock import Clock
 from minuet.errors import ConfigError
 from minuet.settings import masked
+from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
 
 DEFAULT_STORE = "sqlite:///minuet.db"
@@ -16,6 +17,9 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
     """A store that is not open yet; ConfigError for a URL that means nothing."""
     scheme, separator, _ = url.partition("://")
     if not separator:
+        kind = url.partition(":")[0]
+        if kind != url and kind in SCHEMES:
+            raise ConfigError(f"a store of kind {kind!r} is given as {kind}://…")
         scheme = "sqlite"
     if scheme == "memory":
         from minuet.store.memory import MemoryStore

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from minuet.errors import ConfigError
 
@@ -12,6 +12,7 @@ DEFAULT_SCHEMA = "minuet"
 #: Connections that a store opens at most.
 DEFAULT_CONNECTIONS = 8
 
+_FORM = "a PostgreSQL store is given as postgresql://[user[:password]@]host[:port]/database"
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 
 
@@ -23,7 +24,7 @@ class Address:
     """
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
+        parts = _split(url)
         ours = {"schema": DEFAULT_SCHEMA, "connections": str(DEFAULT_CONNECTIONS), "pooler": ""}
         theirs = []
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
@@ -40,6 +41,22 @@ class Address:
         place = parts.netloc.rpartition("@")[2]
         #: For messages: no user, no password.
         self.shown = f"postgresql://{place}{parts.path}"
+
+
+def _split(url: str) -> SplitResult:
+    """Take a URL apart; nothing of it is in the error, for what is wrong may be the password."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(_FORM) from error
+    if "@" in url and "@" not in parts.netloc:
+        raise ConfigError(f"{_FORM}; write / as %2F, ? as %3F and # as %23 in a password")
+    for host in parts.netloc.rpartition("@")[2].split(","):
+        port = "" if host.endswith("]") else host.partition("]")[2] or host
+        port = port.rpartition(":")[2] if ":" in port else "5432"
+        if not port.isdecimal() or int(port) > 65_535:
+            raise ConfigError(f"{_FORM}; its port is no number up to 65535")
+    return parts
 
 
 def _schema(text: str) -> str:

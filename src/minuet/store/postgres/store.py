@@ -191,7 +191,7 @@ class PostgresStore:
         while True:
             self._hints.listen()
             seen = wake.count
-            due_ms = await self._database.read(due_in_ms)
+            due_ms = await self._look(due_in_ms)
             if due_ms is not None and due_ms <= 0:
                 return True
             left_ms = (end - loop.time()) * 1000
@@ -202,6 +202,13 @@ class PostgresStore:
             if await wake.wait(min(left_ms, poll_ms), seen):
                 return True
             poll_ms = min(2 * poll_ms, POLL_MS_MAX)
+
+    async def _look(self, due_in_ms: Callable[[Link], Awaitable[int | None]]) -> int | None:
+        """Ask, and have the question answered even if nobody wants to know any more: waiting
+        is often given up, and to cancel a statement takes a connection of its own."""
+        looking = asyncio.ensure_future(self._database.read(due_in_ms))
+        looking.add_done_callback(_forget)
+        return await asyncio.shield(looking)
 
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
@@ -344,3 +351,9 @@ class PostgresStore:
 
     async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
         return await self._database.read(lambda link: reads.get_blob(link, tenant, ref))
+
+
+def _forget(looking: asyncio.Future[int | None]) -> None:
+    """Whoever still waits gets the error; otherwise it does not matter."""
+    if not looking.cancelled():
+        looking.exception()

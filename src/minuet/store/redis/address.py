@@ -33,9 +33,15 @@ class Address:
 
 def parse_address(url: str) -> Address:
     """Read a URL; ConfigError says what is wrong with it."""
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        raise ConfigError(_FORM) from error
     if parts.scheme not in ("redis", "rediss"):
         raise ConfigError(_FORM)
+    if "@" in url and "@" not in parts.netloc:
+        # Nothing of it is in the error, for what is wrong may be the password.
+        raise ConfigError(f"{_FORM}; write / as %2F, ? as %3F and # as %23 in a password")
     try:
         host, port = parts.hostname or "localhost", parts.port or 6379
     except ValueError as error:

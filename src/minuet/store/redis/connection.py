@@ -95,6 +95,11 @@ class Connection:
                 again = is_passing(error) or (is_lost(error) and not once)
                 if attempt == ATTEMPTS or not again:
                     raise translate(error, self._address.shown) from error
+            except Exception as error:
+                # A client that is closed while it connects falls over its own feet.
+                if self._client is None:
+                    raise StoreUnavailableError("the store is closed") from error
+                raise
             await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
         raise StoreError("unreachable")
 
