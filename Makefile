@@ -49,8 +49,9 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 	@$(RUN) -m minuet.simulation --jobs $(TEST_WORKERS) --seeds $(or $(SEEDS),2000) \
 		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
-faults: $(DEV) ## Kill processes, cut the power (CUTS=n, 1000), fill the disk; says what it saw
-	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) $(PYTEST) tests/fault tests/store/sqlite \
+faults: $(DEV) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
+	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
+		$(PYTEST) tests/fault tests/fleet tests/store/sqlite tests/store/postgres tests/store/redis \
 		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark

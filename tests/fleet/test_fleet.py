@@ -20,10 +20,10 @@ from tools.services import Postgres, Redis, Server
 
 from minuet.app.app import App
 
-SEED = int(os.environ.get("MINUET_FLEET_SEED", "1"))
+SEED = int(os.environ.get("MINUET_TEST_SEED", "1"))
 
 #: How many things happen; `make faults` has more happen.
-BLOWS = int(os.environ.get("MINUET_BLOWS", "8"))
+BLOWS = int(os.environ.get("MINUET_TEST_BLOWS", "8"))
 
 SERVERS: dict[str, Callable[[Path], Server]] = {
     "postgres": Postgres,

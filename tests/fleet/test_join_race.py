@@ -18,7 +18,7 @@ PROCESSES = 4
 PARENTS = 1_000
 
 #: How often they race; `make faults` has them do it fifty times.
-ROUNDS = int(os.environ.get("MINUET_RACES", "3"))
+ROUNDS = int(os.environ.get("MINUET_TEST_RACES", "3"))
 
 STORES: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda folder: f"sqlite:///{folder}/race.db",

@@ -7,12 +7,14 @@ import threading
 from collections import Counter
 from typing import Any
 
+import msgspec
 import pytest
 
 import minuet
 from minuet.clock import ManualClock
+from minuet.store.records import Exchange, Reply, Slot
 
-from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
 
 
 class Meter:
@@ -262,3 +264,38 @@ async def test_a_concurrency_key_that_cannot_be_rendered_fails_its_node(scene: A
         assert result.status == "FAILED"
         assert result.error is not None
         assert result.error["code"] == "template-error"
+
+
+class WithoutSlots:
+    """A store that cannot count the holders of a concurrency key, as a Redis Cluster."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    async def exchange(self, request: Exchange) -> Reply:
+        kept = tuple(item for item in request.hand_in if not isinstance(item, Slot))
+        reply = await self._store.exchange(msgspec.structs.replace(request, hand_in=kept))
+        results = iter(reply.results)
+        judged = ["limit" if isinstance(i, Slot) else next(results) for i in request.hand_in]
+        return msgspec.structs.replace(reply, results=tuple(judged))
+
+
+async def test_a_store_without_slots_fails_the_node_that_needs_one_and_nothing_else(
+    store_url: str,
+) -> None:
+    keyed = task("keyed", handler="work", retry=3, concurrency={"key": "k", "limit": 1})
+    document = workflow(keyed, task("free", handler="work"))
+    ran = []
+
+    async def work(ctx: minuet.Context) -> None:
+        ran.append(ctx.node_id)
+
+    async with open_scene(store_url, {"work": work}, around=WithoutSlots) as s:
+        result = await s.run(document)
+
+    assert result.status == "FAILED"
+    assert result.nodes["keyed"].error["code"] == "no_slots"
+    assert "keyed" not in ran

@@ -39,7 +39,8 @@ Key: TypeAlias = tuple[str, str, str]
 #: What became of one item handed in.
 #: `applied`: done as asked · `held`: the slot asked for is yours, go on · `duplicate`: this very
 #: lease did it before · `stale`: the lease is not current, nothing changed · `replan`: the run
-#: has another plan by now, route again · `closed`: the run is over · `limit`: too large.
+#: has another plan by now, route again · `closed`: the run is over · `limit`: too large, or a slot
+#: of a store that has none.
 Result: TypeAlias = Literal["applied", "held", "duplicate", "stale", "replan", "closed", "limit"]
 
 

@@ -284,7 +284,7 @@ class Worker:
         elif result == "replan" and job.grant.run in reply.runs:
             self._replan(job, reply.runs[job.grant.run])
         elif result == "limit":
-            job.outcome = Failed({"code": "payload_limit", "message": "the output is too large"})
+            job.outcome = _NO_SLOTS if isinstance(item, Slot) else _TOO_LARGE
             self._items.append((job, self._executor.settle(job)))
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
@@ -494,6 +494,16 @@ class Worker:
                     pass
         # The session is left to be forgotten in time. Were it ended now, a copy of its first
         # call that is still on its way would begin it anew, and take tokens for nobody.
+
+
+_TOO_LARGE = Failed({"code": "payload_limit", "message": "the output is too large"})
+_NO_SLOTS = Failed(
+    {
+        "code": "no_slots",
+        "message": "this store cannot count the holders of a concurrency key: "
+        "use a single Redis server, PostgreSQL or SQLite",
+    }
+)
 
 
 def _renumbered(request: Exchange, session: str, seq: int, lease: str) -> Exchange:

@@ -10,7 +10,7 @@ import redis
 from tools.services import HOST, Redis, free_port
 
 from minuet.clock import ManualClock
-from minuet.errors import RunConflictError, SessionError, StoreError
+from minuet.errors import RunConflictError, SessionError
 from minuet.store.records import Cancel, Done, Held, Slot
 from minuet.store.redis import RedisStore
 
@@ -151,13 +151,16 @@ async def test_an_idempotency_key_is_free_again_when_its_run_is_deleted(store: R
         assert await store.delete_runs("default", [name]) == 1
 
 
-async def test_a_concurrency_slot_is_refused_in_words(store: RedisStore) -> None:
-    await store.create_runs([new_run("r1", "a")])
+async def test_a_concurrency_slot_is_refused_and_spoils_nothing_else(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in ("r1", "r2")])
     worker = Worker(store)
-    (g,) = (await worker.exchange()).granted
+    first, second = (await worker.exchange()).granted
+    slot = Slot(first.run, first.node, first.scope, first.lease, key="k")
+    done = Done(second.run, second.node, second.scope, second.lease, plan="p")
 
-    with pytest.raises(StoreError, match="not a cluster"):
-        await worker.exchange(Slot(g.run, g.node, g.scope, g.lease, key="k"))
+    reply = await worker.exchange(slot, done)
+
+    assert reply.results == ("limit", "applied")
 
 
 async def test_blobs_and_queues_of_all_servers_are_seen(store: RedisStore) -> None:

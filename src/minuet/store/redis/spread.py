@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from minuet.errors import RunConflictError, SessionError, StoreError
+from minuet.errors import RunConflictError, SessionError
 from minuet.store.records import (
     Exchange,
     Grant,
@@ -77,8 +77,6 @@ class Partitions:
         if len(self.names) == 1:
             answer = await call(self.names[0], request, strict=True)
             return _reply(request, [(count(), answer)])
-        if any(isinstance(item, Slot) for item in request.hand_in):
-            raise StoreError("concurrency slots need a single Redis server, not a cluster")
         answers: list[tuple[Iterable[int], Sequence[Any]]] = []
         limits = [take.limit for take in request.take]
         for number, (partition, places, part) in enumerate(self._parts(request)):
@@ -97,7 +95,9 @@ class Partitions:
         partition first, those with nothing to hand in or to renew last, in another order for each
         call, so that all are asked for tokens."""
         home, turn = self.of_run(request.session), request.seq % len(self.names)
-        items = dict(self.by_run(enumerate(request.hand_in), lambda pair: pair[1].run))
+        # Slots would have to be counted across servers: `_reply` says that this cannot be.
+        judged = [pair for pair in enumerate(request.hand_in) if not isinstance(pair[1], Slot)]
+        items = dict(self.by_run(judged, lambda pair: pair[1].run))
         held = dict(self.by_run(request.renew, lambda one: one.run))
         order = sorted(
             self.names[turn:] + self.names[:turn],
@@ -158,6 +158,9 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
         revoked += [Held(*(word.decode() for word in held)) for held in part_revoked]
         granted += map(grant_of, part_granted)
         headers.update((header.run, header) for header in map(header_of, part_headers))
+    if len(results) < len(request.hand_in):
+        slots = [n for n, item in enumerate(request.hand_in) if isinstance(item, Slot)]
+        results += [(place, "limit") for place in slots]
     if len(answers) > 1:
         results.sort()
         revoked.sort(key=request.renew.index)
