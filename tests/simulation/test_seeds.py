@@ -37,6 +37,16 @@ def test_everything_holds_in_worlds_full_of_faults(chunk: int) -> None:
     assert summary.calls > SEEDS_PER_CHUNK * 10
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [
+        105719,  # A copy of a session's first call arrived after the session was forgotten.
+    ],
+)
+def test_what_once_went_wrong_does_not_any_more(seed: int) -> None:
+    assert not failures(run_batch([Config(seed)]))
+
+
 @pytest.mark.slow
 def test_a_batch_has_seen_every_fault_result_and_race() -> None:
     first = CHUNKS * SEEDS_PER_CHUNK

@@ -37,6 +37,8 @@ class Call(msgspec.Struct, eq=False):
     process: Process
     reply: asyncio.Future[Any]
     request: Any = None
+    #: How often the store had forgotten its sessions when this was sent.
+    era: int = 0
 
 
 class Server:
@@ -61,6 +63,7 @@ class Server:
         self._chance = chance
         self._trace = trace
         self._process = loop.process("store")
+        self._era = 0
         #: "up", "refusing" (it answers, with an error) or "down" (it does not answer).
         self.state = "up"
         #: What happens after the next results have been handed in, before anybody hears of it.
@@ -82,6 +85,7 @@ class Server:
 
     def send(self, call: Call) -> None:
         """Put a call on its way; it goes on even if its sender dies."""
+        call.era = self._era
         if isinstance(call.request, Exchange):
             self._note_round(call)
         self._pending = [known for known in self._pending if not known.reply.done()] + [call]
@@ -144,6 +148,8 @@ class Server:
             if self.state == "refusing":
                 self._answer(call, None, StoreUnavailableError("refused"))
             return
+        if call.era != self._era and isinstance(call.request, Exchange):
+            return
         if call.reply.done():
             self._coverage.hit("race request arrived after its caller gave up")
         self.calls += 1
@@ -193,8 +199,14 @@ class Server:
             self._waiters.clear()
 
     def forget_sessions(self) -> None:
-        """Lose what is known of sessions."""
+        """Lose what is known of sessions.
+
+        A store forgets a session after days of silence, and no network keeps a call for so
+        long: what is on its way now does not arrive. If it did, a copy of a session's first
+        call would begin the session anew, and lease tokens once more under its old lease.
+        """
         self._trace("store: forgets all sessions")
+        self._era += 1
         self.model.forget_sessions()
 
     def fall_behind(self, changes: int) -> None:
