@@ -13,9 +13,10 @@ import pytest
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnusableError
 from minuet.store.records import Arrival, DeadLetter, Join, Run, Token
+from minuet.store.sql_files import read_migrations
 from minuet.store.sqlite import SqliteStore
 from minuet.store.sqlite.connection import check_version, path_of
-from minuet.store.sqlite.migrate import dump_schema, migrate, migrations
+from minuet.store.sqlite.migrate import MIGRATIONS, dump_schema, migrate
 
 SCHEMA = Path(SqliteStore.__init__.__code__.co_filename).parent / "schema.sql"
 
@@ -157,7 +158,7 @@ def test_the_migrations_lead_to_the_schema_as_written(tmp_path: Path) -> None:
 def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
     folder = tmp_path / "migrations"
     folder.mkdir()
-    (folder / "0001_first.sql").write_text(migrations()[0].text)
+    (folder / "0001_first.sql").write_text(read_migrations(MIGRATIONS)[0].text)
     (folder / "0002_broken.sql").write_text("CREATE TABLE fine (x); CREATE TABLE broken (")
     db = apsw.Connection(str(tmp_path / "x.db"))
 
@@ -171,7 +172,7 @@ def test_a_migration_that_fails_leaves_nothing_behind(tmp_path: Path) -> None:
 def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path) -> None:
     folder = tmp_path / "migrations"
     folder.mkdir()
-    (folder / "0001_first.sql").write_text(migrations()[0].text)
+    (folder / "0001_first.sql").write_text(read_migrations(MIGRATIONS)[0].text)
     db = apsw.Connection(str(tmp_path / "x.db"))
     migrate(db, tmp_path / "x.db", 0, folder)
     (folder / "0002_second.sql").write_text("CREATE TABLE added (x TEXT) STRICT;")

@@ -12,7 +12,7 @@ from pathlib import Path
 from minuet.errors import StoreUnusableError
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.statements import in_schema, statement
-from minuet.store.sqlite.migrate import Migration, migrations
+from minuet.store.sql_files import Migration, read_migrations
 
 _FOLDER = Path(__file__).parent / "migrations"
 
@@ -24,13 +24,13 @@ _RECORD = statement("record_migration")
 
 async def is_current(link: Link, schema: str) -> bool:
     """Whether there is nothing to do."""
-    known = migrations(_FOLDER)
+    known = read_migrations(_FOLDER)
     return await _applied(link, schema) == _expected(known)
 
 
 async def migrate(link: Link, schema: str, shown: str) -> None:
     """Apply what is missing, inside a transaction; refuse a schema that is not ours."""
-    known = migrations(_FOLDER)
+    known = read_migrations(_FOLDER)
     await link.run(_SCHEMA_LOCK, schema)
     applied = await _applied(link, schema)
     if applied is None:

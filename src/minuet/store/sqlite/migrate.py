@@ -6,40 +6,23 @@ are released: their checksums are recorded, and another content is refused.
 
 from __future__ import annotations
 
-import hashlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from minuet.errors import StoreUnusableError
+from minuet.store.sql_files import Migration, read_migrations
 from minuet.store.sqlite.connection import APPLICATION_ID
 
 if TYPE_CHECKING:
     import apsw
 
-_FOLDER = Path(__file__).parent / "migrations"
+MIGRATIONS = Path(__file__).parent / "migrations"
 
 
-class Migration:
-    """One step from a schema to the next."""
-
-    def __init__(self, path: Path) -> None:
-        self.version = int(path.name[:4])
-        self.name = path.stem[5:]
-        self.text = path.read_text(encoding="utf-8")
-        self.checksum = hashlib.sha256(self.text.encode()).hexdigest()
-
-
-def migrations(folder: Path = _FOLDER) -> list[Migration]:
-    """All migrations, the first one first."""
-    found = [Migration(path) for path in sorted(folder.glob("[0-9]*.sql"))]
-    assert [m.version for m in found] == list(range(1, len(found) + 1))
-    return found
-
-
-def migrate(db: apsw.Connection, path: Path, now_ms: int, folder: Path = _FOLDER) -> None:
+def migrate(db: apsw.Connection, path: Path, now_ms: int, folder: Path = MIGRATIONS) -> None:
     """Apply what is missing, in one transaction; refuse a schema that is not ours."""
-    known = migrations(folder)
+    known = read_migrations(folder)
     if db.pragma("user_version") == known[-1].version and _applied(db) == _expected(known):
         return
     db.execute("BEGIN IMMEDIATE")
