@@ -78,7 +78,6 @@ EXPECTED = {
     *(("run", r) for r in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")),
     *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues")),
     ("read_steps", "some"),
-    ("end_session", "done"),
     ("blob", "same"),
 }
 
@@ -104,7 +103,7 @@ class Driver:
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
-            *[self.delete, self.discard, self.look, self.end_session, self.blob] * 1,
+            *[self.delete, self.discard, self.look, self.blob] * 1,
         ]
 
     async def step(self, rng: Random) -> None:
@@ -182,14 +181,6 @@ class Driver:
             reply = await self._ask(lambda s: s.exchange(request))
             name = type(reply).__name__ if isinstance(reply, MinuetError) else "repeated"
             self.seen["exchange", name] += 1
-
-    async def end_session(self, rng: Random) -> None:
-        if rng.random() < 0.2:
-            name = rng.choice(("s1", "s2", "s3"))
-            await self._ask(lambda s: s.end_session(name))
-            self._sessions = {k: v for k, v in self._sessions.items() if k[1] != name}
-            self._last = {k: v for k, v in self._last.items() if k[1] != name}
-            self.seen["end_session", "done"] += 1
 
     def _some_grants(self, rng: Random) -> list[Grant]:
         recent = self._granted[-12:] if rng.random() < 0.8 else self._granted

@@ -203,20 +203,9 @@ async def test_a_number_used_with_another_lease_is_refused(world: Any) -> None:
         await world.exchange(msgspec.structs.replace(request, lease="another"))
 
 
-async def test_an_ended_session_begins_anew(world: Any) -> None:
-    request = world.request()
-    await world.exchange(request)
-    await world.store.end_session("s")
-
-    with pytest.raises(SessionError):
-        await world.exchange(msgspec.structs.replace(request, seq=2))
-    assert await world.exchange(request)
-
-
 async def test_results_of_an_old_session_can_be_handed_in_by_a_new_one(world: Any) -> None:
     run = await world.start("a")
     grant = await world.take_one(session="before")
-    await world.store.end_session("before")
 
     await world.finish(grant, session="after")
 

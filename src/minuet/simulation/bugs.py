@@ -215,14 +215,6 @@ _ALL = (
         worker=wrong.AnyFailureEndsTheRun,
     ),
     Bug(
-        name="session-ended",
-        summary="a call that comes after the end of its session begins the session anew",
-        faults=("drain", "latency", "duplicate", "drop_reply", "fail"),
-        without=("kill", "pause", "crash", "lossy", "forget"),
-        seeds=100,
-        worker=wrong.EndsItsSession,
-    ),
-    Bug(
         name="missing-plan-released",
         summary="a token whose plan was lost is given back and taken again for ever",
         faults=("lossy",),

@@ -373,15 +373,6 @@ class WaitsForThePlan(Worker):
         return item
 
 
-class EndsItsSession(Worker):
-    """A worker that stops has its session forgotten; a copy of its first call that comes after
-    that is taken for the first call of a new session, and takes tokens under the old lease."""
-
-    async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
-        await super()._drain(loop)
-        await self._store.end_session(self._session)
-
-
 class GivesUpOnTheNewPlan(Worker):
     async def _next_item(self, job: Job) -> Item | None:
         if job.outcome is not None:

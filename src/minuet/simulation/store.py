@@ -63,10 +63,6 @@ class SimStore:
         model = self._server.model
         return await self._call("exchange", lambda: model.exchange(request), request)
 
-    async def end_session(self, session: str) -> None:
-        model = self._server.model
-        await self._call("end_session", lambda: model.end_session(session))
-
     async def sweep(self, limit: int = 1000) -> Swept:
         model = self._server.model
         return await self._call("sweep", lambda: model.sweep(limit))

@@ -60,10 +60,6 @@ class Store(Protocol):
         """
         ...
 
-    async def end_session(self, session: str) -> None:
-        """Forget a session. Its leases run out by themselves."""
-        ...
-
     async def sweep(self, limit: int = 1000) -> Swept:
         """Expire leases, fire timers, pass deadlines: at most `limit` of each.
 

@@ -244,9 +244,6 @@ class MemoryStore:
         ]
         return self._output(run, node, max(scopes)) if scopes else None
 
-    async def end_session(self, session: str) -> None:
-        self._sessions = {k: v for k, v in self._sessions.items() if k[1] != session}
-
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._clock.now_ms()
         step = self._transition(self, now_ms)

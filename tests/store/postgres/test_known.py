@@ -11,7 +11,7 @@ from minuet.errors import SessionError
 from minuet.store.postgres import PostgresStore
 from minuet.store.records import Cancel, NewPlan, Released, Run
 
-from .conftest import Opener, Session, done, new_run, to
+from .conftest import Opener, Session, done, new_run, schema_of, to
 
 
 @pytest.fixture
@@ -138,12 +138,14 @@ async def test_a_token_that_is_there_already_is_not_made_again(opened: Opener) -
     assert ended.status == "COMPLETED"
 
 
-async def test_a_session_that_was_forgotten_elsewhere_is_refused(opened: Opener) -> None:
-    here, elsewhere = await opened(), await opened()
-    await here.create_runs([new_run("a")])
-    session = Session(here, "s")
+async def test_a_session_that_was_forgotten_elsewhere_is_refused(
+    opened: Opener, admin: Any, url: str
+) -> None:
+    store = await opened()
+    await store.create_runs([new_run("a")])
+    session = Session(store, "s")
     (grant,) = (await session.exchange(take=1)).granted
-    await elsewhere.end_session("s")
+    await admin.execute(f"DELETE FROM {schema_of(url)}.sessions")
 
     with pytest.raises(SessionError, match="session s: call 2 after 0"):
         await session.exchange(done(grant))

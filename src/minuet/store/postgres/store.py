@@ -58,7 +58,6 @@ SESSION_MS_MAX = 7 * 24 * 3_600_000
 _log = logging.getLogger("minuet.store.postgres")
 
 _FORGET_SESSIONS = statement("forget_sessions")
-_END_SESSION = statement("end_session")
 _PUT_BLOB = statement("put_blob")
 
 
@@ -151,11 +150,6 @@ class PostgresStore:
             _log.debug("an exchange is made in the ordinary way: %r", error)
             known.forget(request)
             return None
-
-    async def end_session(self, session: str) -> None:
-        for name in [name for name in self._known if name[1] == session]:
-            del self._known[name]
-        await self._database.write(lambda link: link.run(_END_SESSION, session), repeatable=True)
 
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._now_ms()

@@ -135,10 +135,6 @@ class RedisStore:
             self._notify(answer[6])
         return answer
 
-    async def end_session(self, session: str) -> None:
-        for partition in self._partitions.names:
-            await self._run("end_session", partition, session)
-
     async def sweep(self, limit: int = 1000) -> Swept:
         swept = Swept()
         for partition in self._partitions.names:

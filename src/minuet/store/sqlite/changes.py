@@ -13,7 +13,6 @@ from minuet.store.sqlite.rows import run_of, to_json
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
 
-_END_SESSION = statement("end_session")
 _EXPIRED_LEASES = statement("expired_leases")
 _DUE_TIMERS = statement("due_timers")
 _OVERDUE_RUNS = statement("overdue_runs")
@@ -24,11 +23,6 @@ _DELETE_RUNS = statement("delete_runs")
 _REMOVE_ROWS = statement("remove_rows")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
 _PUT_BLOB = statement("put_blob")
-
-
-def end_session(change: Change, session: str) -> None:
-    change.db.execute(_END_SESSION, {"session": session})
-    change.known.clear()
 
 
 def sweep(change: Change, limit: int) -> Swept:

@@ -144,9 +144,6 @@ class SqliteStore:
         reply: Reply = await self._write(request)
         return reply
 
-    async def end_session(self, session: str) -> None:
-        await self._write(lambda change: changes.end_session(change, session))
-
     async def sweep(self, limit: int = 1000) -> Swept:
         swept: Swept = await self._write(lambda change: changes.sweep(change, limit))
         return swept

@@ -1,6 +1,3 @@
--- name: end_session
-DELETE FROM minuet.sessions WHERE session = $1;
-
 -- name: forget_sessions
 DELETE FROM minuet.sessions WHERE at_ms < coalesce($1::bigint, minuet.now_ms()) - $2;
 

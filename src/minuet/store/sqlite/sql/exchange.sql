@@ -79,8 +79,5 @@ FROM tokens
 WHERE state = 'leased' AND lease = :lease AND tenant = :tenant
 ORDER BY run, node, scope;
 
--- name: end_session
-DELETE FROM sessions WHERE session = :session;
-
 -- name: forget_sessions
 DELETE FROM sessions WHERE at_ms < :before;
