@@ -239,11 +239,11 @@ class FoldingStore:
             await self._compare(tenant, [held.run])
         return kept
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
         async with self._lock:
-            repaired = await self._store.repair_run(tenant, rows, expected_seq)
+            put = await self._store.put_run(tenant, rows, expected_seq)
             await self._compare(tenant, [rows.run.run])
-        return repaired
+        return put
 
     # ── looking ─────────────────────────────────────────────────────────────────────────
 

@@ -35,6 +35,7 @@ from minuet.store.records import (
     Retry,
     RetryRun,
     Slot,
+    Snapshot,
     Start,
     Take,
     Waiting,
@@ -75,6 +76,7 @@ EXPECTED = {
     *(("record_step", r) for r in ("first", "again", "lost")),
     *(("delete_runs", r) for r in ("some", "none")),
     *(("discard_dead_letter", r) for r in ("True", "False")),
+    *(("put_run", r) for r in ("True", "False", "back", "RunConflictError")),
     *(("run", r) for r in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")),
     *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues")),
     ("read_steps", "some"),
@@ -92,6 +94,9 @@ class Driver:
         self._granted: list[tuple[str, Grant]] = []
         self._sessions: dict[tuple[str, str], int] = {}
         self._last: dict[tuple[str, str], Exchange] = {}
+        #: Runs that were deleted, as they were.
+        self._deleted: list[Snapshot] = []
+        self._session_names = ("s1", "s2", "s3")
         self._number = 0
         self._compared = 0
         self.seen: Counter[tuple[str, str]] = Counter()
@@ -104,7 +109,15 @@ class Driver:
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
             *[self.delete, self.discard, self.look, self.blob] * 1,
+            self.put,
         ]
+
+    def go_on_with(self, store: Store) -> None:
+        """Compare with another store as well, which has the same runs and knows no session."""
+        self._stores.append(store)
+        self._sessions.clear()
+        self._last.clear()
+        self._session_names = ("t1", "t2", "t3")
 
     async def step(self, rng: Random) -> None:
         """Make one random call and compare."""
@@ -146,7 +159,7 @@ class Driver:
 
     async def exchange(self, rng: Random) -> None:
         tenant = rng.choice(TENANTS) if rng.random() < 0.2 else "a"
-        session = (tenant, rng.choice(("s1", "s2", "s3")))
+        session = (tenant, rng.choice(self._session_names))
         seq = self._sessions.get(session, 0) + 1
         if rng.random() < 0.03:
             seq += rng.choice((-1, 1, 5))
@@ -377,8 +390,37 @@ class Driver:
     async def delete(self, rng: Random) -> None:
         if self._runs and rng.random() < 0.3:
             runs = [run for _, run in rng.sample(self._runs, min(len(self._runs), 3))]
+            before = [await self._stores[0].read_snapshot("a", run) for run in runs]
             count = await self._ask(lambda s: s.delete_runs("a", runs))
             self.seen["delete_runs", "some" if count else "none"] += 1
+            for snapshot in before:
+                if snapshot and not await self._stores[0].read_run("a", snapshot.run.run):
+                    self._deleted.append(snapshot)
+
+    async def put(self, rng: Random) -> None:
+        """A run that was deleted, or one that is there, once more."""
+        rows, expected, outcome = None, None, "back"
+        if self._deleted and rng.random() < 0.3:
+            rows = rng.choice(self._deleted)
+        elif self._runs:
+            tenant, run = rng.choice(self._runs[-8:])
+            rows = await self._stores[0].read_snapshot(tenant, run)
+            expected = rng.choice((rows.run.seq, rows.run.seq, rows.run.seq + 1)) if rows else None
+        if rows is None:
+            return
+        if rng.random() < 0.5:
+            given_back(rows, self._clock.now_ms())
+        if expected is not None and rng.random() < 0.2:
+            expected = None
+        if rng.random() < 0.2:
+            rows.run.idempotency_key = rng.choice((None, "key1", "key2"))
+        tenant = rng.choice(TENANTS) if rng.random() < 0.1 else rows.run.tenant
+        answer = await self._ask(lambda s: s.put_run(tenant, rows, expected))
+        if isinstance(answer, MinuetError):
+            outcome = type(answer).__name__
+        elif not answer or expected is not None:
+            outcome = str(answer)
+        self.seen["put_run", outcome] += 1
 
     async def discard(self, rng: Random) -> None:
         letters = await self._stores[0].list_dead_letters("a", status=None)
@@ -439,6 +481,15 @@ class Driver:
         assert same
         assert other is None
         self.seen["blob", "same"] += 1
+
+
+def given_back(rows: Snapshot, now_ms: int) -> None:
+    """Make those tokens ready that somebody holds."""
+    for token in rows.tokens:
+        if token.state == "leased":
+            token.state, token.lease, token.due_ms = "ready", "", now_ms
+            token.slot, token.slot_limit = "", 0
+            token.lane = "pause" if rows.run.status == "PAUSED" else ""
 
 
 def describe(answer: Any) -> Any:

@@ -80,6 +80,10 @@ class SameAnswers(RuleBasedStateMachine):
     def look(self, random: Random) -> None:
         self._do("look", random)
 
+    @rule(random=random)
+    def put(self, random: Random) -> None:
+        self._do("put", random)
+
     @rule()
     def reopen(self) -> None:
         self.loop.run_until_complete(self.store.close())

@@ -122,7 +122,7 @@ class Doctor:
                 return Repair(run_id, refused=str(error), left=await self._left(run_id))
             changes = tuple(compare(snapshot, rows))
             # Between the two, somebody may have gone on with the run.
-            if not changes or await self._store.repair_run(self._tenant, rows, snapshot.run.seq):
+            if not changes or await self._store.put_run(self._tenant, rows, snapshot.run.seq):
                 return Repair(run_id, changes, left=await self._left(run_id))
         refused = f"it has moved on {TRIES} times while it was looked at: try again"
         return Repair(run_id, refused=refused, left=await self._left(run_id))

@@ -158,6 +158,7 @@ def rebuild(stored: Snapshot, program: Program | None, now_ms: int) -> Snapshot:
             for place, join in sorted(state.joins.items())
         ),
         arrivals=tuple(traces.arrivals[key] for key in sorted(traces.arrivals)),
+        events=stored.events,
         steps=tuple((*key, value) for key, value in sorted(state.steps.items())),
         dead_letters=tuple(_dead_letters(stored, state, traces, maker)),
     )

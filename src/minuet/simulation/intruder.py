@@ -11,6 +11,8 @@ import random
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+import msgspec
+
 from minuet.errors import MinuetError, RunConflictError, RunNotFoundError, SessionError
 from minuet.simulation.checker import Broken
 from minuet.simulation.coverage import HOSTILE, Coverage
@@ -33,6 +35,7 @@ from minuet.store.records import (
     RetryRun,
     Run,
     Slot,
+    Snapshot,
     Take,
     Token,
     Waiting,
@@ -185,9 +188,14 @@ class Intruder:
     def _delete_runs(self, tenant: str, run: Run, token: Token | None) -> Attempt:
         return lambda: self._model.delete_runs(tenant, [run.run]), _is(0)
 
-    def _repair_run(self, tenant: str, run: Run, token: Token | None) -> Attempt:
+    def _put_run(self, tenant: str, run: Run, token: Token | None) -> Attempt:
+        """Its rows as they are, or as if they were one's own."""
         rows, _ = apply(self._model.read_snapshot(run.tenant, run.run))
-        return lambda: self._model.repair_run(tenant, rows, run.seq), _is(False)
+        if self._chance.random() < 0.5:
+            own = msgspec.structs.replace(run, tenant=tenant, idempotency_key=None)
+            rows = Snapshot(run=own, events=rows.events)
+        expected = self._chance.choice((run.seq, None))
+        return lambda: self._model.put_run(tenant, rows, expected), _is(False)
 
     def _create_runs(self, tenant: str, run: Run, token: Token | None) -> Attempt:
         """A run with an id that somebody else has."""

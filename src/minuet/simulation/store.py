@@ -101,9 +101,9 @@ class SimStore:
         request = Deletion(tenant, tuple(runs))
         return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs), request)
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
         model = self._server.model
-        return await self._call("repair_run", lambda: model.repair_run(tenant, rows, expected_seq))
+        return await self._call("put_run", lambda: model.put_run(tenant, rows, expected_seq))
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         model = self._server.model

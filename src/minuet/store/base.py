@@ -107,13 +107,15 @@ class Store(Protocol):
         """Remove runs that are over, with all that belongs to them; say how many."""
         ...
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-        """Put these rows in the place of all that is stored of a run; its events stay.
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        """Put this run, its events included, in the place of all that is stored of it.
 
-        For `minuet doctor`: run, tokens, joins, arrivals, steps and dead letters become exactly
-        those of `rows` (whose events are ignored), whatever was there before; rows that it does
-        not have are removed. Compare-and-set on the stored event number, which may itself be
-        wrong. False: there is no such run, or it has moved on; nothing changed.
+        For moving runs between stores, for rebuilding one from its record, for repairs. Run,
+        tokens, joins, arrivals, events, steps and dead letters become exactly those of `rows`,
+        whatever was there before; slots that this gives up go to those who wait for them.
+        `expected_seq`: the run's stored event number (which may itself be wrong), which must
+        still be that one; None: the store must not have the run. False: it is not so; nothing
+        changed. Raises RunConflictError when another run has its idempotency key.
         """
         ...
 

@@ -354,13 +354,23 @@ class MemoryStore:
         self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in runs}
         self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in runs}
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
         step = self._transition(self, self._clock.now_ms())
-        if not step.repair_run(tenant, copy.deepcopy(rows), expected_seq):
+        owner = self._owner(tenant, rows.run.idempotency_key)
+        if not step.put_run(tenant, copy.deepcopy(rows), expected_seq, owner):
             return False
         self._remove_rows([rows.run.run])
+        self._events[rows.run.run] = []
         self._commit(step)
         return True
+
+    def _owner(self, tenant: str, key: str | None) -> str | None:
+        """The run that has an idempotency key."""
+        if key is None:
+            return None
+        owned = (tenant, key)
+        found = (r.run for r in self._runs.values() if (r.tenant, r.idempotency_key) == owned)
+        return next(found, None)
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         row = self._runs.get(run)

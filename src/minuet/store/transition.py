@@ -25,7 +25,7 @@ from typing import Any, Literal, Protocol
 import msgspec
 
 from minuet import events
-from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.errors import RunConflictError, RunNotFoundError, StoreError
 from minuet.store.records import (
     LEASE_MS_MAX,
     LIVE_STATES,
@@ -269,22 +269,34 @@ class Transition:
         self.rewritten_runs.add(run.run)
         return run
 
-    def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-        """Put rows in the place of a run's own; False when the run has moved on.
+    def put_run(
+        self, tenant: str, rows: Snapshot, expected_seq: int | None, owner: str | None
+    ) -> bool:
+        """Put a run in the place of what is there; False when that is not what was expected.
 
-        The store removes what it has of the run beside its row and its events, and writes this
-        step; no other rule applies, because the rows that are there follow none.
+        `owner` is the run that has its idempotency key. The store removes what it has of the run
+        beside its row, and writes this step; no other rule applies, because the rows that are
+        there need not follow any.
         """
-        run = self.run(rows.run.run)
-        if run is None or run.tenant != tenant or run.seq != expected_seq:
+        check_rows(rows)
+        name = rows.run.run
+        run = self.run(name)
+        if not is_expected(run, tenant, rows, expected_seq):
             return False
-        for token in self._tokens_in(run.run, LIVE_STATES):
-            if token.slot and token.lane != "slot":
-                self._freed[tenant, token.slot] = None
-        for name in run.__struct_fields__:
-            setattr(run, name, getattr(rows.run, name))
+        if owner not in (None, name):
+            raise key_conflict(rows.run, owner)
+        if run is None:
+            run = self.runs[name] = rows.run
+            self.new_runs.add(name)
+        else:
+            for token in self._tokens_in(name, LIVE_STATES):
+                if token.slot and token.lane != "slot":
+                    self._freed[tenant, token.slot] = None
+            for field in run.__struct_fields__:
+                setattr(run, field, getattr(rows.run, field))
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
+        self.events = list(rows.events)
         self.tokens = {token.key: token for token in rows.tokens}
         self.new_tokens = set(self.tokens)
         self.changed_tokens = set(self.tokens)
@@ -731,6 +743,33 @@ class Transition:
             if t.lane == "slot" and t.state == "ready" and (t.tenant, t.slot) == slot
         ]
         return sorted(found, key=lambda t: (t.due_ms or 0, t.key))
+
+
+def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    """Whether what is stored of a run is what somebody expects who wants to replace it."""
+    if rows.run.tenant != tenant:
+        return False
+    if run is None or expected_seq is None:
+        return run is None and expected_seq is None
+    return run.tenant == tenant and run.seq == expected_seq
+
+
+def check_rows(rows: Snapshot) -> None:
+    """Refuse rows that do not belong to their run: they would land in somebody else's queue."""
+    name, tenant = rows.run.run, rows.run.tenant
+    owned = {(token.run, token.tenant) for token in rows.tokens}
+    owned |= {(letter.run, letter.tenant) for letter in rows.dead_letters}
+    runs = {join.run for join in rows.joins} | {arrival.run for arrival in rows.arrivals}
+    runs |= {event.run for event in rows.events}
+    if not owned <= {(name, tenant)} or not runs <= {name}:
+        raise StoreError(f"run {name}: there are rows of another run or tenant among its own")
+
+
+def key_conflict(run: Run, owner: str | None) -> RunConflictError:
+    """Why a run cannot be put: its idempotency key is somebody else's."""
+    return RunConflictError(
+        run.run, f"its idempotency key {run.idempotency_key!r} belongs to run {owner}"
+    )
 
 
 def lease_end(exchange: Exchange, now_ms: int) -> int:

@@ -11,6 +11,7 @@ from tools.services import HOST, Redis, free_port
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
+from minuet.store.memory import MemoryStore
 from minuet.store.records import Cancel, Done, Held, Slot
 from minuet.store.redis import RedisStore
 
@@ -172,3 +173,37 @@ async def test_blobs_and_queues_of_all_servers_are_seen(store: RedisStore) -> No
     assert (depth.ready, depth.leased) == (len(RUNS), 0)
     assert await store.wait_for_work("default", ("q",), 1)
     assert (await store.sweep()).more is False
+
+
+async def test_runs_are_put_where_they_belong_with_their_idempotency_keys(
+    store: RedisStore,
+) -> None:
+    source = MemoryStore(ManualClock())
+    await source.create_runs([new_run(name, "n", idempotency_key=f"key {name}") for name in RUNS])
+
+    for name in RUNS:
+        rows = await source.read_snapshot("default", name)
+        assert rows is not None
+        assert await store.put_run("default", rows, None)
+        assert not await store.put_run("default", rows, None)
+        assert await store.read_snapshot("default", name) == rows
+
+    for name in RUNS:
+        (found,) = await store.create_runs([new_run("again", "n", idempotency_key=f"key {name}")])
+        assert not isinstance(found, RunConflictError)
+        assert found.run == name
+    taken = await Worker(store).exchange()
+    assert sorted(grant.run for grant in taken.granted) == RUNS
+
+    rows = await source.read_snapshot("default", RUNS[0])
+    assert rows is not None
+    rows.run.idempotency_key = f"key {RUNS[1]}"
+    with pytest.raises(RunConflictError, match=f"belongs to run {RUNS[1]}"):
+        await store.put_run("default", rows, rows.run.seq)
+    rows.run.idempotency_key = "new"
+    assert not await store.put_run("default", rows, rows.run.seq + 1)
+    assert await store.put_run("default", rows, rows.run.seq)
+    for key, owner in (("new", RUNS[0]), (f"key {RUNS[0]}", "fresh")):
+        (found,) = await store.create_runs([new_run("fresh", "n", idempotency_key=key)])
+        assert not isinstance(found, RunConflictError)
+        assert found.run == owner

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from minuet.errors import RunConflictError
 from minuet.store.postgres.database import Link
-from minuet.store.postgres.rows import Rows, run_row, token_row
+from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
@@ -24,6 +24,7 @@ _LOAD_STEP = statement("load_step")
 _LOCK_DELETABLE_RUNS = statement("lock_deletable_runs")
 _DELETE_RUNS = statement("delete_runs")
 _REMOVE_ROWS = statement("remove_rows")
+_REMOVE_EVENTS = statement("remove_events")
 _INSERT_WHOLE_TOKENS = statement("insert_whole_tokens")
 _REPLACE_RUN = statement("replace_run")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
@@ -204,18 +205,25 @@ async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
     return len(doomed)
 
 
-async def repair_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int) -> bool:
-    name = snapshot.run.run
-    wanted = Wanted(tenant)
+async def put_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int | None) -> bool:
+    name, key = snapshot.run.run, snapshot.run.idempotency_key
+    # Whoever has the run's name is looked at, another tenant as well: then it cannot be used.
+    wanted = Wanted()
     wanted.want_whole(name)
     wanted.slots = dict.fromkeys((tenant, token.slot) for token in snapshot.tokens if token.slot)
     rows = Rows(wanted, inputs=True)
+    keys = ([tenant], [(key or "").encode()])
+    if key is not None:
+        await link.rows(_LOCK_IDEMPOTENCY_KEYS, *keys)
     await rows.load(link, None)
+    owners = await link.rows(_FIND_BY_IDEMPOTENCY_KEY, *keys) if key is not None else []
     wanted.slots |= dict.fromkeys((tenant, t.slot) for t in rows.tokens.values() if t.slot)
     step = Transition(rows, rows.now_ms)
-    if not step.repair_run(tenant, copy.deepcopy(snapshot), expected_seq):
+    owner = run_of(owners[0]).run if owners else None
+    if not step.put_run(tenant, copy.deepcopy(snapshot), expected_seq, owner):
         return False
     await link.run(_REMOVE_ROWS, [name])
+    await link.run(_REMOVE_EVENTS, name)
     emptied = Rows(wanted, inputs=True)
     await emptied.load(link, None)
     rows.take_slots(emptied)

@@ -258,12 +258,12 @@ class PostgresStore:
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._database.write(lambda link: changes.delete_runs(link, tenant, runs))
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-        repaired = await self._database.write(
-            lambda link: changes.repair_run(link, tenant, rows, expected_seq)
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        put = await self._database.write(
+            lambda link: changes.put_run(link, tenant, rows, expected_seq)
         )
         self._hints.tell(work=True)
-        return repaired
+        return put
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         async def has_more(link: Link) -> int | None:

@@ -23,7 +23,7 @@ CONNECT_S = 5.0
 ANSWER_S = 20.0
 
 #: Scripts whose repetition after a lost answer would get another answer: their callers decide.
-_ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "repair_run"})
+_ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "put_run"})
 
 
 class Connection:

@@ -29,9 +29,7 @@ from minuet.store.records import (
     Retry,
     RetryRun,
     Slot,
-    Snapshot,
     Start,
-    Token,
     Waiting,
 )
 from minuet.store.transition import fingerprint
@@ -188,46 +186,3 @@ def _change(change: Change) -> tuple[Any, ...]:
         case NewPlan():
             deliveries_by_source = [(s, scope, _delivery(d)) for s, scope, d in change.deliveries]
             return ("plan", change.plan, deliveries_by_source, change.by)
-
-
-def repair_run(tenant: str, rows: Snapshot, expected_seq: int) -> bytes:
-    """The rows of a run for `repair_run.lua`, in the order in which they are kept."""
-    run = rows.run
-    hot = (
-        *(run.tenant, run.workflow, run.plan, run.status, run.counter, run.seq, run.generation),
-        *(run.started_ms, run.ended_ms, run.deadline_ms, _optional_json(run.error)),
-        *(run.dead_letters, False),
-    )
-    origin = (
-        *(run.workflow, run.plan, run.created_ms, as_json(run.tags)),
-        *(run.idempotency_key, run.parent),
-    )
-    joins = [
-        (f"{j.node}\0{j.scope}", (j.need, j.total, j.live, j.skipped, j.fired, j.hop))
-        for j in rows.joins
-    ]
-    arrivals = [
-        (f"{a.node}\0{a.scope}", a.source, a.source_scope, a.live, a.late) for a in rows.arrivals
-    ]
-    steps = [(f"s{n}\0{scope}\0{name}", opaque(value)) for n, scope, name, value in rows.steps]
-    letters = [
-        (
-            *(x.node, x.scope, x.generation, x.tenant, x.queue, x.reason, as_json(x.error)),
-            *(x.fingerprint, x.attempts, x.at_ms, x.status),
-        )
-        for x in rows.dead_letters
-    ]
-    tokens = [(token.node, token.scope, _token_row(token)) for token in rows.tokens]
-    values = (hot, origin, opaque(run.input), tokens, joins, arrivals, steps, letters)
-    return pack((tenant, run.run, expected_seq, *values))
-
-
-def _token_row(t: Token) -> tuple[Any, ...]:
-    return (
-        *(t.queue, t.state, t.outcome, t.skip, t.due_ms, t.hop, t.attempt, t.expiry, t.delivery),
-        *(t.lease, t.session, t.taken_ms, t.source, t.source_scope),
-        *(opaque(pack(t.reads)) if t.reads else "", t.cursor, t.wait, t.wait_key),
-        *(_optional(t.resolution), t.event, t.lane, t.slot, t.slot_limit),
-        # Where the output of its source stands is looked up, and whether it has a join as well.
-        *(0, False),
-    )

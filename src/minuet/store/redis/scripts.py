@@ -25,7 +25,7 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "sweep": _CHANGING,
     "delete_runs": _CHANGING,
     "discard_dead_letter": _CHANGING,
-    "repair_run": _CHANGING,
+    "put_run": _CHANGING,
 }
 
 #: Scripts that write nothing: they run where writing is refused.

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -46,7 +47,9 @@ from minuet.store.redis.listen import Listener
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
 from minuet.store.redis.spread import Partitions
+from minuet.store.redis.whole import WholeRun, packed
 from minuet.store.reply import TIMED_OUT
+from minuet.store.transition import check_rows, key_conflict
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
 
@@ -57,6 +60,9 @@ LISTENING_POLL_MS = 1000
 
 #: A session that has not been heard of for so long is forgotten.
 SESSION_MS = 24 * 3600 * 1000
+
+#: Parts of a run that is put in its place in several calls are kept so long between them.
+STAGED_S = 600
 
 #: Ended runs that one sweep removes at most.
 REMOVED_PER_SWEEP = 100
@@ -271,11 +277,47 @@ class RedisStore:
                 owner = self._partitions.of_run(field.decode())
                 await self._run("release_key", owner, opaque(field), opaque(run))
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-        packed = requests.repair_run(tenant, rows, expected_seq)
-        repaired, work = await self._connection.run("repair_run", self._home(rows.run.run), packed)
-        self._notify(work)
-        return bool(repaired)
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        _check_name("tenant", tenant)
+        _check_name("run", rows.run.run)
+        check_rows(rows)
+        if rows.run.tenant != tenant:
+            return False
+        key = rows.run.idempotency_key
+        if key is None or len(self._partitions.names) == 1:
+            return await self._put_run(rows, expected_seq)
+        # On a cluster the key is reserved first, wherever it belongs.
+        owner = self._partitions.of_run(f"{tenant}\0{key}")
+        name = await self._run("reserve_key", owner, tenant, key, rows.run.run)
+        if name.decode() != rows.run.run:
+            raise key_conflict(rows.run, name.decode())
+        put = await self._put_run(rows, expected_seq)
+        if not put:
+            stored = await self.read_run(tenant, rows.run.run)
+            if stored is None or stored.idempotency_key != key:
+                await self._release([(f"{tenant}\0{key}".encode(), name)])
+        return put
+
+    async def _put_run(self, rows: Snapshot, expected_seq: int | None) -> bool:
+        run, whole = rows.run, WholeRun(rows)
+        home = self._home(run.run)
+        *early, last = whole.portions()
+        place = f"{run.run}\0{secrets.token_hex(8)}" if early else None
+        for portion in early:
+            await self._run("stage_run", home, place, STAGED_S, packed(portion))
+        answer, *rest = await self._run(
+            *("put_run", home, run.tenant, run.run, expected_seq, opaque(whole.row)),
+            *(run.idempotency_key, place, sum(map(len, early)), packed(last)),
+            *(whole.live, whole.scoped, whole.letters),
+        )
+        if answer == b"key":
+            raise key_conflict(run, rest[0].decode())
+        if answer == b"gone":
+            raise StoreUnavailableError(f"run {run.run}: it took too long to be written")
+        if answer == b"put":
+            self._notify(rest[0])
+            await self._release(rest[1])
+        return bool(answer == b"put")
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         async def is_there() -> bool:

@@ -107,10 +107,18 @@ def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
     return len(doomed)
 
 
-def repair_run(change: Change, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-    if not change.step.repair_run(tenant, copy.deepcopy(rows), expected_seq):
+def put_run(change: Change, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    name, key = rows.run.run, rows.run.idempotency_key
+    owner = None
+    if key is not None:
+        for row in change.db.execute(_FIND_BY_IDEMPOTENCY_KEY, (to_json([(tenant, key)]),)):
+            owner = run_of(row[1:]).run
+    if not change.step.put_run(tenant, copy.deepcopy(rows), expected_seq, owner):
         return False
-    change.db.execute(_REMOVE_ROWS, {"runs": to_json([rows.run.run])})
+    change.db.execute(_REMOVE_ROWS, {"runs": to_json([name])})
+    change.db.execute(_DELETE_RUNS, {"runs": to_json([name])})
+    # Written anew, with all its fields, whether it was there or not.
+    change.step.new_runs.add(name)
     change.write()
     # The rows that were loaded are gone, and others have come in their place.
     change.known.clear()

@@ -204,11 +204,11 @@ class SqliteStore:
         count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
         return count
 
-    async def repair_run(self, tenant: str, rows: Snapshot, expected_seq: int) -> bool:
-        repaired: bool = await self._write(
-            lambda change: changes.repair_run(change, tenant, rows, expected_seq)
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        put: bool = await self._write(
+            lambda change: changes.put_run(change, tenant, rows, expected_seq)
         )
-        return repaired
+        return put
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         return await self._wait(

@@ -105,6 +105,9 @@ DELETE FROM minuet.dead_letters WHERE run = ANY ($1);
 WITH e AS (DELETE FROM minuet.events WHERE run_id = ANY ($2))
 DELETE FROM minuet.runs WHERE run = ANY ($1);
 
+-- name: remove_events
+DELETE FROM minuet.events WHERE run_id = (SELECT id FROM minuet.runs WHERE run = $1);
+
 -- name: insert_whole_tokens
 INSERT INTO minuet.tokens SELECT * FROM unnest($1::minuet.tokens[]);
 

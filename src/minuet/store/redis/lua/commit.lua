@@ -104,7 +104,11 @@ local function commit()
   if wake then expect(WAKE, 'stream') end
 
   for _, run in pairs(runs) do
-    if run and run.gone then send('HDEL', run.key, run.gone) end
+    if run and run.replaces then call('UNLINK', run.key, scopes_key(run.run)) end
+    if run and run.staged then
+      call('RENAME', run.staged, run.key)
+      call('PERSIST', run.key)
+    end
     if run and #run.out > 0 then send('HSET', run.key, run.out) end
   end
   for key, members in pairs(removed) do
@@ -127,11 +131,9 @@ local function commit()
   return wake and 1 or 0
 end
 
--- Remove a run that is over and all that belongs to it.
-local function remove_run(run)
+-- Take a run and these of its dead letters out of all lists. Result: its idempotency key or nil.
+local function hide_run(run, letters)
   local name = run.run
-  local letters = {}
-  for generation = 1, run.generation do letters[generation] = 'd' .. generation end
   for _, data in ipairs(get_fields(run.key, letters)) do
     if data then
       local node, scope, generation, tenant, _, _, _, _, _, _, status = unpack_row(data)
@@ -144,8 +146,15 @@ local function remove_run(run)
   leave(ENDED, name)
   leave(DEADLINES, name)
   local _, _, _, _, idempotency_key = unpack_row(call('HGET', run.key, 'I'))
+  return idempotency_key
+end
+
+-- Remove a run that is over and all that belongs to it.
+local function remove_run(run)
+  local letters = {}
+  for generation = 1, run.generation do letters[generation] = 'd' .. generation end
   expect(IDEMPOTENCY, 'hash')
-  doomed[#doomed + 1] = { run, idempotency_key }
+  doomed[#doomed + 1] = { run, hide_run(run, letters) }
 end
 
 -- After `commit`: nothing of these runs is shown any more. Result: the idempotency keys that are

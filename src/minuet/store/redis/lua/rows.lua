@@ -28,6 +28,7 @@ local ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slot
 local WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
 
 local function run_key(run) return base .. ':run:' .. run end
+local function stage_key(name) return base .. ':stage:' .. name end
 local function scopes_key(run) return base .. ':scopes:' .. run end
 local function session_key(session) return base .. ':session:' .. session end
 local function ready_key(tenant, queue) return base .. ':ready:' .. tenant .. '\0' .. queue end
