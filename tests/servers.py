@@ -57,3 +57,8 @@ def postgres_url() -> str:
 def redis_url() -> str:
     """A store that is empty and nobody else's."""
     return f"{redis().url}?prefix=test_{next(_corners)}"
+
+
+def recorded_url() -> str:
+    """A store on Redis with a record in PostgreSQL that is empty and nobody else's."""
+    return f"{redis_url()}&record={postgres_url()}"

@@ -17,6 +17,7 @@ STORES: dict[str, Callable[[Path], str]] = {
     "sqlite": lambda folder: f"sqlite:///{folder}/runs.db",
     "postgres": lambda folder: servers.postgres_url(),
     "redis": lambda folder: servers.redis_url(),
+    "recorded": lambda folder: servers.recorded_url(),
 }
 
 

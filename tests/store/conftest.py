@@ -18,6 +18,8 @@ from minuet.events import NodeCompleted, decode_event, event_type
 from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
 from minuet.store.postgres import PostgresStore
+from minuet.store.postgres.record import PostgresLog
+from minuet.store.recorded import RecordedStore
 from minuet.store.records import (
     LIVE_STATES,
     Change,
@@ -37,6 +39,7 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.redis import RedisStore
+from minuet.store.redis.hot import HotRedisStore
 from minuet.store.sqlite import SqliteStore
 from minuet.types import TERMINAL
 
@@ -48,7 +51,17 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     ),
     "postgres": lambda folder, clock: PostgresStore(servers.postgres_url(), clock=clock),
     "redis": lambda folder, clock: RedisStore(servers.redis_url(), clock=clock),
+    "recorded": lambda folder, clock: RecordedStore(
+        HotRedisStore(servers.redis_url(), clock=clock),
+        PostgresLog(servers.postgres_url()),
+        _never_rebuild,
+    ),
 }
+
+
+async def _never_rebuild(logged: Snapshot) -> Snapshot:
+    raise AssertionError(f"nothing was lost of {logged.run.run}")
+
 
 LEASE_MS = 30_000
 

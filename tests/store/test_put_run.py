@@ -367,7 +367,7 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
 ) -> None:
     reference, rng = MemoryStore(clock), Random(seed)
     driver = Driver(clock, [reference])
-    for _ in range(250):
+    for _ in range(350):
         await driver.step(rng)
 
     moved = 0

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from minuet.clock import Clock
+from minuet.clock import Clock, SystemClock
 from minuet.errors import ConfigError
 from minuet.settings import masked
 from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
+from minuet.store.recorded.address import split_record
+from minuet.store.records import Snapshot
 
 DEFAULT_STORE = "sqlite:///minuet.db"
 
@@ -36,6 +38,10 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         return PostgresStore(url, clock=clock)
     if scheme in ("redis", "rediss"):
         _need("redis", "redis")
+        url, record = split_record(url)
+        if record is not None:
+            _need("asyncpg", "postgres")
+            return _make_recorded(url, record, clock)
         from minuet.store.redis import RedisStore
 
         return RedisStore(url, clock=clock)
@@ -43,6 +49,24 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         f"store {masked(url)!r}: there is no store of kind {scheme!r}; "
         "use sqlite:///FILE, postgresql://…, redis://… or memory://"
     )
+
+
+def _make_recorded(url: str, record: str, clock: Clock | None) -> Store:
+    """Redis with a record in PostgreSQL: runs that it loses are made anew by their plans."""
+    from minuet.app.repair import plan_of, rebuild
+    from minuet.store.postgres.record import PostgresLog
+    from minuet.store.recorded import RecordedStore
+    from minuet.store.redis.hot import HotRedisStore
+    from minuet.worker.programs import Programs
+
+    async def make_rows(logged: Snapshot) -> Snapshot:
+        digest = plan_of(logged)
+        loaded = await programs.load(digest or "", tenant=logged.run.tenant)
+        return rebuild(logged, loaded.program, (clock or SystemClock()).now_ms())
+
+    store = RecordedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)
+    programs = Programs(store)
+    return store
 
 
 def _need(library: str, extra: str) -> None:

@@ -63,6 +63,9 @@ class SimStore:
         model = self._server.model
         return await self._call("exchange", lambda: model.exchange(request), request)
 
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
+
     async def sweep(self, limit: int = 1000) -> Swept:
         model = self._server.model
         return await self._call("sweep", lambda: model.sweep(limit))

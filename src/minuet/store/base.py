@@ -60,6 +60,14 @@ class Store(Protocol):
         """
         ...
 
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        """Wait until all that a token was granted for is durable; False: its lease is lost.
+
+        Asked before a handler with effects begins. A store whose answers are durable has nothing
+        to wait for.
+        """
+        ...
+
     async def sweep(self, limit: int = 1000) -> Swept:
         """Expire leases, fire timers, pass deadlines: at most `limit` of each.
 

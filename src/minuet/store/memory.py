@@ -244,6 +244,9 @@ class MemoryStore:
         ]
         return self._output(run, node, max(scopes)) if scopes else None
 
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
+
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._clock.now_ms()
         step = self._transition(self, now_ms)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 
+#: How long to wait for a task to end before it is told again.
+END_S = 0.05
+
 
 class Wake:
     """Waiters on one event loop and a call that wakes them all.
@@ -51,3 +54,15 @@ def _finish(waiter: asyncio.Future[None], notified: bool) -> None:
             waiter.set_result(None)
         else:
             waiter.set_exception(_TimedOut())
+
+
+async def end(*tasks: asyncio.Task[None]) -> None:
+    """Cancel tasks and wait for their end.
+
+    Once may not be enough: a driver may lose a cancellation that meets a new connection.
+    """
+    left = {task for task in tasks if not task.done()}
+    while left:
+        for task in left:
+            task.cancel()
+        _, left = await asyncio.wait(left, timeout=END_S)

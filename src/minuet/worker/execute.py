@@ -221,6 +221,10 @@ class Executor:
         timeout_ms = node.timeout_ms
         if timeout_ms is None and task.timeout is not None:
             timeout_ms = int(task.timeout * 1000)
+        if task.effects != "none" and not await self._store.wait_until_durable(
+            self._tenant, job.held
+        ):
+            raise LeaseLost()
         try:
             if task.is_async and timeout_ms is None:
                 return _outcome_of(await task.function(**arguments))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from minuet.errors import StoreUnusableError
-from minuet.store.postgres.database import Link
+from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.statements import in_schema, statement
 from minuet.store.sql_files import Migration, read_migrations
 
@@ -20,6 +20,18 @@ _SCHEMA_LOCK = statement("schema_lock")
 _SCHEMA_TABLES = statement("schema_tables")
 _APPLIED = statement("applied_migrations")
 _RECORD = statement("record_migration")
+
+
+async def open_schema(database: Database) -> None:
+    """Open a database and bring its schema to what this code knows."""
+    schema, shown = database.address.schema, database.address.shown
+    await database.open()
+    try:
+        if not await database.read(lambda link: is_current(link, schema)):
+            await database.write(lambda link: migrate(link, schema, shown), repeatable=True)
+    except BaseException:
+        await database.close()
+        raise
 
 
 async def is_current(link: Link, schema: str) -> bool:

@@ -21,7 +21,7 @@ from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import exchange, exchange_known
 from minuet.store.postgres.hints import Hints
 from minuet.store.postgres.known import Known
-from minuet.store.postgres.migrate import is_current, migrate
+from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import MissingRows, Wanted
 from minuet.store.records import (
@@ -73,13 +73,8 @@ class PostgresStore:
         self._known: dict[tuple[str, str], Known] = {}
 
     async def open(self) -> None:
-        schema, shown = self._address.schema, self._address.shown
-        await self._database.open()
+        await open_schema(self._database)
         try:
-            if not await self._database.read(lambda link: is_current(link, schema)):
-                await self._database.write(
-                    lambda link: migrate(link, schema, shown), repeatable=True
-                )
             await self._database.write(
                 lambda link: link.run(_FORGET_SESSIONS, self._now_ms(), SESSION_MS_MAX),
                 repeatable=True,
@@ -150,6 +145,9 @@ class PostgresStore:
             _log.debug("an exchange is made in the ordinary way: %r", error)
             known.forget(request)
             return None
+
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
 
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._now_ms()

@@ -9,7 +9,7 @@ from typing import Any
 
 from minuet.errors import ConfigError, StoreError, StoreUnavailableError
 from minuet.store.redis.address import Address
-from minuet.store.redis.scripts import Script, script
+from minuet.store.redis.scripts import script
 from minuet.store.redis.trouble import is_lost, is_passing, translate
 
 #: A call is made at most so often before its caller is told.
@@ -29,8 +29,10 @@ _ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter"
 class Connection:
     """A client of one server, or of a cluster."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, recorded: bool = False) -> None:
         self._address = address
+        #: What every script is told beside its own argument.
+        self._told: tuple[str, ...] = ("recorded",) if recorded else ()
         self._client: Any = None
         self._is_cluster = False
 
@@ -73,15 +75,16 @@ class Connection:
     async def run(self, name: str, partition: str, argument: bytes) -> Any:
         """A verb's script on a partition."""
         wanted = script(name)
+        arguments = (partition, argument, *self._told)
 
         async def call(client: Any) -> Any:
             from redis.exceptions import NoScriptError
 
             try:
-                return await _evaluate(client, wanted, partition, argument)
+                return await client.execute_command("EVALSHA", wanted.sha, 1, *arguments)
             except NoScriptError:
                 # Sent with its text, it is known from then on.
-                return await client.execute_command("EVAL", wanted.text, 1, partition, argument)
+                return await client.execute_command("EVAL", wanted.text, 1, *arguments)
 
         return await self._repeat(call, once=name in _ONCE)
 
@@ -102,10 +105,6 @@ class Connection:
                 raise
             await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
         raise StoreError("unreachable")
-
-
-async def _evaluate(client: Any, wanted: Script, partition: str, argument: bytes) -> Any:
-    return await client.execute_command("EVALSHA", wanted.sha, 1, partition, argument)
 
 
 def _driver_errors() -> tuple[type[Exception], ...]:

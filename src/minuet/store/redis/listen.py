@@ -11,12 +11,11 @@ from collections.abc import Callable, Iterator
 
 from minuet.errors import MinuetError
 from minuet.store.redis.connection import Connection
+from minuet.store.wake import end
 
 #: How long one blocking read lasts, and the pause after one that failed.
 BLOCK_MS = 5000
 PAUSE_S = 0.5
-#: How long to wait for the task to end before it is told again.
-STOP_S = 0.05
 
 
 class Listener:
@@ -45,10 +44,8 @@ class Listener:
 
     async def stop(self) -> None:
         task, self._task = self._task, None
-        while task is not None and not task.done():
-            # Once may not be enough: the driver loses a cancellation that meets a new connection.
-            task.cancel()
-            await asyncio.wait({task}, timeout=STOP_S)
+        if task is not None:
+            await end(task)
 
     async def _listen(self) -> None:
         while True:

@@ -26,6 +26,9 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "delete_runs": _CHANGING,
     "discard_dead_letter": _CHANGING,
     "put_run": _CHANGING,
+    "read_unrecorded": ("rows", "record"),
+    "mark_recorded": ("rows", "record"),
+    "read_standings": ("rows", "record"),
 }
 
 #: Scripts that write nothing: they run where writing is refused.
@@ -33,7 +36,7 @@ _READING = frozenset(
     {
         *("read_run", "list_runs", "read_events", "read_rows"),
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
-        "read_seq",
+        *("read_seq", "list_unrecorded", "read_unrecorded", "read_standings"),
     }
 )
 

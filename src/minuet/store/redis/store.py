@@ -18,10 +18,17 @@ import asyncio
 import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from minuet.clock import Clock
-from minuet.errors import RunConflictError, RunNotFoundError, StoreError, StoreUnavailableError
+from minuet.errors import (
+    RunConflictError,
+    RunNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
 from minuet.store.blob import blob_ref
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -79,11 +86,16 @@ _log = logging.getLogger(__name__)
 class RedisStore:
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, recorded: bool = False) -> None:
         self._address = parse_address(url)
+        if recorded:
+            # The record keeps what the server may lose.
+            self._address = replace(self._address, accept_loss=True)
+        #: Whether a record keeps its events as well.
+        self._recorded = recorded
         #: None: the server's clock decides.
         self._clock = clock
-        self._connection = Connection(self._address)
+        self._connection = Connection(self._address, recorded=recorded)
         self._partitions = Partitions(self._address.prefix, 1)
         self._work = Wake()
         self._changed = Wake()
@@ -100,10 +112,20 @@ class RedisStore:
             else:
                 stream = f"{self._partitions.names[0]}:wake"
                 self._listener = Listener(self._connection, stream, self._work.notify)
+            await self._check_record()
         except BaseException:
             await self._connection.close()
             raise
         _log.info("Redis at %s: %s", self._address.shown, self.durability)
+
+    async def _check_record(self) -> None:
+        """Refuse to change runs behind the back of their record."""
+        born = f"{self._partitions.names[0]}:born"
+        if not self._recorded and await self._connection.command("EXISTS", born):
+            raise StoreUnusableError(
+                f"the Redis server at {self._address.shown} has a record elsewhere: "
+                "add it to the store's URL (?record=postgresql://…), or use another ?prefix="
+            )
 
     async def close(self) -> None:
         if self._listener is not None:
@@ -140,6 +162,9 @@ class RedisStore:
         if answer[0] == b"reply":
             self._notify(answer[6])
         return answer
+
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
 
     async def sweep(self, limit: int = 1000) -> Swept:
         swept = Swept()

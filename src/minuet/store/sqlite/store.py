@@ -144,6 +144,9 @@ class SqliteStore:
         reply: Reply = await self._write(request)
         return reply
 
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
+
     async def sweep(self, limit: int = 1000) -> Swept:
         swept: Swept = await self._write(lambda change: changes.sweep(change, limit))
         return swept

@@ -127,6 +127,9 @@ local function commit()
   send('HSET', QUEUES, queues)
   send('HSET', SLOTS, slots)
   send('HDEL', SLOTS, slots_gone)
+  if recorded then
+    for _, run in ipairs(changed_runs) do call('ZADD', UNRECORDED, 'NX', now, run.run) end
+  end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end
   return wake and 1 or 0
 end
@@ -164,6 +167,7 @@ local function remove_doomed()
   for _, pair in ipairs(doomed) do
     local run, idempotency_key = pair[1], pair[2]
     call('UNLINK', run.key, scopes_key(run.run))
+    if recorded then call('ZREM', UNRECORDED, run.run) end
     if idempotency_key then
       local field = run.tenant .. '\0' .. idempotency_key
       call('HDEL', IDEMPOTENCY, field)

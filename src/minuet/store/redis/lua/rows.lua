@@ -9,10 +9,14 @@
 --   o  its input at the creation,    n<node>\0<scope>\0<number>  a live arrival that its node gets
 --      when it was changed since     s<node>\0<scope>\0<name>    a step
 --   e<seq>  an event                 d<generation>               a dead letter
+--   m  the events that a record has
 --
 -- Payloads are opaque here: they are only ever concatenated.
 
 local base, call = KEYS[1], redis.call
+
+--: Whether events go to a record as well.
+local recorded = ARGV[2] ~= nil
 local pack, unpack_row = cmsgpack.pack, cmsgpack.unpack
 local concat, find, format, sub = table.concat, string.find, string.format, string.sub
 
@@ -26,6 +30,7 @@ local PORTION = 2000
 local LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
 local ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
 local WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
+local UNRECORDED, BORN = base .. ':unrecorded', base .. ':born'
 
 local function run_key(run) return base .. ':run:' .. run end
 local function stage_key(name) return base .. ':stage:' .. name end

@@ -35,7 +35,11 @@ for _, run in ipairs(overdue) do
 end
 for _, name in ipairs(old) do
   local run = load_run(name)
-  if run and TERMINAL[run.status] then remove_run(run) else leave(ENDED, name) end
+  if not (run and TERMINAL[run.status]) then
+    leave(ENDED, name)
+  elseif not (recorded and call('ZSCORE', UNRECORDED, name)) then
+    remove_run(run)
+  end
 end
 local work = commit()
 local released = remove_doomed()

@@ -1,0 +1,301 @@
+"""The log of a recorded store, in a schema of a PostgreSQL database.
+
+Appending is one transaction: the runs are locked in the order of their names, compared with what
+is there, and their events added with the hashes that continue the chain. Committed with
+`synchronous_commit` on, as all changes of this store are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from minuet.errors import RunConflictError
+from minuet.store.blob import blob_ref
+from minuet.store.postgres import reads
+from minuet.store.postgres.address import Address
+from minuet.store.postgres.database import Database, Link
+from minuet.store.postgres.migrate import open_schema
+from minuet.store.postgres.statements import statement
+from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.chain import START, chain
+from minuet.store.recorded.judge import judge
+from minuet.store.recorded.submission import created, refusal, submitted
+from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
+from minuet.store.transition import key_conflict
+from minuet.types import RunStatus
+
+#: How long a claim to look after a hot store lasts.
+CLAIM_MS = 30_000
+
+#: Events read at once.
+PAGE = 5_000
+
+_SUBMIT = statement("submit_runs")
+_FIND_SUBMITTED = statement("find_submitted")
+_LIST_SUBMITTED = statement("list_submitted")
+_LOCK = statement("lock_record_runs")
+_EVENTS_AFTER = statement("record_events_after")
+_APPEND = statement("append_record")
+_READ_RUNS = statement("read_record_runs")
+_LIST_LOGGED = statement("list_logged")
+_CLAIM_CHECK = statement("claim_check")
+_FIND_CHECK = statement("find_check")
+_FINISH_CHECK = statement("finish_check")
+_READ_RUN = statement("read_record_run")
+_LIST_RUNS = statement("list_record_runs")
+_READ_EVENTS = statement("read_record_events")
+_FORGET_RUN = statement("forget_record_run")
+_FIND_KEY = statement("find_record_key")
+_DELETE_RUNS = statement("delete_record_runs")
+_PUT_BLOB = statement("put_blob")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode_run = msgspec.msgpack.Decoder(Run).decode
+_decode_new = msgspec.msgpack.Decoder(NewRun).decode
+
+
+class PostgresLog:
+    """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
+
+    def __init__(self, url: str) -> None:
+        self._address = Address(url)
+        self._database = Database(self._address)
+
+    async def open(self) -> None:
+        await open_schema(self._database)
+
+    async def close(self) -> None:
+        await self._database.close()
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────
+
+    async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
+        return await self._database.write(lambda link: _submit(link, runs), repeatable=True)
+
+    async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
+        found = await self._database.read(lambda link: link.rows(_LIST_SUBMITTED, age_ms, limit))
+        return [_decode_new(row[0]) for row in found]
+
+    # ── the log ─────────────────────────────────────────────────────────────────────────
+
+    async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
+        return await self._database.write(lambda link: _append(link, found), repeatable=True)
+
+    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
+        return await self._database.write(lambda link: _put_log(link, rows, expected_seq))
+
+    async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
+        return await self._database.read_at_once(lambda link: _read_logs(link, runs))
+
+    async def list_logged(self, after: str, changed_ms: int, limit: int) -> list[Logged]:
+        found = await self._database.read(
+            lambda link: link.rows(_LIST_LOGGED, after, changed_ms, limit)
+        )
+        return [Logged(*row) for row in found]
+
+    async def claim_check(self, identity: str, owner: str) -> Claim:
+        async def claim(link: Link) -> Claim:
+            if await link.row(_CLAIM_CHECK, identity, owner, CLAIM_MS) is not None:
+                return "yours"
+            return "done" if await link.value(_FIND_CHECK, identity) else "wait"
+
+        return await self._database.write(claim, repeatable=True)
+
+    async def finish_check(self, identity: str) -> None:
+        await self._database.write(lambda link: link.run(_FINISH_CHECK, identity), repeatable=True)
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        row = await self._database.read(lambda link: link.row(_READ_RUN, tenant, run))
+        return None if row is None else _run_of(row)
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        wanted = list(statuses) or None
+        found = await self._database.read(
+            lambda link: link.rows(_LIST_RUNS, tenant, wanted, workflow, before, limit)
+        )
+        return [_run_of(row) for row in found]
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        return [event for event, _ in await self._read_events(tenant, run, after_seq, limit)]
+
+    async def _read_events(
+        self, tenant: str, run: str, after_seq: int, limit: int
+    ) -> list[tuple[EventRecord, bytes]]:
+        found = await self._database.read(
+            lambda link: link.rows(_READ_EVENTS, tenant, run, after_seq, limit)
+        )
+        return [(_event_of(row), row[4]) for row in found]
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        before, after = START, 0
+        while True:
+            page = await self._read_events(tenant, run, after, PAGE)
+            for ours, (event, theirs) in zip(
+                chain(before, (event for event, _ in page)), page, strict=True
+            ):
+                after += 1
+                if ours != theirs or event.seq != after:
+                    return after
+                before = theirs
+            if len(page) < PAGE:
+                break
+        row = await self.read_run(tenant, run)
+        return after + 1 if row is not None and row.seq != after else None
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        count: int = await self._database.write(
+            lambda link: link.value(_DELETE_RUNS, tenant, list(runs))
+        )
+        return count
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        ref = blob_ref(data)
+        await self._database.write(
+            lambda link: link.run(_PUT_BLOB, tenant, ref, data), repeatable=True
+        )
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return await self._database.read(lambda link: reads.get_blob(link, tenant, ref))
+
+
+# ── in one transaction ──────────────────────────────────────────────────────────────────────
+
+
+async def _submit(link: Link, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
+    # Of several with one key in one call, the first is the one to create.
+    keys = [None if new.idempotency_key is None else new.idempotency_key.encode() for new in runs]
+    await link.run(
+        _SUBMIT,
+        [new.run for new in runs],
+        [new.tenant for new in runs],
+        [new.workflow for new in runs],
+        [submitted(new) for new in runs],
+        keys,
+        [_encode(new) for new in runs],
+        START,
+    )
+    rows = await link.rows(
+        _FIND_SUBMITTED, [new.run for new in runs], [new.tenant for new in runs], keys
+    )
+    found: dict[int, Any] = {}
+    for row in rows:
+        found.setdefault(row["place"], row)
+    return [_answer(new, found[place]) for place, new in enumerate(runs, 1)]
+
+
+def _answer(new: NewRun, row: Any) -> NewRun | Run | RunConflictError:
+    known = _run_of(row) if row["seq"] else None
+    if row["tenant"] != new.tenant:
+        return RunConflictError(new.run, "this id cannot be used")
+    if row["content"] != submitted(new):
+        return refusal(row["run"], known)
+    return known if known is not None else _decode_new(row["submission"])
+
+
+async def _append(link: Link, found: Sequence[Unrecorded]) -> list[Appended]:
+    names = [one.run.run for one in found]
+    known = {row[0]: (row[1], row[2]) for row in await link.rows(_LOCK, names)}
+    overlaps = await _overlaps(link, found, known)
+    answers: list[Appended] = []
+    events: list[tuple[Any, ...]] = []
+    runs: list[tuple[Any, ...]] = []
+    for one in found:
+        name = one.run.run
+        seq, last = known.get(name, (0, START))
+        appended, new = judge(one, seq, overlaps.get(name, ()))
+        answers.append(appended)
+        if appended == "recorded" and new:
+            hashes = list(chain(last, new))
+            events += [(name, e.seq, e.at_ms, e.data, h) for e, h in zip(new, hashes, strict=True)]
+            runs.append(_row(one, hashes[-1]))
+    if runs:
+        columns = (*zip(*events, strict=True), *zip(*runs, strict=True))
+        await link.run(_APPEND, *(list(column) for column in columns))
+    return answers
+
+
+async def _put_log(link: Link, rows: Snapshot, expected_seq: int | None) -> bool:
+    name = rows.run.run
+    known = {row[0]: row[1] for row in await link.rows(_LOCK, [name])}
+    if (known.get(name) or None) != expected_seq:
+        return False
+    key = rows.run.idempotency_key
+    if key is not None:
+        owner = await link.value(_FIND_KEY, rows.run.tenant, key.encode())
+        if owner not in (None, name):
+            raise key_conflict(rows.run, owner)
+    await link.run(_FORGET_RUN, name)
+    await _append(link, [Unrecorded(rows.run, 0, rows.events)])
+    return True
+
+
+async def _overlaps(
+    link: Link, found: Sequence[Unrecorded], known: dict[str, tuple[int, bytes]]
+) -> dict[str, list[EventRecord]]:
+    """What the log has of runs after the event up to which the hot store knows that it does."""
+    wanted = [
+        (one.run.run, one.recorded)
+        for one in found
+        if known.get(one.run.run, (0, b""))[0] > one.recorded
+    ]
+    overlaps: dict[str, list[EventRecord]] = {}
+    if wanted:
+        for row in await link.rows(_EVENTS_AFTER, [w[0] for w in wanted], [w[1] for w in wanted]):
+            overlaps.setdefault(row[0], []).append(_event_of(row))
+    return overlaps
+
+
+async def _read_logs(link: Link, runs: Sequence[str]) -> list[Snapshot]:
+    rows = {row["run"]: _run_of(row) for row in await link.rows(_READ_RUNS, list(runs))}
+    events: dict[str, list[EventRecord]] = {run: [] for run in rows}
+    for row in await link.rows(_EVENTS_AFTER, list(rows), [0] * len(rows)):
+        events[row[0]].append(_event_of(row))
+    return [Snapshot(rows[run], events=tuple(events[run])) for run in runs if run in rows]
+
+
+def _row(found: Unrecorded, last: bytes) -> tuple[Any, ...]:
+    run = found.run
+    key = run.idempotency_key
+    # A run gets its input by its first two events, and keeps it.
+    return (
+        run.run,
+        run.tenant,
+        run.workflow,
+        run.status,
+        found.events[-1].seq,
+        last,
+        _encode(msgspec.structs.replace(run, input=b"")),
+        run.input if found.recorded < 2 else None,
+        created(found.events),
+        None if key is None else key.encode(),
+        run.created_ms,
+        run.ended_ms,
+    )
+
+
+def _run_of(row: Any) -> Run:
+    run = _decode_run(row["state"])
+    run.input, run.seq = row["input"], row["seq"]
+    return run
+
+
+def _event_of(row: Any) -> EventRecord:
+    return EventRecord(row[0], row[1], row[2], row[3])

@@ -1,0 +1,125 @@
+-- The record: events of runs that are executed in another store.
+
+-- name: submit_runs
+INSERT INTO minuet.record_runs
+    (run, tenant, workflow, status, seq, hash, state, input, content, idempotency_key, submission,
+     submitted_ms)
+SELECT run, tenant, workflow, 'PENDING', 0, $7, '', '', content, idempotency_key, submission,
+    floor(extract(epoch FROM clock_timestamp()) * 1000)
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bytea[], $5::bytea[], $6::bytea[])
+    WITH ORDINALITY AS new (run, tenant, workflow, content, idempotency_key, submission, place)
+-- In one order for all callers, so that none waits for another that waits for it.
+ORDER BY tenant, idempotency_key, place
+ON CONFLICT DO NOTHING;
+
+-- name: find_submitted
+SELECT place, r.run, r.tenant, r.status::text, r.seq, r.state, r.input, r.content, r.submission
+FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY
+    AS new (run, tenant, idempotency_key, place)
+JOIN minuet.record_runs AS r
+    ON r.run = new.run
+    OR (r.tenant = new.tenant AND r.idempotency_key = new.idempotency_key)
+ORDER BY place, r.run <> new.run;
+
+-- name: list_submitted
+SELECT submission
+FROM minuet.record_runs
+WHERE submission IS NOT NULL
+    AND submitted_ms <= floor(extract(epoch FROM clock_timestamp()) * 1000) - $1::bigint
+ORDER BY submitted_ms, run
+LIMIT $2;
+
+-- name: lock_record_runs
+SELECT run, seq, hash FROM minuet.record_runs WHERE run = ANY ($1::text[]) ORDER BY run FOR UPDATE;
+
+-- name: record_events_after
+SELECT e.run, e.seq, e.at_ms, e.data
+FROM unnest($1::text[], $2::integer[]) AS wanted (run, after)
+JOIN minuet.record_events AS e ON e.run = wanted.run AND e.seq > wanted.after
+ORDER BY e.run, e.seq;
+
+-- name: append_record
+WITH added AS (
+    INSERT INTO minuet.record_events (run, seq, at_ms, data, hash)
+    SELECT * FROM unnest($1::text[], $2::integer[], $3::bigint[], $4::bytea[], $5::bytea[])
+)
+INSERT INTO minuet.record_runs AS known
+    (run, tenant, workflow, status, seq, hash, state, input, content, idempotency_key,
+     submitted_ms, ended_ms)
+SELECT run, tenant, workflow, status::minuet.run_status, seq, hash, state, coalesce(input, ''),
+    content, idempotency_key, created_ms, ended_ms
+FROM unnest($6::text[], $7::text[], $8::text[], $9::text[], $10::integer[], $11::bytea[],
+        $12::bytea[], $13::bytea[], $14::bytea[], $15::bytea[], $16::bigint[], $17::bigint[])
+    AS new (run, tenant, workflow, status, seq, hash, state, input, content, idempotency_key,
+        created_ms, ended_ms)
+ON CONFLICT (run) DO UPDATE
+SET workflow = EXCLUDED.workflow, status = EXCLUDED.status, seq = EXCLUDED.seq,
+    hash = EXCLUDED.hash, state = EXCLUDED.state,
+    input = CASE WHEN EXCLUDED.input = '' THEN known.input ELSE EXCLUDED.input END,
+    submission = NULL, ended_ms = EXCLUDED.ended_ms;
+
+-- name: find_record_key
+SELECT run FROM minuet.record_runs WHERE tenant = $1 AND idempotency_key = $2;
+
+-- name: read_record_runs
+SELECT run, seq, state, input FROM minuet.record_runs WHERE run = ANY ($1::text[]) AND seq > 0;
+
+-- name: list_logged
+(SELECT tenant, run, seq, status::text FROM minuet.record_runs
+ WHERE ended_ms IS NULL AND run > $1 AND seq > 0 ORDER BY run LIMIT $3)
+UNION ALL
+(SELECT tenant, run, seq, status::text FROM minuet.record_runs
+ WHERE ended_ms >= floor(extract(epoch FROM clock_timestamp()) * 1000) - $2::bigint AND run > $1
+ ORDER BY run LIMIT $3)
+ORDER BY run
+LIMIT $3;
+
+-- name: claim_check
+INSERT INTO minuet.record_checks AS known (identity, owner, claimed_until)
+VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
+ON CONFLICT (identity) DO UPDATE
+SET owner = EXCLUDED.owner, claimed_until = EXCLUDED.claimed_until
+WHERE NOT known.done AND (known.owner = EXCLUDED.owner OR known.claimed_until < clock_timestamp())
+RETURNING epoch;
+
+-- name: find_check
+SELECT done FROM minuet.record_checks WHERE identity = $1;
+
+-- name: finish_check
+UPDATE minuet.record_checks SET done = true WHERE identity = $1;
+
+-- name: read_record_run
+SELECT seq, state, input FROM minuet.record_runs WHERE tenant = $1 AND run = $2 AND seq > 0;
+
+-- name: list_record_runs
+SELECT seq, state, input
+FROM minuet.record_runs
+WHERE tenant = $1
+    AND seq > 0
+    AND ($2::text[] IS NULL OR status = ANY ($2::minuet.run_status[]))
+    AND ($3::text IS NULL OR workflow = $3)
+    AND ($4::text IS NULL OR run < $4)
+ORDER BY run DESC
+LIMIT $5;
+
+-- name: read_record_events
+SELECT e.run, e.seq, e.at_ms, e.data, e.hash
+FROM minuet.record_events AS e
+JOIN minuet.record_runs AS r ON r.run = e.run
+WHERE r.tenant = $1 AND e.run = $2 AND e.seq > $3
+ORDER BY e.seq
+LIMIT $4;
+
+-- name: delete_record_runs
+WITH doomed AS (
+    DELETE FROM minuet.record_runs
+    WHERE tenant = $1 AND run = ANY ($2::text[]) AND ended_ms IS NOT NULL
+    RETURNING run
+), events AS (
+    DELETE FROM minuet.record_events USING doomed WHERE record_events.run = doomed.run
+)
+SELECT count(*) FROM doomed;
+
+-- name: forget_record_run
+WITH doomed AS (DELETE FROM minuet.record_runs WHERE run = $1)
+DELETE FROM minuet.record_events WHERE run = $1;

@@ -1,0 +1,151 @@
+"""Finding out that the hot half has lost something, and bringing it back from the log.
+
+The hot half's identity changes when its server was restarted or emptied, or when another has
+taken its place. Then, before anybody takes work again, all runs that are open in the log (or were
+until lately) are compared with the hot half, and those that lack something are made anew. One
+process does it, and the others wait for it.
+
+Making a run anew keeps no leases: whoever worked on it hands in for nothing, and its tokens are
+ready again. Its handlers get the same inputs and the same idempotency keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from minuet.errors import MinuetError, StoreError, StoreUnavailableError
+from minuet.store.recorded.base import HotStore, Log
+from minuet.store.records import Snapshot
+from minuet.types import TERMINAL
+
+_log = logging.getLogger("minuet.store.recorded")
+
+#: How often to look whether the hot half is still the same one.
+LOOK_S = 0.5
+
+#: Runs that ended so lately are compared too: the hot half may believe that they go on.
+ENDED_MS = 3_600_000
+
+#: Submissions older than this, of which there is no event, have lost whoever made them.
+SUBMITTED_MS = 2_000
+
+#: Runs compared at once, and made anew at the same time.
+PAGE = 200
+AT_ONCE = 8
+
+#: Makes all rows of a run from its events.
+Rebuild = Callable[[Snapshot], Awaitable[Snapshot]]
+
+
+class Guard:
+    """Knows whether the hot half can be trusted at this moment."""
+
+    def __init__(self, hot: HotStore, log: Log, rebuild: Rebuild, owner: str) -> None:
+        self._hot = hot
+        self._log = log
+        self._rebuild = rebuild
+        self._owner = owner
+        self._identity: str | None = None
+        self._is_sound = asyncio.Event()
+        #: Runs that cannot be made anew, and why.
+        self.broken: dict[str, MinuetError] = {}
+
+    async def wait_until_sound(self) -> None:
+        """Wait until nothing that the hot half has lost is missing."""
+        await self._is_sound.wait()
+
+    async def work(self) -> None:
+        """Look after the hot half; ends when it is cancelled."""
+        while True:
+            try:
+                await self.look()
+            except StoreUnavailableError as error:
+                _log.info("cannot look after the hot store for now: %s", error)
+            except MinuetError as error:
+                _log.error("cannot look after the hot store: %s", error)
+            await asyncio.sleep(LOOK_S)
+
+    async def look(self) -> None:
+        """Compare with the log if the hot half is not the one that it was; seed what waits."""
+        identity = await self._hot.identity()
+        if identity != self._identity:
+            self._is_sound.clear()
+            if await self._check(identity):
+                self._identity = identity
+                self._is_sound.set()
+        for new in await self._log.list_submitted(SUBMITTED_MS, PAGE):
+            await self._hot.create_runs([new])
+
+    async def _check(self, identity: str) -> bool:
+        """Whether everything is there that should be; False: look again later."""
+        claim = await self._log.claim_check(identity, self._owner)
+        if claim != "yours":
+            return claim == "done"
+        after, count = "", 0
+        while True:
+            page = await self._log.list_logged(after, ENDED_MS, PAGE)
+            standings = {s.run: s for s in await self._hot.read_standings([r.run for r in page])}
+            lost = []
+            for logged in page:
+                stands = standings.get(logged.run)
+                if stands is None:
+                    if logged.status not in TERMINAL:
+                        lost.append(logged.run)
+                elif stands.recorded != logged.seq or stands.seq < logged.seq:
+                    lost.append(logged.run)
+            count += await self._restore_all(lost)
+            await self._log.claim_check(identity, self._owner)
+            if len(page) < PAGE:
+                break
+            after = page[-1].run
+        if count:
+            _log.warning("the hot store had lost something: %d runs were made anew", count)
+        await self._log.finish_check(identity)
+        return True
+
+    # ── making a run anew ───────────────────────────────────────────────────────────────
+
+    async def _restore_all(self, runs: Sequence[str]) -> int:
+        count = 0
+        for first in range(0, len(runs), AT_ONCE):
+            some = await self._log.read_logs(runs[first : first + AT_ONCE])
+            count += sum(await asyncio.gather(*(self._restore(logged) for logged in some)))
+        return count
+
+    async def restore(self, run: str) -> None:
+        """Make a run anew, if it lacks what the log has."""
+        for logged in await self._log.read_logs([run]):
+            await self._restore(logged)
+
+    async def _restore(self, logged: Snapshot) -> bool:
+        run, tenant = logged.run.run, logged.run.tenant
+        stored = await self._hot.read_snapshot(tenant, run)
+        if stored is None and logged.run.status in TERMINAL:
+            return False
+        if stored is not None and stored.run.seq != len(stored.events):
+            self.broken[run] = StoreError(
+                f"run {run} is damaged: it has {len(stored.events)} events and says that it has "
+                f"{stored.run.seq}; `minuet doctor --repair` puts it right"
+            )
+            return False
+        if stored is not None and stored.events[: len(logged.events)] == logged.events:
+            return False
+        try:
+            rows = await self._rebuild(logged)
+        except StoreUnavailableError:
+            raise
+        except MinuetError as error:
+            _log.error("run %s cannot be made anew from its record: %s", run, error)
+            self.broken[run] = error
+            return False
+        return await self._hot.put_run(tenant, rows, stored.run.seq if stored else None)
+
+    async def thaw(self, tenant: str, run: str) -> bool:
+        """Bring back a run that ended and was removed from the hot half; whether there is one."""
+        for logged in await self._log.read_logs([run]):
+            if logged.run.tenant == tenant:
+                rows = await self._rebuild(logged)
+                return await self._hot.put_run(tenant, rows, None)
+        return False

@@ -1,0 +1,97 @@
+"""The memory store as a hot half: the reference for the others, and for the simulation."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+from collections.abc import Sequence
+
+from minuet.clock import Clock
+from minuet.store.memory import MemoryStore
+from minuet.store.recorded.base import Mark, Standing, Unrecorded
+from minuet.store.records import EventRecord, Held, Snapshot
+from minuet.store.transition import Transition
+
+
+class HotMemoryStore(MemoryStore):
+    """A memory store that knows which of its events are in a log."""
+
+    def __init__(
+        self, clock: Clock | None = None, *, transition: type[Transition] = Transition
+    ) -> None:
+        super().__init__(clock, transition=transition)
+        #: Events that the log has, and since when a run has had others.
+        self._recorded: dict[str, int] = {}
+        self._unrecorded: dict[str, int] = {}
+
+    def _commit(self, step: Transition) -> None:
+        super()._commit(step)
+        for event in step.events:
+            self._unrecorded.setdefault(event.run, step.now_ms)
+
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        is_put = await super().put_run(tenant, rows, expected_seq)
+        if is_put:
+            self._recorded.pop(rows.run.run, None)
+            self._unrecorded.setdefault(rows.run.run, self._clock.now_ms())
+        return is_put
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        count = await super().delete_runs(tenant, runs)
+        for run in [run for run in runs if run not in self._runs]:
+            self._recorded.pop(run, None)
+            self._unrecorded.pop(run, None)
+        return count
+
+    async def identity(self) -> str:
+        return "memory"
+
+    async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
+        latest = self._clock.now_ms() - age_ms
+        found = sorted((at, run) for run, at in self._unrecorded.items() if at <= latest)
+        return [run for _, run in found[:limit]]
+
+    async def read_unrecorded(
+        self, runs: Sequence[str], *, whole: bool = False
+    ) -> list[Unrecorded]:
+        found = []
+        for run in runs:
+            row = self._runs.get(run)
+            if row is not None:
+                recorded = 0 if whole else self._recorded.get(run, 0)
+                events = tuple(self._events[run][recorded:])
+                found.append(Unrecorded(copy.copy(row), recorded, events, digest(events)))
+        return found
+
+    async def mark_recorded(
+        self, marks: Sequence[Mark], held: Sequence[Held] = ()
+    ) -> tuple[list[bool], list[bool]]:
+        return [self._mark(mark) for mark in marks], [self._holds(one) for one in held]
+
+    def _mark(self, mark: Mark) -> bool:
+        row = self._runs.get(mark.run)
+        if row is None or self._recorded.get(mark.run, 0) != mark.recorded:
+            return False
+        if digest(self._events[mark.run][mark.recorded : mark.seq]) != mark.digest:
+            return False
+        self._recorded[mark.run] = mark.seq
+        if row.seq == mark.seq:
+            self._unrecorded.pop(mark.run, None)
+        return True
+
+    def _holds(self, held: Held) -> bool:
+        token = self._tokens.get((held.run, held.node, held.scope))
+        return token is not None and (token.state, token.lease) == ("leased", held.lease)
+
+    async def read_standings(self, runs: Sequence[str]) -> list[Standing]:
+        return [
+            Standing(run, self._runs[run].seq, self._recorded.get(run, 0))
+            for run in runs
+            if run in self._runs
+        ]
+
+
+def digest(events: Sequence[EventRecord]) -> str:
+    """Tells these events from others with the same numbers."""
+    text = b"\0".join(b"%d %b" % (event.at_ms, event.data) for event in events)
+    return hashlib.sha1(text, usedforsecurity=False).hexdigest()

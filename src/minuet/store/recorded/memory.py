@@ -1,0 +1,197 @@
+"""The log as plain dictionaries: for the simulation, and as the reference for the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from minuet.clock import Clock, SystemClock
+from minuet.errors import RunConflictError
+from minuet.store.blob import blob_ref
+from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.chain import START, chain
+from minuet.store.recorded.judge import judge
+from minuet.store.recorded.submission import created, refusal, submitted
+from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
+from minuet.store.transition import key_conflict
+from minuet.types import TERMINAL, RunStatus
+
+#: How long a claim to look after a hot half lasts.
+CLAIM_MS = 30_000
+
+
+class MemoryLog:
+    """A log that lives as long as this object."""
+
+    def __init__(self, clock: Clock | None = None) -> None:
+        self._clock = clock or SystemClock()
+        self._submitted: dict[str, tuple[int, NewRun]] = {}
+        self._contents: dict[str, tuple[str, bytes]] = {}
+        self._keys: dict[tuple[str, str], str] = {}
+        self._runs: dict[str, Run] = {}
+        self._changed_ms: dict[str, int] = {}
+        self._events: dict[str, list[EventRecord]] = {}
+        self._hashes: dict[str, list[bytes]] = {}
+        self._checks: dict[str, tuple[str, int]] = {}
+        self._blobs: dict[tuple[str, str], bytes] = {}
+
+    async def open(self) -> None:
+        pass
+
+    async def close(self) -> None:
+        pass
+
+    # ── submitting ──────────────────────────────────────────────────────────────────────
+
+    async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
+        return [self._submit(new) for new in runs]
+
+    def _submit(self, new: NewRun) -> NewRun | Run | RunConflictError:
+        run = new.run
+        if run not in self._contents and new.idempotency_key is not None:
+            run = self._keys.get((new.tenant, new.idempotency_key), run)
+        row = self._runs.get(run)
+        known = self._contents.get(run)
+        if known is not None and known != (new.tenant, submitted(new)):
+            return refusal(run, row if row is not None and row.tenant == new.tenant else None)
+        if row is not None:
+            return msgspec.structs.replace(row)
+        if known is None:
+            self._contents[run] = (new.tenant, submitted(new))
+            self._submitted[run] = (self._clock.now_ms(), new)
+            if new.idempotency_key is not None:
+                self._keys[new.tenant, new.idempotency_key] = run
+        return self._submitted[run][1]
+
+    async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
+        latest = self._clock.now_ms() - age_ms
+        found = sorted((at, new.run, new) for at, new in self._submitted.values() if at <= latest)
+        return [new for _, _, new in found[:limit]]
+
+    # ── the log ─────────────────────────────────────────────────────────────────────────
+
+    async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
+        return [self._append(one) for one in found]
+
+    def _append(self, found: Unrecorded) -> Appended:
+        run = found.run.run
+        events = self._events.setdefault(run, [])
+        appended, new = judge(found, len(events), events[found.recorded :])
+        if appended == "recorded":
+            content = created(new)
+            if content is not None:
+                self._contents[run] = (found.run.tenant, content)
+            if found.run.idempotency_key is not None:
+                self._keys.setdefault((found.run.tenant, found.run.idempotency_key), run)
+            hashes = self._hashes.setdefault(run, [])
+            hashes += chain(hashes[-1] if hashes else START, new)
+            events += new
+            self._runs[run] = msgspec.structs.replace(found.run, seq=len(events))
+            self._changed_ms[run] = self._clock.now_ms()
+            self._submitted.pop(run, None)
+        return appended
+
+    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
+        run, key = rows.run.run, rows.run.idempotency_key
+        if (len(self._events.get(run, ())) or None) != expected_seq:
+            return False
+        owner = None if key is None else self._keys.get((rows.run.tenant, key))
+        if owner not in (None, run):
+            raise key_conflict(rows.run, owner)
+        self._keys = {k: name for k, name in self._keys.items() if name != run}
+        self._events[run] = []
+        self._hashes[run] = []
+        return self._append(Unrecorded(rows.run, 0, rows.events)) == "recorded"
+
+    async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
+        return [
+            Snapshot(msgspec.structs.replace(self._runs[run]), events=tuple(self._events[run]))
+            for run in runs
+            if run in self._runs
+        ]
+
+    async def list_logged(self, after: str, changed_ms: int, limit: int) -> list[Logged]:
+        since = self._clock.now_ms() - changed_ms
+        found = [
+            Logged(row.tenant, run, row.seq, row.status)
+            for run, row in sorted(self._runs.items())
+            if run > after and (row.status not in TERMINAL or self._changed_ms[run] >= since)
+        ]
+        return found[:limit]
+
+    async def claim_check(self, identity: str, owner: str) -> Claim:
+        now_ms = self._clock.now_ms()
+        holder, until_ms = self._checks.get(identity, ("", 0))
+        if holder == "done":
+            return "done"
+        if holder in ("", owner) or not now_ms <= until_ms <= now_ms + CLAIM_MS:
+            self._checks[identity] = (owner, now_ms + CLAIM_MS)
+            return "yours"
+        return "wait"
+
+    async def finish_check(self, identity: str) -> None:
+        self._checks[identity] = ("done", 0)
+
+    # ── reads ───────────────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        found = self._runs.get(run)
+        return msgspec.structs.replace(found) if found and found.tenant == tenant else None
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        found = [
+            msgspec.structs.replace(row)
+            for run, row in sorted(self._runs.items(), reverse=True)
+            if row.tenant == tenant
+            and (not statuses or row.status in statuses)
+            and (workflow is None or row.workflow == workflow)
+            and (before is None or run < before)
+        ]
+        return found[:limit]
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        if await self.read_run(tenant, run) is None:
+            return []
+        return self._events[run][after_seq : after_seq + limit]
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        if await self.read_run(tenant, run) is None:
+            return None
+        expected = chain(START, self._events[run])
+        for seq, (ours, theirs) in enumerate(zip(expected, self._hashes[run], strict=True), 1):
+            if ours != theirs:
+                return seq
+        return None
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        over = [
+            run
+            for run in dict.fromkeys(runs)
+            if (row := await self.read_run(tenant, run)) and row.status in TERMINAL
+        ]
+        for run in over:
+            del self._runs[run], self._events[run], self._hashes[run], self._changed_ms[run]
+            self._contents.pop(run, None)
+        self._keys = {key: run for key, run in self._keys.items() if run not in over}
+        return len(over)
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        ref = blob_ref(data)
+        self._blobs[tenant, ref] = data
+        return ref
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return self._blobs.get((tenant, ref))

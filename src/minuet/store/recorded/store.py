@@ -1,0 +1,320 @@
+"""A store in two halves: a hot one that is fast, and a log that is durable.
+
+Workers exchange tokens on the hot half (Redis), so a hop costs what it costs there. Its events
+flow to the log (PostgreSQL) within milliseconds (`flusher`). What makes the pair as durable as
+the log alone:
+
+* **Submitting** writes the log first. A run that was accepted and is not in the hot half is
+  created there by whoever finds it (`guard`).
+* **The take gate**: `wait_until_durable` holds a handler back until its inputs are in the log.
+  Nodes without effects do not wait.
+* **The report gate**: runs and events are read from the log; a change from outside is answered
+  when the log has it.
+* **The log is right**: whatever the hot half loses is brought back from it, run by run.
+
+So internal progress that the log does not have yet can be lost and is then made again, from the
+same inputs and with the same idempotency keys; nothing that anybody was told of can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
+from minuet.store.recorded.base import HotStore, Log
+from minuet.store.recorded.flusher import Flusher
+from minuet.store.recorded.guard import Guard, Rebuild
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    QueueDepth,
+    Reply,
+    Run,
+    Snapshot,
+    Swept,
+    Token,
+)
+from minuet.store.wake import end
+from minuet.types import RunStatus
+
+Value = TypeVar("Value")
+
+#: Seconds that closing waits for what is not recorded yet; others find it later.
+CLOSE_S = 5.0
+
+#: Seconds after which a caller is told that an answer is not durable yet.
+ANSWER_S = 30.0
+
+#: Seconds that a read waits for the log to catch up, and runs that it waits for.
+CATCH_UP_S = 2.0
+LIST_MAX = 1000
+
+
+class RecordedStore:
+    """A hot store and its log."""
+
+    def __init__(self, hot: HotStore, log: Log, rebuild: Rebuild) -> None:
+        self._hot = hot
+        self._log = log
+        self._guard = Guard(hot, log, rebuild, owner=secrets.token_hex(8))
+        self._flusher = Flusher(hot, log, self._guard)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    async def open(self) -> None:
+        await self._log.open()
+        try:
+            await self._hot.open()
+        except BaseException:
+            await self._log.close()
+            raise
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._flusher.work()),
+            loop.create_task(self._guard.work()),
+        ]
+
+    async def close(self) -> None:
+        if self._tasks:
+            await self._flusher.drain(CLOSE_S)
+        tasks, self._tasks = self._tasks, []
+        await end(*tasks)
+        self._flusher.fail(StoreUnavailableError("the store is closed"))
+        await self._hot.close()
+        await self._log.close()
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        await self._guard.wait_until_sound()
+        reply = await self._hot.exchange(request)
+        self._flusher.want(item.run for item in request.hand_in)
+        return reply
+
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        """The take gate."""
+        return await self._flusher.durable(held.run, held)
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        await self._guard.wait_until_sound()
+        return await self._hot.sweep(limit)
+
+    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+        return await self._hot.wait_for_work(tenant, queues, timeout_ms)
+
+    # ── what comes from outside ─────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        submitted = await self._log.submit(runs)
+        new = [one for one in submitted if isinstance(one, NewRun)]
+        created = iter(await self._hot.create_runs(new) if new else ())
+        answers = [next(created) if isinstance(one, NewRun) else one for one in submitted]
+        await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        return answers
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        async def make() -> Run:
+            return await self._hot.change_run(tenant, run, change, expected_seq)
+
+        changed = await self._with_run(tenant, run, make)
+        await self._acknowledge(tenant, run)
+        return changed
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        resolved = await self._hot.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
+        if resolved:
+            await self._acknowledge(tenant, key[0])
+        return resolved
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        kept = await self._hot.record_step(tenant, held, name, value)
+        # A handler goes on from here, with effects of its own.
+        if kept is None or not await self._flusher.durable(held.run, held):
+            return None
+        return kept
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        count = await self._log.delete_runs(tenant, runs)
+        await self._hot.delete_runs(tenant, runs)
+        return count
+
+    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+        name = rows.run.run
+        stored = await self._hot.read_run(tenant, name)
+        logged = await self._log.read_run(tenant, name)
+        known = stored or logged
+        if rows.run.tenant != tenant or (known.seq if known else None) != expected_seq:
+            return False
+        # The log first: should the hot half not follow, it is made anew from it.
+        if not await self._log.put_log(rows, logged.seq if logged else None):
+            return False
+        self._guard.broken.pop(name, None)
+        return await self._hot.put_run(tenant, rows, stored.seq if stored else None)
+
+    async def _with_run(self, tenant: str, run: str, call: Callable[[], Awaitable[Value]]) -> Value:
+        """Make a call about a run that the hot half may have removed since it ended."""
+        try:
+            return await call()
+        except RunNotFoundError:
+            if not await self._guard.thaw(tenant, run):
+                raise
+            return await call()
+
+    async def _acknowledge(self, tenant: str, run: str) -> None:
+        """Wait until what has just happened to a run is durable.
+
+        It is compared with the log: the hot half may lose it in the meantime.
+        """
+        happened = await self._last_event(tenant, run)
+        await self._durable(run)
+        if happened is not None and not await self._has(tenant, happened):
+            raise StoreUnavailableError(
+                f"run {run}: this was lost before it was durable, and has not happened"
+            )
+
+    async def _last_event(self, tenant: str, run: str) -> EventRecord | None:
+        row = await self._hot.read_run(tenant, run)
+        found = await self._hot.read_events(tenant, run, row.seq - 1, 1) if row else []
+        return found[0] if found else None
+
+    async def _has(self, tenant: str, event: EventRecord) -> bool:
+        return await self._log.read_events(tenant, event.run, event.seq - 1, 1) == [event]
+
+    async def _durable(self, *runs: str) -> None:
+        """The report gate: what is not durable is not answered."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await asyncio.gather(*(self._flusher.durable(run) for run in dict.fromkeys(runs)))
+        except TimeoutError:
+            raise StoreUnavailableError(
+                "this has happened, but is not durable yet: the record cannot be written"
+            ) from None
+
+    async def _catch_up(self, *runs: str) -> None:
+        """Before a read of the log: have it contain all that has happened by now.
+
+        When that takes long, the hot half or the log is away; what was durable before is then
+        the best answer.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                left = runs or await self._hot.list_unrecorded(0, LIST_MAX)
+                await asyncio.gather(*(self._flusher.durable(run) for run in left))
+        except (TimeoutError, StoreUnavailableError):
+            pass
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        if not await self._hot.wait_for_change(run, after_seq, timeout_ms):
+            return False
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._flusher.durable(run)
+        except TimeoutError:
+            return False
+
+    # ── reads of the log ────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        await self._catch_up(run)
+        return await self._log.read_run(tenant, run)
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        await self._catch_up()
+        return await self._log.list_runs(
+            tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+        )
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        await self._catch_up(run)
+        return await self._log.read_events(tenant, run, after_seq, limit)
+
+    # ── reads of the hot half, answered when they are durable ───────────────────────────
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        while True:
+            found = await self._hot.read_snapshot(tenant, run)
+            if found is None:
+                if not await self._guard.thaw(tenant, run):
+                    return None
+                continue
+            await self._durable(run)
+            if await self._has(tenant, found.events[-1]):
+                return found
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        found = await self.read_snapshot(tenant, run)
+        return list(found.tokens) if found is not None else []
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        # For a handler, which has passed the take gate: they are durable.
+        return await self._hot.read_steps(tenant, key)
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        async def read() -> list[Token]:
+            return await self._hot.list_waiting(tenant, kind, key=key, limit=limit)
+
+        return await self._twice(read, lambda token: token.run)
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        async def read() -> list[DeadLetter]:
+            return await self._hot.list_dead_letters(tenant, run=run, status=status, limit=limit)
+
+        return await self._twice(read, lambda letter: letter.run)
+
+    async def _twice(
+        self, read: Callable[[], Awaitable[list[Value]]], run_of: Callable[[Value], str]
+    ) -> list[Value]:
+        """What is there before and after its runs are durable."""
+        before = await read()
+        await self._durable(*map(run_of, before))
+        after = await read() if before else []
+        return [one for one in before if one in after]
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        return await self._hot.discard_dead_letter(tenant, key)
+
+    async def list_queues(self) -> list[QueueDepth]:
+        return await self._hot.list_queues()
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+        return await self._log.put_blob(data, tenant=tenant)
+
+    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+        return await self._log.get_blob(ref, tenant=tenant)
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        """Number of the first event of a run whose hash is not right; None: the chain holds."""
+        return await self._log.find_break(tenant, run)

@@ -1,0 +1,81 @@
+"""A Redis server as the hot half of a recorded store.
+
+Steps note which runs have events that the record lacks (a sorted set, by when that began), and a
+run's hash says up to which event it has them. All else is the ordinary store: a server that keeps
+nothing on disk will do, because the record does.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+
+from minuet.clock import Clock
+from minuet.store.recorded.base import Mark, Standing, Unrecorded
+from minuet.store.records import Held
+from minuet.store.redis import rows
+from minuet.store.redis.store import RedisStore
+
+
+class HotRedisStore(RedisStore):
+    """Runs on a Redis server whose events go to a record."""
+
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+        super().__init__(url, clock=clock, recorded=True)
+
+    async def identity(self) -> str:
+        servers = [
+            f"{info.get('run_id')}/{info.get('master_replid')}"
+            for info in await self._connection.ask_servers("INFO")
+        ]
+        born = [
+            (await self._run("identity", partition, secrets.token_hex(8))).decode()
+            for partition in self._partitions.names
+        ]
+        return " ".join((*servers, *born))
+
+    async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
+        found = await self._all("list_unrecorded", self._now_ms(), age_ms, limit)
+        return [name.decode() for name in found[:limit]]
+
+    async def read_unrecorded(
+        self, runs: Sequence[str], *, whole: bool = False
+    ) -> list[Unrecorded]:
+        found = []
+        for partition, names in self._partitions.by_run(runs, str):
+            for reply, recorded, digest, events in await self._run(
+                "read_unrecorded", partition, names, whole
+            ):
+                run = rows.run_of(reply)
+                records = (
+                    rows.event_of(run.run, seq, data)
+                    for seq, data in enumerate(events, recorded + 1)
+                )
+                found.append(Unrecorded(run, recorded, tuple(records), digest.decode()))
+        return found
+
+    async def mark_recorded(
+        self, marks: Sequence[Mark], held: Sequence[Held] = ()
+    ) -> tuple[list[bool], list[bool]]:
+        marked: dict[str, bool] = {}
+        current: dict[Held, bool] = {}
+        asked: list[Mark | Held] = [*marks, *held]
+        for partition, some in self._partitions.by_run(asked, lambda one: one.run):
+            here = [one for one in some if isinstance(one, Mark)]
+            leases = [one for one in some if isinstance(one, Held)]
+            answers = await self._run(
+                "mark_recorded",
+                partition,
+                [(one.run, one.recorded, one.seq, one.digest) for one in here],
+                [(one.run, one.node, one.scope, one.lease) for one in leases],
+            )
+            marked |= {one.run: bool(a) for one, a in zip(here, answers[0], strict=True)}
+            current |= {one: bool(a) for one, a in zip(leases, answers[1], strict=True)}
+        return [marked[mark.run] for mark in marks], [current[one] for one in held]
+
+    async def read_standings(self, runs: Sequence[str]) -> list[Standing]:
+        found = []
+        for partition, names in self._partitions.by_run(runs, str):
+            for name, seq, recorded in await self._run("read_standings", partition, names):
+                found.append(Standing(name.decode(), seq, recorded))
+        return found

@@ -1,0 +1,8 @@
+-- read_standings: how far runs are. ARGV[1]: runs. Result: {{run, seq, recorded}, …}.
+
+local found = {}
+for _, name in ipairs(unpack_row(ARGV[1])[1]) do
+  local run = load_run(name)
+  if run then found[#found + 1] = { name, run.seq, recorded_of(run) } end
+end
+return found
