@@ -367,7 +367,7 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
 ) -> None:
     reference, rng = MemoryStore(clock), Random(seed)
     driver = Driver(clock, [reference])
-    for _ in range(350):
+    for _ in range(300):
         await driver.step(rng)
 
     moved = 0
@@ -378,7 +378,7 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
             assert await store.put_run(tenant, rows, None)
             assert await store.read_snapshot(tenant, run.run) == rows
             moved += 1
-    assert moved > 10
+    assert moved >= 5
     assert await listed(store) == await listed(reference)
 
     # From here on, both give the same answers.
