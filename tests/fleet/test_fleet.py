@@ -16,7 +16,7 @@ import pytest
 from tests.fault import workload
 from tests.fault.outcome import final_state, undisturbed
 from tests.fleet.nemesis import Fleet
-from tools.services import Postgres, Redis, Server
+from tools.services import Postgres, Redis, Server, redis_programs
 
 from minuet.app.app import App
 
@@ -27,8 +27,10 @@ BLOWS = int(os.environ.get("MINUET_TEST_BLOWS", "8"))
 
 SERVERS: dict[str, Callable[[Path], Server]] = {
     "postgres": Postgres,
-    # Every answer is on the disk.
-    "redis": lambda folder: Redis(folder, appendfsync="always"),
+    # Every answer is on the disk. Redis itself, where it is to be had.
+    "redis": lambda folder: Redis(
+        folder, program=redis_programs().get("redis", ""), appendfsync="always"
+    ),
 }
 
 

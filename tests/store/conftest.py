@@ -43,6 +43,11 @@ from minuet.store.redis.hot import HotRedisStore
 from minuet.store.sqlite import SqliteStore
 from minuet.types import TERMINAL
 
+
+def redis_store(kind: str) -> Callable[[Path, Clock], Store]:
+    return lambda folder, clock: RedisStore(servers.redis_url(kind), clock=clock)
+
+
 FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     "memory": lambda folder, clock: MemoryStore(clock),
     # What is tested is meaning; durability has tests of its own.
@@ -50,7 +55,7 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
         folder / "store.db", clock=clock, durability="normal"
     ),
     "postgres": lambda folder, clock: PostgresStore(servers.postgres_url(), clock=clock),
-    "redis": lambda folder, clock: RedisStore(servers.redis_url(), clock=clock),
+    **{kind: redis_store(kind) for kind in servers.KINDS_OF_REDIS},
     "recorded": lambda folder, clock: RecordedStore(
         HotRedisStore(servers.redis_url(), clock=clock),
         PostgresLog(servers.postgres_url()),

@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tools.services import Redis
+from tests.servers import KINDS_OF_REDIS
+from tools.services import Redis, redis_programs
 
 from minuet.store.records import Delivery, Exchange, NewRun, Reply, Take
 from minuet.store.redis import RedisStore
 
 
-@pytest.fixture
-def start_server(tmp_path: Path) -> Iterator[Callable[..., Redis]]:
-    """Start a server with these settings; it ends with the test."""
+@pytest.fixture(params=KINDS_OF_REDIS)
+def start_server(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[..., Redis]]:
+    """Start a server with these settings; it ends with the test. Every kind in turn."""
     started: list[Redis] = []
+    program = redis_programs()[request.param]
 
     def start(**settings: str) -> Redis:
-        server = Redis(tmp_path / f"server{len(started)}", **settings)
+        server = Redis(tmp_path / f"server{len(started)}", program=program, **settings)
         started.append(server)
         server.start()
         return server

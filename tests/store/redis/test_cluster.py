@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
 
 import pytest
 import redis
-from tools.services import HOST, Redis, free_port
+from tests.servers import KINDS_OF_REDIS
+from tools.services import HOST, Redis, free_port, redis_programs
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
@@ -16,6 +18,8 @@ from minuet.store.records import Cancel, Done, Held, Slot
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to
+
+_numbers = count(1)
 
 RUNS = [f"r{number:02d}" for number in range(30)]
 
@@ -45,17 +49,27 @@ def _lines(info: bytes) -> list[tuple[str, str]]:
     return [(name, value) for name, value in pairs]
 
 
-@pytest.fixture
-def nodes(start_server: Callable[..., Redis]) -> list[Redis]:
+@pytest.fixture(scope="module", params=KINDS_OF_REDIS)
+def nodes(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[Redis]]:
+    """A cluster takes seconds to agree: all tests use the same, each under a name of its own."""
     buses = [free_port() for _ in range(3)]
-    nodes = [start_server(cluster_enabled="yes", cluster_port=str(bus)) for bus in buses]
+    settings = {"program": redis_programs()[request.param], "cluster_enabled": "yes"}
+    nodes = [
+        Redis(tmp_path_factory.mktemp("node"), cluster_port=str(bus), **settings) for bus in buses
+    ]
+    for node in nodes:
+        node.start()
     join_cluster(nodes, buses)
-    return nodes
+    yield nodes
+    for node in nodes:
+        node.kill()
 
 
 @pytest.fixture
 async def store(nodes: list[Redis]) -> AsyncIterator[RedisStore]:
-    store = RedisStore(nodes[0].url, clock=ManualClock())
+    store = RedisStore(f"{nodes[0].url}?prefix=test{next(_numbers)}", clock=ManualClock())
     await store.open()
     yield store
     await store.close()

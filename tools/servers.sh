@@ -1,0 +1,35 @@
+#!/bin/sh
+# Unpack Debian's Redis and PgBouncer, with the libraries that are missing here, into the folder $1.
+#
+# The tests start them from there. Nothing is installed, so no service of the system is started,
+# now or at the next boot, and root is needed only where apt has no lists of packages yet.
+# Where there is no apt, the tests use the servers that they find, and this says so.
+set -eu
+case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac
+packages="redis-server pgbouncer"
+
+if [ -e "$folder/.complete" ] || ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
+    exit 0
+fi
+
+download() {
+    rm -rf "$folder" && mkdir -p "$folder/archives/partial" &&
+        # shellcheck disable=SC2086
+        apt-get install -qq --no-install-recommends --download-only --reinstall \
+            -o Debug::NoLocking=1 -o "Dir::Cache::archives=$folder/archives" -o APT::Sandbox::User=root \
+            $packages >"$folder/log" 2>&1
+}
+
+echo "unpacking Redis and PgBouncer for the tests …" >&2
+if ! download; then
+    if [ "$(id -u)" != 0 ] || ! apt-get update -qq >/dev/null || ! download; then
+        echo "Redis and PgBouncer are not to be had here: tests go on without them" >&2
+        rm -rf "$folder"
+        exit 0
+    fi
+fi
+for archive in "$folder"/archives/*.deb; do
+    dpkg -x "$archive" "$folder"
+done
+rm -rf "$folder/archives" "$folder/log"
+touch "$folder/.complete"
