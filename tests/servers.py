@@ -11,6 +11,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 
+from tests.pooler import PgBouncer
 from tools.services import Postgres, Redis, Server, redis_programs
 
 _corners = count(1)
@@ -61,6 +62,19 @@ def _redis(kind: str) -> Redis:
 def postgres_url() -> str:
     """A store that is empty and nobody else's."""
     return f"{postgres().url}?schema=test_{next(_corners)}"
+
+
+@cache
+def pooler() -> PgBouncer:
+    """A pooler in front of that server, in transaction mode."""
+    server = PgBouncer(_folder(), postgres())
+    _start(server)
+    return server
+
+
+def pooled_url() -> str:
+    """A store behind the pooler that is empty and nobody else's."""
+    return pooler().url(f"test_{next(_corners)}")
 
 
 def redis_url(kind: str = KINDS_OF_REDIS[0]) -> str:

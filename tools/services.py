@@ -101,9 +101,12 @@ class Server:
         raise NotImplementedError
 
     def _answers(self) -> bool:
-        raise NotImplementedError
+        """Whether it can be used."""
+        return _accepts(self.port)
 
-    def _run(self, command: list[str], user: int | None = None) -> None:
+    def _run(
+        self, command: list[str], user: int | None = None, environment: dict[str, str] | None = None
+    ) -> None:
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
                 command,
@@ -112,7 +115,7 @@ class Server:
                 stdout=log,
                 stderr=log,
                 user=user,
-                env=_environment(command[0]),
+                env={**os.environ, **(environment or {})},
                 # Ctrl-C is for who started the server; it ends the server in its own way.
                 start_new_session=True,
                 preexec_fn=_end_with_parent,
@@ -130,7 +133,7 @@ class Postgres(Server):
     def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
         self._settings = settings
-        self._user = _unprivileged_user()
+        self.user = _unprivileged_user()
         self._programs: Path
 
     @property
@@ -152,14 +155,14 @@ class Postgres(Server):
             time.sleep(0.005)
 
     def _prepare(self) -> None:
-        self._programs = _postgres_programs(self.folder, self._user)
+        self._programs = _postgres_programs(self.folder, self.user)
         data = self.folder / "data"
         if data.exists():
             # After a crash; only one server ever uses this folder.
             (data / "postmaster.pid").unlink(missing_ok=True)
             return
-        if self._user is not None:
-            os.chown(self.folder, self._user, -1)
+        if self.user is not None:
+            os.chown(self.folder, self.user, -1)
         subprocess.run(
             [
                 str(self._programs / "initdb"),
@@ -169,7 +172,7 @@ class Postgres(Server):
             cwd=self.folder,
             check=True,
             capture_output=True,
-            user=self._user,
+            user=self.user,
         )
 
     def _spawn(self) -> None:
@@ -182,7 +185,7 @@ class Postgres(Server):
         }
         options = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
-        self._run(command, self._user)
+        self._run(command, self.user)
 
     def _answers(self) -> bool:
         command = [str(self._programs / "pg_isready"), "-q", "-h", HOST, "-p", str(self.port)]
@@ -215,7 +218,8 @@ class Redis(Server):
             **{name.replace("_", "-"): value for name, value in self._settings.items()},
         }
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
-        self._run([self._program or next(iter(redis_programs().values())), *options])
+        program = self._program or next(iter(redis_programs().values()))
+        self._run([program, *options], environment=_environment(program))
 
     def _answers(self) -> bool:
         """Whether it answers, and has loaded what it kept."""
@@ -298,12 +302,12 @@ def redis_programs() -> dict[str, str]:
     return found
 
 
-def _environment(program: str) -> dict[str, str] | None:
+def _environment(program: str) -> dict[str, str]:
     """What a program that was unpacked and not installed needs to find its libraries."""
     if not program.startswith(str(UNPACKED)):
-        return None
+        return {}
     libraries = UNPACKED.glob("usr/lib/*-linux-*")
-    return {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
+    return {"LD_LIBRARY_PATH": os.pathsep.join(map(str, libraries))}
 
 
 def main() -> None:

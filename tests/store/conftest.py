@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests import servers
+from tests import pooler, servers
 
 from minuet.clock import Clock, ManualClock
 from minuet.events import NodeCompleted, decode_event, event_type
@@ -62,6 +62,8 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
         _never_rebuild,
     ),
 }
+if pooler.program() is not None:
+    FACTORIES["pgbouncer"] = lambda folder, clock: PostgresStore(servers.pooled_url(), clock=clock)
 
 
 async def _never_rebuild(logged: Snapshot) -> Snapshot:

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
 from minuet.store.postgres.address import Address
-from minuet.store.postgres.failure import is_lost, is_transient, meaning
+from minuet.store.postgres.failure import POOLER_BETWEEN, is_lost, is_transient, meaning
 from minuet.store.postgres.statements import all_in_schema, statement
 
 Value = TypeVar("Value")
@@ -44,6 +44,8 @@ class Link:
     def __init__(self, connection: Connection, texts: dict[str, str]) -> None:
         self.connection = connection
         self._texts = texts
+        #: The server's process that answered first.
+        self.process = 0
 
     async def rows(self, text: str, *arguments: Any) -> list[Any]:
         """All rows of an answer."""
@@ -84,7 +86,9 @@ class Database:
         """Connect once, and refuse a server that cannot be used."""
         self._open = True
         try:
-            self._give_back(await self.connect())
+            link = await self.connect()
+            await self._refuse_pooler(link)
+            self._give_back(link)
         except Exception as error:
             self._open = False
             meant = meaning(error, self.address.shown)
@@ -113,11 +117,26 @@ class Database:
         link = Link(connection, self._texts)
         self._links.add(link)
         try:
-            self._check(await link.row(_SERVER))
+            server = await link.row(_SERVER)
+            self._check(server)
+            link.process = server["process"]
         except BaseException:
             self.abandon(link)
             raise
         return link
+
+    async def _refuse_pooler(self, link: Link) -> None:
+        """Find out whether another connection is answered by the same process of the server.
+
+        Asked only if it is not the process that the connection was promised; a pooler in session
+        mode passes. What slips through meets `POOLER_BETWEEN` at a prepared statement."""
+        if self.address.pooled or link.process == link.connection.get_server_pid():
+            return
+        other = await self.connect()
+        await self.disconnect(other)
+        if other.process == link.process:
+            self.abandon(link)
+            raise StoreUnusableError(f"{self.address.shown}: {POOLER_BETWEEN}")
 
     def _check(self, server: Any) -> None:
         shown = self.address.shown

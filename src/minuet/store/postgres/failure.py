@@ -24,12 +24,21 @@ _UNAVAILABLE = ("08", "53", "57", "58", "25P")
 _READ_ONLY = "25006"
 _DAMAGED = ("XX001", "XX002")
 
+#: What to do when connections change hands between transactions, and nobody has said so.
+POOLER_BETWEEN = (
+    "there is a pooler in between that gives each transaction another connection: "
+    "add pooler=transaction to the URL, or set the pooler to session mode"
+)
+
 #: Why a server does not let us in, in words.
 _REFUSED = {
     "28P01": "the password was refused: check user and password",
     "28000": "this user may not connect: check user, password and pg_hba.conf",
     "3D000": "there is no such database: create it first",
     "42501": "this user may not create or use the schema: grant it, or use another user",
+    # A statement is prepared already, or no longer: it was on another connection of the server.
+    "42P05": POOLER_BETWEEN,
+    "26000": POOLER_BETWEEN,
 }
 
 

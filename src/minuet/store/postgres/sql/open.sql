@@ -4,7 +4,8 @@ SELECT
     pg_is_in_recovery() AS replica,
     current_setting('transaction_read_only') = 'on' AS read_only,
     current_setting('server_encoding') AS encoding,
-    current_setting('synchronous_commit') AS durability;
+    current_setting('synchronous_commit') AS durability,
+    pg_backend_pid() AS process;
 
 -- name: schema_lock
 SELECT pg_advisory_xact_lock(hashtextextended('minuet/' || $1, 2));
