@@ -4,6 +4,7 @@
     proxy.cut_reply(after=2)          # the third reply from now is lost, and its connection
     proxy.hold()                      # nothing passes any more, and nobody hears why
     proxy.pass_on()
+    proxy.move(other_port)            # connections are cut, new ones lead there
 
 A reply that is lost on its way is the case that matters: the server has done what was asked,
 and whoever asked cannot know.
@@ -56,6 +57,11 @@ class Proxy:
         """Be an ordinary link again. What was held arrives late."""
         self._left = None
         self._open.set()
+
+    def move(self, upstream: int) -> None:
+        """Lead to another port from now on, as a name does that follows the master."""
+        self._upstream = upstream
+        self.reset()
 
     def reset(self) -> None:
         """Cut every connection."""

@@ -163,6 +163,9 @@ class Postgres(Server):
             return
         if self.user is not None:
             os.chown(self.folder, self.user, -1)
+        self._make_data(data)
+
+    def _make_data(self, data: Path) -> None:
         subprocess.run(
             [
                 str(self._programs / "initdb"),

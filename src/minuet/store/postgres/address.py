@@ -32,6 +32,9 @@ class Address:
                 ours[name] = value
             else:
                 theirs.append((name, value))
+        if "," in parts.netloc and "target_session_attrs" not in dict(theirs):
+            # Several servers are one that can be written to and its standbys, in any order.
+            theirs.append(("target_session_attrs", "primary"))
         #: As PostgreSQL's own programs take it. It may hold a password: never print it.
         self.dsn = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(theirs), ""))
         self.schema = _schema(ours["schema"])

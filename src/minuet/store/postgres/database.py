@@ -78,6 +78,7 @@ class Database:
         self._free = asyncio.Semaphore(address.connections)
         self._links: set[Link] = set()
         self._open = False
+        self._was_usable = False
         self._begin = ""
         #: What `synchronous_commit` is set to for every change.
         self.durability = "on"
@@ -143,13 +144,17 @@ class Database:
         if server["version"] < OLDEST_SERVER:
             major, oldest = server["version"] // 10_000, OLDEST_SERVER // 10_000
             raise StoreUnusableError(f"{shown} is PostgreSQL {major}; at least {oldest} is needed")
+        # A name that leads to such a server from the start is wrong; one that does so later
+        # may soon lead to the new primary.
+        refused = StoreUnavailableError if self._was_usable else StoreUnusableError
         if server["replica"]:
-            raise StoreUnusableError(f"{shown} is a replica: name the primary server")
+            raise refused(f"{shown} is a replica: name the primary server")
         if server["read_only"]:
-            raise StoreUnusableError(
+            raise refused(
                 f"{shown} takes no changes (default_transaction_read_only is on): "
                 "switch it off, or name another server"
             )
+        self._was_usable = True
         if server["encoding"] != "UTF8":
             raise StoreUnusableError(
                 f"{shown} keeps text as {server['encoding']}: create a database with UTF8"

@@ -79,6 +79,8 @@ def meaning(error: Exception, shown: str) -> Exception:
 
     if isinstance(error, asyncpg.PostgresError):
         return _of_state(sqlstate(error), _words(error), shown)
+    if isinstance(error, asyncpg.TargetServerAttributeNotMatched):
+        return StoreUnavailableError(f"{shown}: none of these servers is a primary at present")
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(f"{shown} did not answer in time")
     if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)):
@@ -101,4 +103,6 @@ def _of_state(state: str, words: str, shown: str) -> StoreError:
 
 
 def _words(error: Exception) -> str:
+    if "another operation" in str(error):
+        return "the connection broke"  # The driver says what it was about when that happened.
     return str(error).splitlines()[0] if str(error) else type(error).__name__
