@@ -78,7 +78,7 @@ EXPECTED = {
     *(("discard_dead_letter", r) for r in ("True", "False")),
     *(("put_run", r) for r in ("True", "False", "back", "RunConflictError")),
     *(("run", r) for r in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")),
-    *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues")),
+    *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues", "tenants")),
     ("read_steps", "some"),
     ("blob", "same"),
 }
@@ -456,6 +456,7 @@ class Driver:
                 lambda s: s.list_dead_letters(tenant, run=run, status=status, limit=limit)
             ),
             "list_queues": await self._ask(lambda s: s.list_queues()),
+            "list_tenants": await self._ask(lambda s: s.list_tenants()),
         }
         for name, rows in found.items():
             self.seen[name, "some" if rows else "none"] += 1

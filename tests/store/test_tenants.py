@@ -112,3 +112,16 @@ async def test_blobs_belong_to_their_tenant(world: Any) -> None:
 
     assert await world.store.get_blob(ref, tenant="a") is None
     assert await world.store.get_blob(ref, tenant="b") == b"secret"
+
+
+async def test_everybody_who_has_runs_is_listed_once(world: Any) -> None:
+    assert await world.store.list_tenants() == []
+    for tenant in ("b", "a", "b", "ünï c"):
+        await world.start("n", tenant=tenant)
+    assert await world.store.list_tenants() == ["a", "b", "ünï c"]
+
+    (run,) = await world.store.list_runs("a")
+    await world.change(run.run, Cancel())
+    assert await world.store.list_tenants() == ["a", "b", "ünï c"]
+    await world.store.delete_runs("a", [run.run])
+    assert await world.store.list_tenants() == ["b", "ünï c"]

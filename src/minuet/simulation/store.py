@@ -190,6 +190,10 @@ class SimStore:
         model = self._server.model
         return await self._call("list_queues", model.list_queues)
 
+    async def list_tenants(self) -> list[str]:
+        model = self._server.model
+        return await self._call("list_tenants", model.list_tenants)
+
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
         model = self._server.model
         return await self._call("put_blob", lambda: model.put_blob(data, tenant=tenant))

@@ -192,6 +192,10 @@ class Store(Protocol):
         """What waits and what runs, by tenant and queue."""
         ...
 
+    async def list_tenants(self) -> list[str]:
+        """Everybody who has runs; for those who look after the whole store."""
+        ...
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

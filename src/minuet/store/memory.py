@@ -491,6 +491,9 @@ class MemoryStore:
             for (tenant, queue), tokens in sorted(groups.items())
         ]
 
+    async def list_tenants(self) -> list[str]:
+        return sorted({run.tenant for run in self._runs.values()})
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

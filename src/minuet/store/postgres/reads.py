@@ -28,6 +28,7 @@ _LIST_DEAD_LETTERS = statement("list_dead_letters")
 _LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
 _LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
 _LIST_QUEUES = statement("list_queues")
+_LIST_TENANTS = statement("list_tenants")
 _NEXT_WORK = statement("next_work")
 _RUN_SEQ = statement("run_seq")
 _GET_BLOB = statement("get_blob")
@@ -118,6 +119,10 @@ async def list_dead_letters(
 
 async def list_queues(link: Link) -> list[QueueDepth]:
     return [QueueDepth(*row) for row in await link.rows(_LIST_QUEUES)]
+
+
+async def list_tenants(link: Link) -> list[str]:
+    return [row[0] for row in await link.rows(_LIST_TENANTS)]
 
 
 async def next_work_ms(

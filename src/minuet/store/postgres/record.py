@@ -47,6 +47,7 @@ _FINISH_CHECK = statement("finish_check")
 _READ_RUN = statement("read_record_run")
 _LIST_RUNS = statement("list_record_runs")
 _READ_EVENTS = statement("read_record_events")
+_LIST_TENANTS = statement("list_record_tenants")
 _FORGET_RUN = statement("forget_record_run")
 _FIND_KEY = statement("find_record_key")
 _DELETE_RUNS = statement("delete_record_runs")
@@ -140,6 +141,10 @@ class PostgresLog:
             lambda link: link.rows(_READ_EVENTS, tenant, run, after_seq, limit)
         )
         return [(_event_of(row), row[4]) for row in found]
+
+    async def list_tenants(self) -> list[str]:
+        found = await self._database.read(lambda link: link.rows(_LIST_TENANTS))
+        return [row[0] for row in found]
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         before, after = START, 0

@@ -332,6 +332,9 @@ class PostgresStore:
     async def list_queues(self) -> list[QueueDepth]:
         return await self._database.read(reads.list_queues)
 
+    async def list_tenants(self) -> list[str]:
+        return await self._database.read(reads.list_tenants)
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

@@ -182,6 +182,10 @@ class Log(Protocol):
         """Events of a run in their order."""
         ...
 
+    async def list_tenants(self) -> list[str]:
+        """Everybody who has runs."""
+        ...
+
     async def find_break(self, tenant: str, run: str) -> int | None:
         """Number of the first event whose hash is not right; None: the chain holds."""
         ...

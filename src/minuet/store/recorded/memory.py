@@ -165,6 +165,9 @@ class MemoryLog:
             return []
         return self._events[run][after_seq : after_seq + limit]
 
+    async def list_tenants(self) -> list[str]:
+        return sorted({row.tenant for row in self._runs.values()})
+
     async def find_break(self, tenant: str, run: str) -> int | None:
         if await self.read_run(tenant, run) is None:
             return None

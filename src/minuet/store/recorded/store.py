@@ -307,6 +307,10 @@ class RecordedStore:
     async def list_queues(self) -> list[QueueDepth]:
         return await self._hot.list_queues()
 
+    async def list_tenants(self) -> list[str]:
+        await self._catch_up()
+        return await self._log.list_tenants()
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

@@ -65,6 +65,10 @@ class Connection:
         by_name = await self.command(*words, target_nodes=self._client.PRIMARIES)
         return [by_name[name] for name in sorted(by_name)]
 
+    async def find_keys(self, pattern: str) -> list[bytes]:
+        """Keys by the form of their name, on all servers; a little at a time."""
+        return await self._repeat(lambda client: _scan(client, pattern))
+
     async def read_stream(self, stream: str, last: bytes, block_ms: int) -> bytes | None:
         """Wait for an entry after `last`; the newest entry's id, or None."""
         found = await self._repeat(
@@ -105,6 +109,10 @@ class Connection:
                 raise
             await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
         raise StoreError("unreachable")
+
+
+async def _scan(client: Any, pattern: str) -> list[bytes]:
+    return [key async for key in client.scan_iter(match=pattern, count=1000)]
 
 
 def _driver_errors() -> tuple[type[Exception], ...]:

@@ -437,6 +437,17 @@ class RedisStore:
             )
         return [depths[key] for key in sorted(depths)]
 
+    async def list_tenants(self) -> list[str]:
+        # They are part of the names of the lists of their runs; a list without runs is gone.
+        heads = [f"{partition}:runs:".encode() for partition in self._partitions.names]
+        found = {
+            key.removeprefix(head).split(b"\0")[0].decode()
+            for key in await self._connection.find_keys(f"{self._address.prefix}:*:runs:*")
+            for head in heads
+            if key.startswith(head)
+        }
+        return sorted(found)
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

@@ -39,6 +39,7 @@ _LIST_DEAD_LETTERS = statement("list_dead_letters")
 _LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
 _LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
 _LIST_QUEUES = statement("list_queues")
+_LIST_TENANTS = statement("list_tenants")
 _HAS_WORK = statement("has_work")
 _RUN_SEQ = statement("run_seq")
 _GET_BLOB = statement("get_blob")
@@ -152,6 +153,10 @@ def list_dead_letters(
 
 def list_queues(db: apsw.Connection) -> list[QueueDepth]:
     return [QueueDepth(*row) for row in db.execute(_LIST_QUEUES)]
+
+
+def list_tenants(db: apsw.Connection) -> list[str]:
+    return [tenant for (tenant,) in db.execute(_LIST_TENANTS)]
 
 
 def has_work(db: apsw.Connection, tenant: str, queues: Sequence[str], now_ms: int) -> bool:

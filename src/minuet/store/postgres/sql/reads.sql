@@ -105,6 +105,19 @@ WHERE tenant = $1 AND run = $4 AND ($2::text IS NULL OR status = $2)
 ORDER BY at_ms, run, node, scope, generation
 LIMIT $3;
 
+-- name: list_tenants
+-- Stepping from one to the next in the index: their runs are not looked at.
+WITH RECURSIVE found (tenant) AS (
+    (SELECT tenant FROM minuet.runs ORDER BY tenant LIMIT 1)
+    UNION ALL
+    SELECT r.tenant
+    FROM found AS f
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM minuet.runs WHERE tenant > f.tenant ORDER BY tenant LIMIT 1
+    ) AS r
+)
+SELECT tenant FROM found;
+
 -- name: list_queues
 SELECT tenant, queue, sum(ready)::bigint, sum(leased)::bigint, min(oldest)
 FROM (

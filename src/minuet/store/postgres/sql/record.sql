@@ -102,6 +102,20 @@ WHERE tenant = $1
 ORDER BY run DESC
 LIMIT $5;
 
+-- name: list_record_tenants
+-- Stepping from one to the next in the index: their runs are not looked at.
+WITH RECURSIVE found (tenant) AS (
+    (SELECT tenant FROM minuet.record_runs WHERE seq > 0 ORDER BY tenant LIMIT 1)
+    UNION ALL
+    SELECT r.tenant
+    FROM found AS f
+    CROSS JOIN LATERAL (
+        SELECT tenant FROM minuet.record_runs
+        WHERE tenant > f.tenant AND seq > 0 ORDER BY tenant LIMIT 1
+    ) AS r
+)
+SELECT tenant FROM found;
+
 -- name: read_record_events
 SELECT e.run, e.seq, e.at_ms, e.data, e.hash
 FROM minuet.record_events AS e

@@ -88,6 +88,17 @@ WHERE run = :run AND tenant = :tenant AND (:status IS NULL OR status = :status)
 ORDER BY at_ms, run, node, scope, generation
 LIMIT :limit;
 
+-- name: list_tenants
+-- Stepping from one to the next in the index: their runs are not looked at.
+WITH RECURSIVE found (tenant) AS (
+    SELECT min(tenant) FROM runs
+    UNION ALL
+    SELECT (SELECT min(r.tenant) FROM runs AS r WHERE r.tenant > f.tenant)
+    FROM found AS f
+    WHERE f.tenant IS NOT NULL
+)
+SELECT tenant FROM found WHERE tenant IS NOT NULL;
+
 -- name: list_queues
 SELECT tenant, queue, sum(ready), sum(leased), min(oldest)
 FROM (
