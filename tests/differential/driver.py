@@ -78,7 +78,10 @@ EXPECTED = {
     *(("discard_dead_letter", r) for r in ("True", "False")),
     *(("put_run", r) for r in ("True", "False", "back", "RunConflictError")),
     *(("run", r) for r in ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")),
-    *((f"list_{name}", "some") for name in ("runs", "waiting", "dead_letters", "queues", "tenants")),
+    *(
+        (f"list_{name}", "some")
+        for name in ("runs", "waiting", "dead_letters", "queues", "tenants")
+    ),
     ("read_steps", "some"),
     ("blob", "same"),
 }

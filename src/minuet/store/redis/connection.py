@@ -67,7 +67,8 @@ class Connection:
 
     async def find_keys(self, pattern: str) -> list[bytes]:
         """Keys by the form of their name, on all servers; a little at a time."""
-        return await self._repeat(lambda client: _scan(client, pattern))
+        found: list[bytes] = await self._repeat(lambda client: _scan(client, pattern))
+        return found
 
     async def read_stream(self, stream: str, last: bytes, block_ms: int) -> bytes | None:
         """Wait for an entry after `last`; the newest entry's id, or None."""
