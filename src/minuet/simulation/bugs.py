@@ -14,8 +14,10 @@ import msgspec
 from minuet.ids import Ids, SeededIds
 from minuet.simulation import mistakes as wrong
 from minuet.simulation import trespasses as open_to_all
+from minuet.simulation import unrecorded
 from minuet.simulation.faults import BENIGN, FAULTS
 from minuet.simulation.model import ModelStore
+from minuet.store.recorded import RecordedStore
 from minuet.store.transition import Transition
 from minuet.worker.worker import Worker
 
@@ -40,6 +42,9 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
     transition: type[Transition] = Transition
     store: type[ModelStore] = ModelStore
     worker: type[Worker] = Worker
+    #: The kind of store that has it (`profiles`), and what it is on a recorded store.
+    profile: str | None = None
+    recorded: type[RecordedStore] = RecordedStore
     ids: Callable[[int, ModelStore], Ids] = _seeded
     planted: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -253,6 +258,53 @@ _ALL = (
         summary="the idempotency key changes with the attempt",
         faults=("fail",),
         planted=wrong.key_per_attempt,
+    ),
+    Bug(
+        name="no-take-gate",
+        summary="a handler with effects begins before its inputs are in the record",
+        profile="recorded",
+        recorded=unrecorded.NoTakeGate,
+    ),
+    Bug(
+        name="no-report-gate",
+        summary="what is not in the record is told and acknowledged",
+        faults=("lossy",),
+        profile="recorded",
+        haste=8,
+        seeds=200,
+        recorded=unrecorded.NoReportGate,
+    ),
+    Bug(
+        name="never-looks",
+        summary="nobody finds out that the hot half has lost something",
+        profile="recorded",
+        seeds=200,
+        recorded=unrecorded.NeverLooks,
+    ),
+    Bug(
+        name="marked-before-appended",
+        summary="events count as recorded when they are about to be",
+        profile="recorded",
+        seeds=200,
+        planted=unrecorded.marks_before_it_appends,
+    ),
+    Bug(
+        name="appended-out-of-order",
+        summary="the record takes events by their numbers alone",
+        faults=("lossy",),
+        profile="recorded",
+        haste=8,
+        seeds=200,
+        planted=unrecorded.appends_out_of_order,
+    ),
+    Bug(
+        name="marked-by-number",
+        summary="a mark counts for whatever events have these numbers now",
+        faults=("lossy", "latency"),
+        profile="recorded",
+        haste=8,
+        seeds=600,
+        store=unrecorded.MarksByNumber,
     ),
 )
 

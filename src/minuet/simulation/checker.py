@@ -6,7 +6,7 @@ history costs no more than a short one. Beyond them, what only a simulation can 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -93,8 +93,12 @@ class Checker:
         fail: Callable[[Broken], None],
         now: Callable[[], float],
         lease_s: float,
+        has_blob: Callable[[str, str], bool] | None = None,
     ) -> None:
         self._model = model
+        self._has_blob = has_blob or model.has_blob
+        #: How many events a run had when a token was granted, and the last of them.
+        self._bases: dict[tuple[Key, str], tuple[int, EventRecord]] = {}
         self._programs = programs
         self._coverage = coverage
         self._fail = fail
@@ -178,6 +182,13 @@ class Checker:
                 self._broken("I32", message, instance[0])
                 return
 
+    def check_gate(self, instance: Key, lease: str, logged: Sequence[EventRecord]) -> None:
+        """I26: a handler with effects begins when all that its token was granted for is durable."""
+        count, last = self._bases[instance, lease]
+        if len(logged) < count or logged[count - 1] != last:
+            message = f"{instance[1:]} began on event {count}, which is not in the record"
+            self._broken("I26", message, instance[0])
+
     # ── leases ──────────────────────────────────────────────────────────────────────────
 
     def _check_exchange(self, process: Process, request: Exchange, reply: Reply) -> None:
@@ -189,6 +200,10 @@ class Checker:
             self._model, self._grants, self._slots, process, request, reply, repeated=repeated
         ):
             self._broken(id_, message, run)
+        for grant in reply.granted:
+            events = self._model.events(grant.run)
+            basis = (len(events), events[-1])
+            self._bases.setdefault(((grant.run, grant.node, grant.scope), grant.lease), basis)
         for item, result in zip(request.hand_in, reply.results, strict=True):
             token = self._model.token((item.run, item.node, item.scope))
             if result == "closed" and token is not None and token.outcome == "superseded":
@@ -197,6 +212,11 @@ class Checker:
     def copy_grants(self) -> Grants:
         """Who holds what, to be given back to `go_back`."""
         return dict(self._grants)
+
+    def forget_run(self, run: str) -> None:
+        """A run was put in the place of what the store had of it."""
+        self._books.pop(run, None)
+        self._ended.pop(run, None)
 
     def go_back(self, grants: Grants) -> None:
         """The store was set back to the moment at which `grants` were copied."""
@@ -247,7 +267,7 @@ class Checker:
             self._note(run, event)
             # A store that was set back may have lost a plan, whose run then fails and says so.
             if isinstance(event, RunCreated | RunPatched) and not (
-                self._model.timeline or self._model.has_blob(row.tenant, event.plan)
+                self._model.timeline or self._has_blob(row.tenant, event.plan)
             ):
                 self._broken("I17", f"event {record.seq} names a plan that is not there", run)
         book.records = records[:]

@@ -15,6 +15,8 @@ from minuet import events as happened
 from minuet.kernel.view import run_output
 from minuet.simulation.checker import Broken
 from minuet.simulation.handlers import Start
+from minuet.simulation.recorded import LogModel
+from minuet.simulation.server import apply
 from minuet.store.records import Key
 
 if TYPE_CHECKING:
@@ -38,16 +40,31 @@ def judge(world: World) -> None:
         world.checker.check_again(run.run)
         world.coverage.hit(f"run {run.status}")
     if not world.model.timeline:
+        _starts_are_explained(world)
+    if not world.model.timeline or world.log is not None:
         _promises_are_kept(world)
         _ends_stay(world)
         _order_is_kept(world)
         _inputs_stay(world)
-        _starts_are_explained(world)
         _steps_stay(world)
+    if world.log is not None:
+        _record_is_right(world, world.log)
     if world.faults.are_benign and not world.config.kills:
         _leases_are_kept(world)
     _keys_are_stable(world)
     _effects_are_there(world)
+
+
+def _record_is_right(world: World, log: LogModel) -> None:
+    """I25: the record has the events of every run, in a chain that holds."""
+    for run in world.model.runs():
+        if log.is_deleted(run.run):
+            continue
+        if log.events(run.run) != world.model.events(run.run):
+            world.fail(Broken("I25", "its record is another one", run.run))
+        found, _ = apply(log.find_break(run.tenant, run.run))
+        if found is not None:
+            world.fail(Broken("I25", f"the chain of its record breaks at {found}", run.run))
 
 
 def _leases_are_kept(world: World) -> None:
@@ -61,7 +78,7 @@ def _leases_are_kept(world: World) -> None:
 
 def _promises_are_kept(world: World) -> None:
     """I27: whatever was acknowledged is in the record."""
-    deleted = world.checker.deleted
+    deleted = world.deleted
     for key, run in world.promises.started.items():
         if run in deleted:
             continue
@@ -82,7 +99,7 @@ def _promises_are_kept(world: World) -> None:
 def _ends_stay(world: World) -> None:
     """I28: an end that somebody saw stays as it was, unless somebody retried the run."""
     for seen in world.promises.seen:
-        if seen.run in world.checker.deleted:
+        if seen.run in world.deleted:
             continue
         events = world.checker.events(seen.run)
         run = world.model.run(seen.run)
@@ -131,7 +148,7 @@ def _starts(world: World) -> Iterator[tuple[Key, list[Start]]]:
     """Who was started in runs that were never deleted: a start that arrives late makes a run
     again that was deleted meanwhile."""
     for instance, starts in world.outside.starts.items():
-        if instance[0] not in world.checker.deleted:
+        if instance[0] not in world.deleted:
             yield instance, starts
 
 
@@ -170,7 +187,7 @@ def _effects_are_there(world: World) -> None:
 def _steps_stay(world: World) -> None:
     """A step that is kept gives the same result to every attempt."""
     for (instance, name), values in world.outside.steps.items():
-        if instance[0] not in world.checker.deleted and len(set(values)) != 1:
+        if instance[0] not in world.deleted and len(set(values)) != 1:
             message = f"step {name!r} of {instance[1:]} gave {values}"
             world.fail(Broken("steps-stay", message, instance[0]))
 

@@ -9,13 +9,16 @@ from typing import Any
 from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
-from minuet.store.memory import MemoryStore
+from minuet.store.recorded.hot_memory import HotMemoryStore
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
 from minuet.store.transition import Transition
 from minuet.worker.state import view_of
 
 #: What the store would lose in a failover that loses everything.
-_TABLES = ("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions")
+_TABLES = (
+    *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions"),
+    *("_recorded", "_unrecorded"),
+)
 
 
 class StoreClock:
@@ -30,7 +33,7 @@ class StoreClock:
         return self._start_ms + self.offset_ms + int(self._seconds() * 1000)
 
 
-class ModelStore(MemoryStore):
+class ModelStore(HotMemoryStore):
     """The reference store, with a view into it for the checker."""
 
     def __init__(self, clock: Clock, *, transition: type[Transition] = Transition) -> None:
@@ -165,6 +168,11 @@ class ModelStore(MemoryStore):
             for t in self._tokens.values()
         )
 
+    # ── being half of a recorded store ──────────────────────────────────────────────────
+
+    async def identity(self) -> str:
+        return f"timeline {self.timeline}"
+
     # ── losing ──────────────────────────────────────────────────────────────────────────
 
     def forget_sessions(self) -> None:
@@ -181,6 +189,10 @@ class ModelStore(MemoryStore):
         tables["_events"] = {run: list(events) for run, events in self._events.items()}
         tables["_blobs"] = dict(self._blobs)
         return tables
+
+    def no_tables(self) -> dict[str, Any]:
+        """Nothing at all, as after somebody has emptied the server."""
+        return {name: {} for name in (*_TABLES, "_events", "_blobs")}
 
     def restore_tables(self, tables: dict[str, Any]) -> None:
         """Go back to an earlier moment; what was acknowledged since is lost."""

@@ -58,7 +58,7 @@ class Server:
         self.model = model
         self.faults = faults
         self.calls = 0
-        self._checker = checker
+        self.checker = checker
         self._coverage = coverage
         self._chance = chance
         self._trace = trace
@@ -102,7 +102,7 @@ class Server:
         if last is not None and (last[0], last[1]) == (request.session, request.seq):
             return
         if last is not None:
-            self._checker.note_heard(call.process, last[2])
+            self.checker.note_heard(call.process, last[2])
         self._rounds[call.process] = (request.session, request.seq, self.loop.time())
 
     def disconnect(self, process: Process) -> bool:
@@ -162,10 +162,10 @@ class Server:
             self._answer(call, None, StoreUnavailableError("a conflict with other calls"))
             return
         if call.verb == "sweep":
-            self._checker.note_sweep(call.process, self.loop.time())
+            self.checker.note_sweep(call.process, self.loop.time())
         result, error = apply(call.operation())
         self._note(call, result, error)
-        changed = self._checker.after_call(call.process, call.request, result)
+        changed = self.checker.after_call(call.process, call.request, result)
         handed_in = isinstance(call.request, Exchange) and call.request.hand_in
         if self.before_answer is not None and handed_in:
             strike, self.before_answer = self.before_answer, None
@@ -213,7 +213,7 @@ class Server:
         """From now on the standby gets nothing; after some changes it takes over."""
         if self._standby is None:
             self._standby = self.model.copy_tables()
-            self._standby_grants = self._checker.copy_grants()
+            self._standby_grants = self.checker.copy_grants()
             self._failover_in = changes
 
     def _maybe_fail_over(self) -> None:
@@ -225,13 +225,21 @@ class Server:
         self._trace("store: fails over, and loses what it did since its standby fell behind")
         self._coverage.hit("fault lossy")
         self.model.restore_tables(self._standby)
-        self._checker.go_back(self._standby_grants)
+        self.checker.go_back(self._standby_grants)
         self._standby = None
         self._waiters.clear()
         if self.faults.of("restart") and self.state == "up":
             # It was a restart that has lost the last things that it had not written yet.
             self.go("down")
             self.loop.call_later(RESTART, self.go, "up", context=self._process.context)
+
+    def lose_everything(self) -> None:
+        """Somebody empties the store."""
+        self._trace("store: loses everything")
+        self._coverage.hit("fault emptied")
+        self._standby = None
+        self.model.restore_tables(self.model.no_tables())
+        self.checker.go_back({})
 
     def cancel_failover(self) -> None:
         """The standby has caught up."""

@@ -106,7 +106,14 @@ class SimStore:
 
     async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
         model = self._server.model
-        return await self._call("put_run", lambda: model.put_run(tenant, rows, expected_seq))
+
+        async def put() -> bool:
+            is_put = await model.put_run(tenant, rows, expected_seq)
+            if is_put:
+                self._server.checker.forget_run(rows.run.run)
+            return is_put
+
+        return await self._call("put_run", put)
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         model = self._server.model

@@ -36,7 +36,7 @@ class _Errors(logging.Handler):
 @contextmanager
 def errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
     """See to it that nothing is logged as an error."""
-    logger = logging.getLogger("minuet.worker")
+    logger = logging.getLogger("minuet")
     handler = _Errors(fail)
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)

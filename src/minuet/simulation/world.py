@@ -18,9 +18,10 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
+from minuet.app.repair import plan_of, rebuild
 from minuet.app.workflows import CompiledWorkflow
 from minuet.errors import RunConflictError
-from minuet.ids import SeededIds
+from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
 from minuet.plan.digest import digest_plan, encode_plan
@@ -38,11 +39,13 @@ from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceede
 from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.profiles import PROFILES
-from minuet.simulation.server import Server
+from minuet.simulation.recorded import LogModel, LogServer, SimHotStore, SimLog
+from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged, small_parts
-from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Resume
+from minuet.store.base import Store
+from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 
@@ -75,8 +78,10 @@ class World:
         self.streams = Streams(config.seed)
         self.coverage = Coverage()
         drawn = draw_faults(self.streams.get("faults"))
-        if config.store is not None:
-            drawn = PROFILES[config.store].apply(drawn)
+        kind = config.store or self.bug.profile
+        profile = PROFILES[kind] if kind else None
+        if profile is not None:
+            drawn = profile.apply(drawn)
         strong = dict.fromkeys((*self.bug.faults, *config.add), 1.0)
         self.faults = Faults({**drawn.strength, **strong}).without(
             *self.bug.without, *config.without
@@ -92,8 +97,18 @@ class World:
         self.clock = StoreClock(self.loop.time)
         self.model = self.bug.store(self.clock, transition=self.bug.transition)
         self.programs: dict[str, Program] = {}
+        #: The log of a recorded store, whose hot half the model is then.
+        self.log: LogModel | None = None
+        if profile is not None and profile.recorded:
+            self.log = LogModel(StoreClock(self.loop.time))
         self.checker = Checker(
-            self.model, self.programs, self.coverage, self.fail, self.loop.time, self.lease_s
+            self.model,
+            self.programs,
+            self.coverage,
+            self.fail,
+            self.loop.time,
+            self.lease_s,
+            self._has_blob,
         )
         self._hash = hashlib.blake2b(digest_size=16)
         self._trace: collections.deque[str] = collections.deque(
@@ -108,9 +123,14 @@ class World:
             self.streams.get("network"),
             self.trace,
         )
+        self.log_server = (
+            None
+            if self.log is None
+            else LogServer(self.loop, self.log, self.coverage, self.streams.get("log"), self.trace)
+        )
         self.server.kill_before, self.server.kill_after = config.kill_before, config.kill_after
         self.outside = Outside(self.streams, self.faults, self.coverage, self.lease_s)
-        self.outside.watch = self.checker.note_start
+        self.outside.watch = self._note_start
         tenants = _drawn(config.tenants, self.streams.get("tenants").choice((1, 2, 2, 3)))
         self.tenants = TENANTS[: min(tenants, self._runs)]
         self._handlers: dict[str, Handlers] = {}
@@ -147,6 +167,15 @@ class World:
         )
         threads = self.streams.get("threads")
         self.loop.thread_seconds = lambda: threads.expovariate(20)
+
+    def _has_blob(self, tenant: str, ref: str) -> bool:
+        return (self.log or self.model).has_blob(tenant, ref)
+
+    def _note_start(self, instance: Key, process: Process) -> None:
+        self.checker.note_start(instance, process)
+        if self.log is not None:
+            lease = self.outside.starts[instance][-1].lease
+            self.checker.check_gate(instance, lease, self.log.events(instance[0]))
 
     # ── building ────────────────────────────────────────────────────────────────────────
 
@@ -185,7 +214,7 @@ class World:
         clock.offset_ms = skew_ms
         member = name.partition(".")[0]
         return self.bug.worker(
-            SimStore(self.server),
+            self._connect(name),
             handlers=self._handlers_of(member),
             tenant=self._members[member],
             concurrency=chance.choice((1, 2, 4)),
@@ -195,6 +224,23 @@ class World:
             clock=clock,
             ids=self.bug.ids(chance.getrandbits(62), self.model),
         )
+
+    def _connect(self, name: str) -> Store:
+        """The store, as a process of this name sees it."""
+        if self.log_server is None:
+            return SimStore(self.server)
+        log = SimLog(self.log_server)
+
+        async def make_rows(logged: Snapshot) -> Snapshot:
+            return self._rebuilt(logged)
+
+        hot = SimHotStore(self.server)
+        store = self.bug.recorded(hot, log, make_rows, owner=name)
+        store.start()
+        return store
+
+    def _rebuilt(self, logged: Snapshot) -> Snapshot:
+        return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
 
     def _handlers_of(self, member: str) -> Handlers:
         """What a member of the crew can do; the first of each tenant can do everything."""
@@ -225,18 +271,17 @@ class World:
         process = self.loop.process(f"{name}.{count}")
         self.client_processes.append(process)
         ids = SeededIds(self.streams.get("ids").getrandbits(62))
-        tenant = scripts[0].tenant
-        app = App(SimStore(self.server), worker=False, tenant=tenant, clock=self.clock, ids=ids)
-        client = Client(app, ids, scripts, self.promises, self.coverage)
         process.killed = lambda: self._restart_client(name, scripts, count + 1)
-        process.spawn(self._run_client(client, process))
+        process.spawn(self._run_client(scripts, ids, process))
 
     def _restart_client(self, name: str, scripts: list[Script], count: int) -> None:
         self.loop.call_later(0.5, self._start_client, name, scripts, count, context=self.loop.outer)
 
-    async def _run_client(self, client: Client, process: Process) -> None:
+    async def _run_client(self, scripts: list[Script], ids: Ids, process: Process) -> None:
+        store = self._connect(process.name)
+        app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
         try:
-            await client.run()
+            await Client(app, ids, scripts, self.promises, self.coverage).run()
         except Exception as error:
             name = type(error).__name__
             self.fail(Broken("client", f"{process.name} ended with {name}: {error}"))
@@ -249,12 +294,16 @@ class World:
             self.crew.hire(member)
         self._start_clients()
         self.nemesis.begin()
+        if self.log_server is not None and not self.config.calm_clients:
+            self.log_server.begin(self.server.lose_everything)
         if not self.config.calm_clients:
             self.intruder.process.spawn(self.intruder.run())
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
         self.nemesis.heal()
+        if self.log_server is not None:
+            self.log_server.heal()
         self.intruder.process.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
@@ -263,6 +312,8 @@ class World:
                 self.fail(Broken("I37", f"not over long after the faults: {self._unfinished()}"))
             await asyncio.sleep(0.25)
             self._resume_paused()
+        if self.log is not None:
+            self._bring_back(self.log)
         judge(self)
 
     def _left_over_faults(self) -> Faults:
@@ -273,13 +324,37 @@ class World:
     def _is_over(self) -> bool:
         # A start that was acknowledged and then lost, nobody will repeat; nor one of a run that
         # was deleted, and made again by a call that came late.
-        return len(self.promises.finished) == len(self.scripts) and all(
-            run.status in TERMINAL
-            or (
-                run.status == "PENDING" and (self.model.timeline or run.run in self.checker.deleted)
+        return (
+            self._is_recorded()
+            and len(self.promises.finished) == len(self.scripts)
+            and all(
+                run.status in TERMINAL
+                or (run.status == "PENDING" and (self.model.timeline or run.run in self.deleted))
+                for run in self.model.runs()
             )
-            for run in self.model.runs()
         )
+
+    def _is_recorded(self) -> bool:
+        """Whether the log, if there is one, has all that has happened, and nothing else."""
+        log = self.log
+        return log is None or all(
+            self.model.events(run.run) == log.events(run.run)
+            for run in self.model.runs()
+            if not log.is_deleted(run.run)
+        )
+
+    @property
+    def deleted(self) -> set[str]:
+        """Runs that somebody has deleted."""
+        return self.checker.deleted | (self.log.deleted if self.log is not None else set())
+
+    def _bring_back(self, log: LogModel) -> None:
+        """Runs that were over when the hot half lost them are in the log alone: look at them."""
+        for run in log.runs():
+            if self.model.run(run) is None:
+                (logged,), _ = apply(log.read_logs([run]))
+                apply(self.model.put_run(logged.run.tenant, self._rebuilt(logged), None))
+        self.checker.after_call(self.loop.processes[0], None, None)
 
     def _resume_paused(self) -> None:
         """Somebody resumes what was paused, by a call that cannot fail."""

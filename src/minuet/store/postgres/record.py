@@ -48,6 +48,9 @@ _READ_RUN = statement("read_record_run")
 _LIST_RUNS = statement("list_record_runs")
 _READ_EVENTS = statement("read_record_events")
 _LIST_TENANTS = statement("list_record_tenants")
+_LIST_DELETED = statement("list_record_deleted")
+_READ_SUBMITTED = statement("read_submitted")
+_FIND_DELETED = statement("find_record_deleted")
 _FORGET_RUN = statement("forget_record_run")
 _FIND_KEY = statement("find_record_key")
 _DELETE_RUNS = statement("delete_record_runs")
@@ -80,6 +83,10 @@ class PostgresLog:
         found = await self._database.read(lambda link: link.rows(_LIST_SUBMITTED, age_ms, limit))
         return [_decode_new(row[0]) for row in found]
 
+    async def read_submitted(self, run: str) -> NewRun | None:
+        found = await self._database.read(lambda link: link.value(_READ_SUBMITTED, run))
+        return None if found is None else _decode_new(found)
+
     # ── the log ─────────────────────────────────────────────────────────────────────────
 
     async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
@@ -96,6 +103,10 @@ class PostgresLog:
             lambda link: link.rows(_LIST_LOGGED, after, changed_ms, limit)
         )
         return [Logged(*row) for row in found]
+
+    async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
+        found = await self._database.read(lambda link: link.rows(_LIST_DELETED, changed_ms, limit))
+        return [(row[0], row[1]) for row in found]
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
         async def claim(link: Link) -> Claim:
@@ -185,25 +196,30 @@ class PostgresLog:
 
 
 async def _submit(link: Link, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
-    # Of several with one key in one call, the first is the one to create.
+    names, tenants = [new.run for new in runs], [new.tenant for new in runs]
     keys = [None if new.idempotency_key is None else new.idempotency_key.encode() for new in runs]
+    deleted = {row[0] for row in await link.rows(_FIND_DELETED, names)}
+    # Of several with one key in one call, the first is the one to create.
+    wanted = [place for place, name in enumerate(names) if name not in deleted]
     await link.run(
         _SUBMIT,
-        [new.run for new in runs],
-        [new.tenant for new in runs],
-        [new.workflow for new in runs],
-        [submitted(new) for new in runs],
-        keys,
-        [_encode(new) for new in runs],
+        [names[place] for place in wanted],
+        [tenants[place] for place in wanted],
+        [runs[place].workflow for place in wanted],
+        [submitted(runs[place]) for place in wanted],
+        [keys[place] for place in wanted],
+        [_encode(runs[place]) for place in wanted],
         START,
     )
-    rows = await link.rows(
-        _FIND_SUBMITTED, [new.run for new in runs], [new.tenant for new in runs], keys
-    )
     found: dict[int, Any] = {}
-    for row in rows:
+    for row in await link.rows(_FIND_SUBMITTED, names, tenants, keys):
         found.setdefault(row["place"], row)
-    return [_answer(new, found[place]) for place, new in enumerate(runs, 1)]
+    return [
+        RunConflictError(new.run, "was deleted")
+        if new.run in deleted
+        else _answer(new, found[place])
+        for place, new in enumerate(runs, 1)
+    ]
 
 
 def _answer(new: NewRun, row: Any) -> NewRun | Run | RunConflictError:
@@ -218,12 +234,18 @@ def _answer(new: NewRun, row: Any) -> NewRun | Run | RunConflictError:
 async def _append(link: Link, found: Sequence[Unrecorded]) -> list[Appended]:
     names = [one.run.run for one in found]
     known = {row[0]: (row[1], row[2]) for row in await link.rows(_LOCK, names)}
+    # A run that is there was not deleted; one that was is not there.
+    unknown = [name for name in names if name not in known]
+    deleted = {row[0] for row in await link.rows(_FIND_DELETED, unknown)} if unknown else set()
     overlaps = await _overlaps(link, found, known)
     answers: list[Appended] = []
     events: list[tuple[Any, ...]] = []
     runs: list[tuple[Any, ...]] = []
     for one in found:
         name = one.run.run
+        if name in deleted:
+            answers.append("deleted")
+            continue
         seq, last = known.get(name, (0, START))
         appended, new = judge(one, seq, overlaps.get(name, ()))
         answers.append(appended)

@@ -64,8 +64,8 @@ class Logged(Record, frozen=True):
 
 #: What became of events that were given to the log. `recorded`: it has them · `forked`: it has
 #: others with the same numbers, or more than the run itself: the run has lost something, and the
-#: log is right · `gap`: it lacks earlier ones.
-Appended: TypeAlias = Literal["recorded", "forked", "gap"]
+#: log is right · `gap`: it lacks earlier ones · `deleted`: the run was deleted, and has come back.
+Appended: TypeAlias = Literal["recorded", "forked", "gap", "deleted"]
 
 #: Who looks after a hot half that may have lost something: `done`: somebody has, all is well ·
 #: `yours`: look after it now · `wait`: somebody does.
@@ -121,7 +121,7 @@ class Log(Protocol):
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
         """Keep runs that are to be created: each answer is what to create, or the run that is
-        there already, or why it is refused.
+        there already, or why it is refused. A run that was deleted is not created again.
 
         An id or idempotency key that is known gives the run that has it, if the content is the
         same.
@@ -130,6 +130,10 @@ class Log(Protocol):
 
     async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
         """Runs that were submitted at least so long ago and of which there is no event yet."""
+        ...
+
+    async def read_submitted(self, run: str) -> NewRun | None:
+        """A run that was submitted and of which there is no event yet."""
         ...
 
     async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
@@ -150,6 +154,10 @@ class Log(Protocol):
 
     async def list_logged(self, after: str, changed_ms: int, limit: int) -> list[Logged]:
         """Runs that are open or have changed in the last `changed_ms`, by name, after `after`."""
+        ...
+
+    async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
+        """Tenant and name of runs that were deleted in the last `changed_ms`."""
         ...
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
@@ -191,7 +199,7 @@ class Log(Protocol):
         ...
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        """Remove runs that are over."""
+        """Remove runs that are over, and remember their names for a while."""
         ...
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:

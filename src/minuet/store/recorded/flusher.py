@@ -29,7 +29,7 @@ RUNS_MAX = 500
 
 #: Runs that have had unrecorded events for so long were left behind by somebody: a process that
 #: died, or a sweep, which does not say whose timers it fired.
-LEFT_MS = 250
+LEFT_MS = 500
 
 #: The pause after a pass that failed: the first, and the longest.
 PAUSE_S = (0.02, 1.0)
@@ -160,8 +160,9 @@ class Flusher:
         done |= {mark.run for mark, is_marked in zip(marks, marked, strict=True) if is_marked}
         for run in sorted(lost):
             # Gone: it ended long ago, or the hot half has lost it.
-            await self._guard.restore(run)
-        return done | lost, {one for one, holds in zip(held, current, strict=True) if holds}
+            if not await self._guard.restore(run):
+                done.add(run)
+        return done, {one for one, holds in zip(held, current, strict=True) if holds}
 
     async def _append(self, new: list[Unrecorded]) -> list[Mark]:
         """Add events to the log; what is to be marked then."""
@@ -173,6 +174,8 @@ class Flusher:
                 marks.append(_mark(one))
             elif appended == "forked":
                 await self._guard.restore(one.run.run)
+            elif appended == "deleted":
+                await self._guard.remove(one.run.tenant, one.run.run)
             else:
                 marks += await self._append_whole(one.run.run)
         return marks

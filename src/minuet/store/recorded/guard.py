@@ -15,15 +15,21 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from minuet.errors import MinuetError, StoreError, StoreUnavailableError
+from minuet.errors import (
+    MinuetError,
+    RunConflictError,
+    RunNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+)
 from minuet.store.recorded.base import HotStore, Log
-from minuet.store.records import Snapshot
+from minuet.store.records import Cancel, Snapshot
 from minuet.types import TERMINAL
 
 _log = logging.getLogger("minuet.store.recorded")
 
 #: How often to look whether the hot half is still the same one.
-LOOK_S = 0.5
+LOOK_S = 1.0
 
 #: Runs that ended so lately are compared too: the hot half may believe that they go on.
 ENDED_MS = 3_600_000
@@ -34,6 +40,9 @@ SUBMITTED_MS = 2_000
 #: Runs compared at once, and made anew at the same time.
 PAGE = 200
 AT_ONCE = 8
+
+#: Deleted runs that are looked for.
+DELETED = 10_000
 
 #: Makes all rows of a run from its events.
 Rebuild = Callable[[Snapshot], Awaitable[Snapshot]]
@@ -100,6 +109,7 @@ class Guard:
             if len(page) < PAGE:
                 break
             after = page[-1].run
+        await self._remove_deleted()
         if count:
             _log.warning("the hot store had lost something: %d runs were made anew", count)
         await self._log.finish_check(identity)
@@ -114,10 +124,14 @@ class Guard:
             count += sum(await asyncio.gather(*(self._restore(logged) for logged in some)))
         return count
 
-    async def restore(self, run: str) -> None:
-        """Make a run anew, if it lacks what the log has."""
+    async def restore(self, run: str) -> bool:
+        """Make a run anew, if it lacks what the log has; whether it did."""
         for logged in await self._log.read_logs([run]):
-            await self._restore(logged)
+            return await self._restore(logged)
+        new = await self._log.read_submitted(run)
+        if new is not None:
+            await self._hot.create_runs([new])
+        return new is not None
 
     async def _restore(self, logged: Snapshot) -> bool:
         run, tenant = logged.run.run, logged.run.tenant
@@ -141,6 +155,19 @@ class Guard:
             self.broken[run] = error
             return False
         return await self._hot.put_run(tenant, rows, stored.run.seq if stored else None)
+
+    async def _remove_deleted(self) -> None:
+        deleted = {run: tenant for tenant, run in await self._log.list_deleted(ENDED_MS, DELETED)}
+        for stands in await self._hot.read_standings(list(deleted)):
+            await self.remove(deleted[stands.run], stands.run)
+
+    async def remove(self, tenant: str, run: str) -> None:
+        """Remove a run that was deleted, and that the hot half has again or still."""
+        try:
+            await self._hot.change_run(tenant, run, Cancel("deleted"))
+        except (RunConflictError, RunNotFoundError):
+            pass
+        await self._hot.delete_runs(tenant, [run])
 
     async def thaw(self, tenant: str, run: str) -> bool:
         """Bring back a run that ended and was removed from the hot half; whether there is one."""

@@ -47,8 +47,11 @@ class HotMemoryStore(MemoryStore):
         return "memory"
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
-        latest = self._clock.now_ms() - age_ms
-        found = sorted((at, run) for run, at in self._unrecorded.items() if at <= latest)
+        now_ms = self._clock.now_ms()
+        # What seems to come from the future was noted before the clock was set back.
+        found = sorted(
+            (at, run) for run, at in self._unrecorded.items() if not now_ms - age_ms < at <= now_ms
+        )
         return [run for _, run in found[:limit]]
 
     async def read_unrecorded(

@@ -33,6 +33,7 @@ class MemoryLog:
         self._changed_ms: dict[str, int] = {}
         self._events: dict[str, list[EventRecord]] = {}
         self._hashes: dict[str, list[bytes]] = {}
+        self._deleted: dict[str, tuple[str, int]] = {}
         self._checks: dict[str, tuple[str, int]] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
 
@@ -49,6 +50,8 @@ class MemoryLog:
 
     def _submit(self, new: NewRun) -> NewRun | Run | RunConflictError:
         run = new.run
+        if run in self._deleted:
+            return RunConflictError(run, "was deleted")
         if run not in self._contents and new.idempotency_key is not None:
             run = self._keys.get((new.tenant, new.idempotency_key), run)
         row = self._runs.get(run)
@@ -69,6 +72,10 @@ class MemoryLog:
         found = sorted((at, new.run, new) for at, new in self._submitted.values() if at <= latest)
         return [new for _, _, new in found[:limit]]
 
+    async def read_submitted(self, run: str) -> NewRun | None:
+        found = self._submitted.get(run)
+        return found[1] if found else None
+
     # ── the log ─────────────────────────────────────────────────────────────────────────
 
     async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
@@ -76,6 +83,8 @@ class MemoryLog:
 
     def _append(self, found: Unrecorded) -> Appended:
         run = found.run.run
+        if run in self._deleted:
+            return "deleted"
         events = self._events.setdefault(run, [])
         appended, new = judge(found, len(events), events[found.recorded :])
         if appended == "recorded":
@@ -102,6 +111,7 @@ class MemoryLog:
         self._keys = {k: name for k, name in self._keys.items() if name != run}
         self._events[run] = []
         self._hashes[run] = []
+        self._deleted.pop(run, None)
         return self._append(Unrecorded(rows.run, 0, rows.events)) == "recorded"
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
@@ -118,6 +128,11 @@ class MemoryLog:
             for run, row in sorted(self._runs.items())
             if run > after and (row.status not in TERMINAL or self._changed_ms[run] >= since)
         ]
+        return found[:limit]
+
+    async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
+        since = self._clock.now_ms() - changed_ms
+        found = [(t, run) for run, (t, at) in self._deleted.items() if at >= since]
         return found[:limit]
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
@@ -187,6 +202,7 @@ class MemoryLog:
             del self._runs[run], self._events[run], self._hashes[run], self._changed_ms[run]
             self._contents.pop(run, None)
         self._keys = {key: run for key, run in self._keys.items() if run not in over}
+        self._deleted |= {run: (tenant, self._clock.now_ms()) for run in over}
         return len(over)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────

@@ -23,23 +23,30 @@ import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
+from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.recorded.base import HotStore, Log
 from minuet.store.recorded.flusher import Flusher
 from minuet.store.recorded.guard import Guard, Rebuild
 from minuet.store.records import (
     DEFAULT_TENANT,
+    Cancel,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
     Held,
     Key,
+    NewPlan,
     NewRun,
+    Pause,
     QueueDepth,
     Reply,
+    Resume,
+    RetryRun,
     Run,
     Snapshot,
+    Start,
     Swept,
     Token,
 )
@@ -58,14 +65,27 @@ ANSWER_S = 30.0
 CATCH_UP_S = 2.0
 LIST_MAX = 1000
 
+#: The event that a change leaves.
+_LEAVES: dict[type[Change], type[events.Event]] = {
+    Start: events.RunStarted,
+    Cancel: events.RunCancelled,
+    Pause: events.RunPaused,
+    Resume: events.RunResumed,
+    RetryRun: events.RunRetried,
+    NewPlan: events.RunPatched,
+}
+
 
 class RecordedStore:
     """A hot store and its log."""
 
-    def __init__(self, hot: HotStore, log: Log, rebuild: Rebuild) -> None:
+    def __init__(
+        self, hot: HotStore, log: Log, rebuild: Rebuild, *, owner: str | None = None
+    ) -> None:
         self._hot = hot
         self._log = log
-        self._guard = Guard(hot, log, rebuild, owner=secrets.token_hex(8))
+        #: `owner` tells this process from the others that look after the same hot half.
+        self._guard = Guard(hot, log, rebuild, owner or secrets.token_hex(8))
         self._flusher = Flusher(hot, log, self._guard)
         self._tasks: list[asyncio.Task[None]] = []
 
@@ -76,6 +96,10 @@ class RecordedStore:
         except BaseException:
             await self._log.close()
             raise
+        self.start()
+
+    def start(self) -> None:
+        """Begin to record what happens, and to look after the hot half."""
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._flusher.work()),
@@ -115,10 +139,22 @@ class RecordedStore:
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
         submitted = await self._log.submit(runs)
         new = [one for one in submitted if isinstance(one, NewRun)]
-        created = iter(await self._hot.create_runs(new) if new else ())
+        created = iter(await self._create(new) if new else ())
         answers = [next(created) if isinstance(one, NewRun) else one for one in submitted]
         await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
         return answers
+
+    async def _create(self, new: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        answers = await self._hot.create_runs(new)
+        # The log has decided whose a key is. A run that has it all the same was deleted.
+        others = [
+            (one.tenant, answer.run)
+            for one, answer in zip(new, answers, strict=True)
+            if isinstance(answer, Run) and answer.run != one.run
+        ]
+        for tenant, run in others:
+            await self._guard.remove(tenant, run)
+        return await self._hot.create_runs(new) if others else answers
 
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
@@ -126,16 +162,22 @@ class RecordedStore:
         async def make() -> Run:
             return await self._hot.change_run(tenant, run, change, expected_seq)
 
+        before = await self._seq(tenant, run)
         changed = await self._with_run(tenant, run, make)
-        await self._acknowledge(tenant, run)
+        wanted = _LEAVES[type(change)]
+        await self._acknowledge(tenant, run, before, lambda event: isinstance(event, wanted))
         return changed
 
     async def resolve(
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
+        def is_it(event: events.Event) -> bool:
+            return isinstance(event, events.NodeResumed) and (event.node, event.scope) == key[1:]
+
+        before = await self._seq(tenant, key[0])
         resolved = await self._hot.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
         if resolved:
-            await self._acknowledge(tenant, key[0])
+            await self._acknowledge(tenant, key[0], before, is_it)
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
@@ -172,22 +214,25 @@ class RecordedStore:
                 raise
             return await call()
 
-    async def _acknowledge(self, tenant: str, run: str) -> None:
-        """Wait until what has just happened to a run is durable.
+    async def _acknowledge(
+        self, tenant: str, run: str, before: int, is_it: Callable[[events.Event], bool]
+    ) -> None:
+        """Wait until what was done to a run after event `before` is in the log.
 
-        It is compared with the log: the hot half may lose it in the meantime.
+        The hot half may have lost it by now: then nobody is told that it has happened.
         """
-        happened = await self._last_event(tenant, run)
         await self._durable(run)
-        if happened is not None and not await self._has(tenant, happened):
-            raise StoreUnavailableError(
-                f"run {run}: this was lost before it was durable, and has not happened"
-            )
+        while True:
+            page = await self._log.read_events(tenant, run, before, LIST_MAX)
+            if any(is_it(events.decode_event(record.data)) for record in page):
+                return
+            if len(page) < LIST_MAX:
+                raise StoreUnavailableError(f"run {run}: this was lost before it was durable")
+            before = page[-1].seq
 
-    async def _last_event(self, tenant: str, run: str) -> EventRecord | None:
+    async def _seq(self, tenant: str, run: str) -> int:
         row = await self._hot.read_run(tenant, run)
-        found = await self._hot.read_events(tenant, run, row.seq - 1, 1) if row else []
-        return found[0] if found else None
+        return row.seq if row is not None else 0
 
     async def _has(self, tenant: str, event: EventRecord) -> bool:
         return await self._log.read_events(tenant, event.run, event.seq - 1, 1) == [event]

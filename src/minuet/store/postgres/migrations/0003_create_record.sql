@@ -46,6 +46,13 @@ CREATE TABLE minuet.record_events (
     PRIMARY KEY (run, seq)
 );
 
+-- Runs that were deleted: a hot store that was set back may have them again.
+CREATE TABLE minuet.record_deleted (
+    run text COLLATE "C" PRIMARY KEY,
+    tenant text COLLATE "C" NOT NULL,
+    deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
 -- Which states of a hot store have been compared with the record, in their order.
 CREATE TABLE minuet.record_checks (
     identity text PRIMARY KEY,

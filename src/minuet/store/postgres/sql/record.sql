@@ -29,6 +29,9 @@ WHERE submission IS NOT NULL
 ORDER BY submitted_ms, run
 LIMIT $2;
 
+-- name: find_record_deleted
+SELECT run FROM minuet.record_deleted WHERE run = ANY ($1::text[]);
+
 -- name: lock_record_runs
 SELECT run, seq, hash FROM minuet.record_runs WHERE run = ANY ($1::text[]) ORDER BY run FOR UPDATE;
 
@@ -73,6 +76,15 @@ UNION ALL
  ORDER BY run LIMIT $3)
 ORDER BY run
 LIMIT $3;
+
+-- name: read_submitted
+SELECT submission FROM minuet.record_runs WHERE run = $1;
+
+-- name: list_record_deleted
+SELECT tenant, run
+FROM minuet.record_deleted
+WHERE deleted_at >= clock_timestamp() - $1 * interval '1 millisecond'
+LIMIT $2;
 
 -- name: claim_check
 INSERT INTO minuet.record_checks AS known (identity, owner, claimed_until)
@@ -128,12 +140,18 @@ LIMIT $4;
 WITH doomed AS (
     DELETE FROM minuet.record_runs
     WHERE tenant = $1 AND run = ANY ($2::text[]) AND ended_ms IS NOT NULL
-    RETURNING run
+    RETURNING run, tenant
 ), events AS (
     DELETE FROM minuet.record_events USING doomed WHERE record_events.run = doomed.run
+), remembered AS (
+    INSERT INTO minuet.record_deleted (run, tenant) SELECT run, tenant FROM doomed
+    ON CONFLICT DO NOTHING
+), forgotten AS (
+    DELETE FROM minuet.record_deleted WHERE deleted_at < clock_timestamp() - interval '30 days'
 )
 SELECT count(*) FROM doomed;
 
 -- name: forget_record_run
-WITH doomed AS (DELETE FROM minuet.record_runs WHERE run = $1)
+WITH doomed AS (DELETE FROM minuet.record_runs WHERE run = $1),
+    remembered AS (DELETE FROM minuet.record_deleted WHERE run = $1)
 DELETE FROM minuet.record_events WHERE run = $1;

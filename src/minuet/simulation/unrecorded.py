@@ -1,0 +1,103 @@
+"""Wrong versions of a recorded store, for `simulation.bugs`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from minuet.simulation.model import ModelStore
+from minuet.store.recorded import RecordedStore, memory
+from minuet.store.recorded.base import Appended, Mark, Unrecorded
+from minuet.store.recorded.flusher import Flusher
+from minuet.store.recorded.guard import Guard
+from minuet.store.records import EventRecord, Held, Run
+
+
+class NoTakeGate(RecordedStore):
+    """A handler begins at once, whether its inputs are durable or not."""
+
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        return True
+
+
+class NoReportGate(RecordedStore):
+    """What the hot half says is told at once."""
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        return await self._hot.read_run(tenant, run)
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        return await self._hot.read_events(tenant, run, after_seq, limit)
+
+    async def _durable(self, *runs: str) -> None:
+        pass
+
+    async def _acknowledge(self, *_: object) -> None:
+        pass
+
+
+class NeverLooks(RecordedStore):
+    """Nobody finds out that the hot half has lost something."""
+
+    def start(self) -> None:
+        self._guard = _Trusting(self._guard)
+        self._flusher = Flusher(self._hot, self._log, self._guard)
+        super().start()
+
+
+class _Trusting(Guard):
+    def __init__(self, guard: Guard) -> None:
+        self.__dict__.update(guard.__dict__)
+
+    async def _check(self, identity: str) -> bool:
+        return True
+
+
+@contextmanager
+def marks_before_it_appends() -> Iterator[None]:
+    """Events count as recorded when they are about to be."""
+    append = Flusher._append
+
+    async def mark_first(self: Flusher, new: list[Unrecorded]) -> list[Mark]:
+        await self._hot.mark_recorded(
+            [Mark(one.run.run, one.recorded, one.run.seq, one.digest) for one in new]
+        )
+        return await append(self, new)
+
+    Flusher._append = mark_first  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Flusher._append = append  # type: ignore[method-assign]
+
+
+@contextmanager
+def appends_out_of_order() -> Iterator[None]:
+    """The log takes events by their numbers, and does not look at those that it has."""
+    judge = memory.judge  # type: ignore[attr-defined]
+
+    def lenient(
+        found: Unrecorded, seq: int, overlap: Sequence[EventRecord]
+    ) -> tuple[Appended, tuple[EventRecord, ...]]:
+        return "recorded", tuple(event for event in found.events if event.seq > seq)
+
+    memory.judge = lenient  # type: ignore[attr-defined]
+    try:
+        yield
+    finally:
+        memory.judge = judge  # type: ignore[attr-defined]
+
+
+class MarksByNumber(ModelStore):
+    """A mark counts for whatever events have these numbers now."""
+
+    def _mark(self, mark: Mark) -> bool:
+        row = self._runs.get(mark.run)
+        if row is None or row.seq < mark.seq:
+            return False
+        self._recorded[mark.run] = mark.seq
+        if row.seq == mark.seq:
+            self._unrecorded.pop(mark.run, None)
+        return True
