@@ -129,6 +129,8 @@ class Postgres(Server):
     """A PostgreSQL server that trusts everybody on this machine."""
 
     _stop_signal = signal.SIGINT
+    #: More words for the making of its data.
+    initdb_options: tuple[str, ...] = ()
 
     def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
@@ -157,7 +159,7 @@ class Postgres(Server):
     def _prepare(self) -> None:
         self._programs = _postgres_programs(self.folder, self.user)
         data = self.folder / "data"
-        if data.exists():
+        if (data / "PG_VERSION").exists():
             # After a crash; only one server ever uses this folder.
             (data / "postmaster.pid").unlink(missing_ok=True)
             return
@@ -170,7 +172,7 @@ class Postgres(Server):
             [
                 str(self._programs / "initdb"),
                 *("-D", str(data), "-U", "postgres", "-A", "trust"),
-                *("-E", "UTF8", "--locale=C", "--no-sync"),
+                *("-E", "UTF8", "--locale=C", "--no-sync", *self.initdb_options),
             ],
             cwd=self.folder,
             check=True,
