@@ -134,7 +134,7 @@ class Postgres(Server):
 
     def __init__(self, folder: Path, **settings: str) -> None:
         super().__init__(folder)
-        self._settings = settings
+        self.settings = settings
         self.user = _unprivileged_user()
         self._programs: Path
 
@@ -186,7 +186,7 @@ class Postgres(Server):
             "port": str(self.port),
             "unix_socket_directories": "",
             "max_connections": "200",
-            **self._settings,
+            **self.settings,
         }
         options = [part for pair in settings.items() for part in ("-c", "=".join(pair))]
         command = [str(self._programs / "postgres"), "-D", str(self.folder / "data"), *options]
@@ -205,7 +205,7 @@ class Redis(Server):
     def __init__(self, folder: Path, *, program: str = "", **settings: str) -> None:
         super().__init__(folder)
         self._program = program
-        self._settings = settings
+        self.settings = settings
 
     @property
     def url(self) -> str:
@@ -220,7 +220,7 @@ class Redis(Server):
             "appendonly": "yes",
             "appendfsync": "always",
             "maxmemory-policy": "noeviction",
-            **{name.replace("_", "-"): value for name, value in self._settings.items()},
+            **{name.replace("_", "-"): value for name, value in self.settings.items()},
         }
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
         program = self._program or next(iter(redis_programs().values()))

@@ -214,7 +214,7 @@ async def test_behind_a_transaction_pooler_nothing_is_prepared_or_listened_to(
 
 
 async def test_the_durability_of_a_commit_is_not_left_to_the_servers_settings(url: str) -> None:
-    assert "synchronous_commit" in servers.postgres()._settings  # It is off there.
+    assert "synchronous_commit" in servers.postgres().settings  # It is off there.
     store = PostgresStore(url)
     await store.open()
 

@@ -6,6 +6,7 @@ import re
 from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from minuet.errors import ConfigError
+from minuet.store.certificate import check_files
 
 DEFAULT_SCHEMA = "minuet"
 
@@ -32,6 +33,7 @@ class Address:
                 ours[name] = value
             else:
                 theirs.append((name, value))
+        check_files(dict(theirs))
         if "," in parts.netloc and "target_session_attrs" not in dict(theirs):
             # Several servers are one that can be written to and its standbys, in any order.
             theirs.append(("target_session_attrs", "primary"))

@@ -6,6 +6,7 @@ Messages name the server without user and password.
 from __future__ import annotations
 
 from minuet.errors import MinuetError, StoreError, StoreUnavailableError, StoreUnusableError
+from minuet.store.certificate import find_untrusted
 
 #: Nothing was written, and another try may well succeed: serialization failure, deadlock, lock
 #: not available, shutting down or starting up, too many connections, a plan that went stale.
@@ -83,6 +84,9 @@ def meaning(error: Exception, shown: str) -> Exception:
         return StoreUnavailableError(f"{shown}: none of these servers is a primary at present")
     if isinstance(error, TimeoutError):
         return StoreUnavailableError(f"{shown} did not answer in time")
+    untrusted = find_untrusted(error)
+    if untrusted is not None:
+        return StoreUnavailableError(f"{shown} {untrusted}")
     if isinstance(error, (OSError, asyncpg.InterfaceError, asyncpg.InternalClientError)):
         return StoreUnavailableError(
             f"{shown} cannot be reached: {_words(error)}; is it running, and is the address right?"

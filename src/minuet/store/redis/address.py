@@ -1,21 +1,24 @@
 """Where a store lies: `redis://[:password@]host:port/database?prefix=minuet`.
 
-Options are ours: `prefix` of all keys, `retention_s` (how long ended runs are kept, 0 for ever) and
-`accept_loss=1` (go on with a server that keeps nothing on disk). Messages never show a password.
+Options are ours: `prefix` of all keys, `retention_s` (how long ended runs are kept, 0 for ever),
+`accept_loss=1` (go on with a server that keeps nothing on disk), and for `rediss://` the files
+`sslrootcert`, `sslcert` and `sslkey`, named as PostgreSQL does. Messages never show a password.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from minuet.errors import ConfigError
+from minuet.store.certificate import FILES, check_files
 
 #: Ended runs are kept for a week.
 RETENTION_S = 7 * 24 * 3600
 
 _FORM = "a Redis store is given as redis://[:password@]host:port/database?prefix=name"
-_OPTIONS = ("prefix", "retention_s", "accept_loss")
+_OPTIONS = ("prefix", "retention_s", "accept_loss", *FILES)
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,12 @@ class Address:
     prefix: str = "minuet"
     retention_ms: int | None = RETENTION_S * 1000
     accept_loss: bool = False
+    #: For TLS, by the name of the option: whom to trust, and who we are.
+    files: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.url.startswith("rediss:")
 
 
 def parse_address(url: str) -> Address:
@@ -60,7 +69,17 @@ def parse_address(url: str) -> Address:
         prefix=_prefix(options.get("prefix", "minuet")),
         retention_ms=_retention_ms(options.get("retention_s")),
         accept_loss=options.get("accept_loss", "0") not in ("", "0"),
+        files=_files(options, parts.scheme),
     )
+
+
+def _files(options: Mapping[str, str], scheme: str) -> dict[str, str]:
+    files = {name: options[name] for name in FILES if name in options}
+    for name in files:
+        if scheme != "rediss":
+            raise ConfigError(f"{name} is for Redis over TLS: write rediss:// instead of redis://")
+    check_files(files)
+    return files
 
 
 def _prefix(text: str) -> str:

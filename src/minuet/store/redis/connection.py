@@ -132,24 +132,34 @@ def _driver() -> Any:
     return redis.asyncio
 
 
-def _settings() -> dict[str, Any]:
+def _settings(address: Address) -> dict[str, Any]:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 
     # Whether a call may be repeated is decided here, not by the driver.
-    return {
+    settings: dict[str, Any] = {
         "protocol": 2,
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": ANSWER_S,
         "retry": Retry(NoBackoff(), 0),
     }
+    if address.is_encrypted:
+        # The server's certificate is always checked, and its name.
+        settings |= {
+            "ssl_cert_reqs": "required",
+            "ssl_check_hostname": True,
+            "ssl_ca_certs": address.files.get("sslrootcert"),
+            "ssl_certfile": address.files.get("sslcert"),
+            "ssl_keyfile": address.files.get("sslkey"),
+        }
+    return settings
 
 
 def make_client(address: Address) -> Any:
     """A client of one server."""
     driver = _driver()
     pool = driver.BlockingConnectionPool.from_url(
-        address.url, max_connections=CONNECTIONS, timeout=ANSWER_S, **_settings()
+        address.url, max_connections=CONNECTIONS, timeout=ANSWER_S, **_settings(address)
     )
     return driver.Redis.from_pool(pool)
 
@@ -157,6 +167,6 @@ def make_client(address: Address) -> Any:
 def make_cluster_client(address: Address) -> Any:
     """A client of a cluster, found through one of its servers."""
     driver = _driver()
-    settings = _settings()
+    settings = _settings(address)
     settings.pop("retry")
     return driver.RedisCluster.from_url(address.url, max_connections=CONNECTIONS, **settings)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minuet.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from minuet.store.certificate import find_untrusted
 
 #: First words of answers that pass: the same call may succeed later.
 _PASSING = frozenset(
@@ -50,6 +51,9 @@ def translate(error: Exception, shown: str) -> StoreError:
         return StoreUnusableError(f"the Redis server at {shown} does not accept the password")
     if isinstance(error, NoPermissionError):
         return StoreUnusableError(f"the Redis user at {shown} may not do what is needed: {error}")
+    untrusted = find_untrusted(error)
+    if untrusted is not None:
+        return StoreUnavailableError(f"the Redis server at {shown} {untrusted}")
     if is_lost(error):
         return StoreUnavailableError(
             f"the Redis server at {shown} does not answer: {str(error).rstrip('.')}; "
