@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import shutil
 import socketserver
 import tempfile
@@ -22,7 +23,7 @@ from minuet.cli.arguments import every_command
 from .. import servers
 from ..servers import postgres_url, redis_url
 from .test_runs import MENDED
-from .test_worker import DOUBLE, HANDLERS, start_worker, stop
+from .test_worker import DOUBLE, HANDLERS, read_until, start_worker, stop
 
 #: Must never be seen again.
 PASSWORD = "hunter2"
@@ -314,6 +315,18 @@ def test_redis_whoever_accepts_the_loss_may_use_a_server_without_persistence(
     assert called.json["output"] == {"twice": 42}
 
 
+def test_redis_keys_of_a_newer_layout_are_refused(refused: Any, start_redis: Any) -> None:
+    import redis
+
+    server = start_redis()
+    with redis.Redis(port=server.port) as client:
+        client.set("minuet:{minuet-0}:layout", 2)
+
+    said = refused("worker", server.url)
+
+    assert "the keys of minuet have layout 2, and this version of Minuet knows 1" in said
+
+
 def test_redis_a_replica_is_refused(refused: Any, start_redis: Any) -> None:
     replica = start_redis(replicaof=f"{HOST} {start_redis().port}")
 
@@ -352,6 +365,21 @@ def test_redis_a_server_that_is_too_old_is_refused(refused: Any) -> None:
             thread.join()
 
     assert "is version 6.2.14; Minuet needs Redis 7 or Valkey" in said
+
+
+def test_a_worker_says_first_what_its_store_can_lose(
+    folder: Any, spawn: Any, finish: Any, start_redis: Any
+) -> None:
+    worker = spawn("worker", "--store", start_redis(appendfsync="everysec").url)
+
+    said = read_until(worker, "started on")
+    stop(worker, finish)
+
+    assert re.search(
+        r"store: \w+ [0-9.]+, appendfsync everysec: a crash of the server, or a failover, can lose "
+        r"the last 2 seconds\n",
+        said,
+    )
 
 
 # ── the driver ──────────────────────────────────────────────────────────────────────────────
@@ -456,7 +484,10 @@ def test_every_command_works_on_every_store(
     ids = [done["run_id"], waited["run_id"], failed, idle]
     assert [run["run_id"] for run in call("runs", "list", "--json").json] == ids[::-1]
     assert [status(run_id) for run_id in ids] == ["COMPLETED"] * 3 + ["CANCELLED"]
-    assert call("doctor").out == "Sound: every invariant holds on 4 runs.\n"
+    doctor = call("doctor")
+    assert doctor.out == "Sound: every invariant holds on 4 runs.\n"
+    assert re.fullmatch(r"store: (SQLite|PostgreSQL|Redis|Valkey) [0-9.]+, .+\n", doctor.err)
+    assert doctor.err.rstrip() == f"store: {call('doctor', '--json').json['store']}"
     assert used == {
         command.prog.removeprefix("minuet ")
         for command in every_command()

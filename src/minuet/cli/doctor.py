@@ -28,15 +28,17 @@ def doctor(arguments: Namespace) -> int:
     async def work() -> tuple[Diagnosis, Treatment | None]:
         async with open_to_read(arguments.store) as app:
             found = await examine(app.doctor)
+            found.store = app.store.durability
             return found, await treat(app.doctor, found) if arguments.repair else None
 
     found, treatment = asyncio.run(work())
     left = found.findings if treatment is None else treatment.left
     if arguments.output == "json":
         records = [finding.to_json() for finding in found.findings]
-        answer = {"sound": not left, "runs": found.runs, "findings": records}
+        answer = {"sound": not left, "runs": found.runs, "findings": records, "store": found.store}
         print_json({**answer, "overdue": found.overdue, **_treated(treatment)})
     else:
+        note(f"store: {found.store}")
         _tell(found, treatment)
     return codes.FAILED if left else codes.COMPLETED
 
@@ -48,6 +50,8 @@ class Diagnosis(msgspec.Struct):
     findings: list[Finding] = []
     #: Leases and timers that nobody has taken care of yet.
     overdue: int = 0
+    #: What the store is, and what it can lose.
+    store: str = ""
 
 
 class Treatment(msgspec.Struct):

@@ -119,12 +119,16 @@ class Shift:
         handlers = self._app.handlers.names()
         chosen = self._arguments.queues
         where = f"queues: {_names(chosen)}" if chosen else f"handlers: {_names(handlers)}"
+        durability = self._app.store.durability
+        if not self._as_json:
+            note(f"{time.strftime('%H:%M:%S')} store: {durability}")
         self._tell(
             "started",
             f"worker {os.getpid()} started on {store}, "
             f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}",
             pid=os.getpid(),
             store=store,
+            durability=durability,
             concurrency=worker.concurrency,
             lease_seconds=worker.lease_ms / 1000,
             handlers=handlers,

@@ -53,6 +53,10 @@ class SimStore:
         finally:
             timer.cancel()
 
+    @property
+    def durability(self) -> str:
+        return self._server.model.durability
+
     async def open(self) -> None:
         pass
 

@@ -41,6 +41,11 @@ from minuet.types import RunStatus
 class Store(Protocol):
     """Runs, tokens, joins, events and blobs, changed by atomic steps."""
 
+    @property
+    def durability(self) -> str:
+        """What this store is and what it can lose, in one line for people, once it is open."""
+        ...
+
     async def open(self) -> None:
         """Connect, check the version and migrate; refuse what cannot work."""
         ...

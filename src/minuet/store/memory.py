@@ -66,6 +66,10 @@ class MemoryStore:
         self._work = Wake()
         self._change = Wake()
 
+    @property
+    def durability(self) -> str:
+        return "memory: everything is lost when the process ends"
+
     async def open(self) -> None:
         pass
 

@@ -82,6 +82,8 @@ class Database:
         self._begin = ""
         #: What `synchronous_commit` is set to for every change.
         self.durability = "on"
+        #: What the server is and what it can lose, in words.
+        self.described = ""
 
     async def open(self) -> None:
         """Connect once, and refuse a server that cannot be used."""
@@ -162,6 +164,7 @@ class Database:
         # Answered means durable, whatever the server is set to; more than that is left alone.
         keeps = server["durability"] == "remote_apply"
         durability = self.durability = "remote_apply" if keeps else "on"
+        self.described = _describe(server, durability)
         self._begin = (
             "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "
             f"SET LOCAL synchronous_commit = {durability}; {_TIMEOUTS}"
@@ -274,6 +277,22 @@ class _CommitLost(Exception):
     def __init__(self, error: Exception) -> None:
         self.error = error
         super().__init__(str(error))
+
+
+def _describe(server: Any, durability: str) -> str:
+    major, minor = divmod(server["version"], 10_000)
+    name = f"PostgreSQL {major}.{minor}"
+    if not server["syncs"]:
+        return f"{name}, fsync off: a crash of its machine can lose or damage everything"
+    if server["has_standby"]:
+        return (
+            f"{name}, synchronous_commit {durability}: a crash, or a failover to its synchronous "
+            "standby, loses nothing that was answered"
+        )
+    return (
+        f"{name}, synchronous_commit {durability}: a crash loses nothing that was answered; a "
+        "failover can lose the last transactions"
+    )
 
 
 async def _plainly(link: Link, work: Work[Value]) -> Value:

@@ -68,6 +68,10 @@ class PostgresLog:
         self._address = Address(url)
         self._database = Database(self._address)
 
+    @property
+    def durability(self) -> str:
+        return self._database.described
+
     async def open(self) -> None:
         await open_schema(self._database)
 

@@ -72,6 +72,10 @@ class PostgresStore:
         #: By tenant and session.
         self._known: dict[tuple[str, str], Known] = {}
 
+    @property
+    def durability(self) -> str:
+        return self._database.described
+
     async def open(self) -> None:
         await open_schema(self._database)
         try:

@@ -111,6 +111,11 @@ class HotStore(Store, Protocol):
 class Log(Protocol):
     """The events of all runs, durable."""
 
+    @property
+    def durability(self) -> str:
+        """What it is and what it can lose, in one line for people, once it is open."""
+        ...
+
     async def open(self) -> None:
         """Connect, check the version and migrate; refuse what cannot work."""
         ...

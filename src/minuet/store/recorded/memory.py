@@ -37,6 +37,10 @@ class MemoryLog:
         self._checks: dict[str, tuple[str, int]] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
 
+    @property
+    def durability(self) -> str:
+        return "memory: everything is lost when the process ends"
+
     async def open(self) -> None:
         pass
 

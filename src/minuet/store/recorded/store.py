@@ -89,6 +89,10 @@ class RecordedStore:
         self._flusher = Flusher(hot, log, self._guard)
         self._tasks: list[asyncio.Task[None]] = []
 
+    @property
+    def durability(self) -> str:
+        return f"{self._log.durability} (in front of it: {self._hot.durability.partition(':')[0]})"
+
     async def open(self) -> None:
         await self._log.open()
         try:

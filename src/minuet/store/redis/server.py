@@ -67,23 +67,24 @@ def find_problem(info: dict[str, Any], *, accept_loss: bool = False) -> str | No
 
 
 def describe_durability(info: dict[str, Any]) -> str:
-    """What an answered call means on this server."""
+    """What the server is, and what it can lose."""
+    name = f"Redis {info.get('redis_version', '')}"
+    if info.get("server_name") == "valkey":
+        name = f"Valkey {info.get('valkey_version', '')}"
     if not info.get("aof_enabled"):
-        return "nothing is kept on disk: when the server ends, everything is lost"
-    match info.get("appendfsync"):
+        return f"{name}, appendonly no: when the server ends, everything is lost"
+    mode = info.get("appendfsync")
+    match mode:
         case "always":
-            return "an answered call is on disk: it survives a crash and a power cut of the server"
+            loses = (
+                "a crash or a power cut of the server loses nothing that was answered; a failover "
+                "can lose the last answers"
+            )
         case "everysec":
-            return (
-                "an answered call is on disk within about two seconds: a power cut, a failover or "
-                "a crash on a slow disk may undo the last ones"
-            )
+            loses = "a crash of the server, or a failover, can lose the last 2 seconds"
         case None:
-            return (
-                "answered calls go to disk, but how soon could not be checked (CONFIG is not "
-                "allowed): a power cut or a failover may undo the last ones"
-            )
-    return (
-        "answered calls go to disk when the operating system likes (appendfsync no): a power cut "
-        "may undo the last half minute"
-    )
+            mode = "unknown (CONFIG is not allowed)"
+            loses = "a crash of the server, or a failover, can lose the last answers"
+        case _:
+            loses = "a power cut of the server can lose the last half minute"
+    return f"{name}, appendfsync {mode}: {loses}"

@@ -15,7 +15,6 @@ How durable an answer is, is the server's setting: `RedisStore.durability` says 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
@@ -50,6 +49,7 @@ from minuet.store.redis import request as requests
 from minuet.store.redis import rows
 from minuet.store.redis.address import parse_address
 from minuet.store.redis.connection import Connection
+from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
@@ -80,8 +80,6 @@ _STATUSES: tuple[RunStatus, ...] = (
 )
 _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 
-_log = logging.getLogger(__name__)
-
 
 class RedisStore:
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
@@ -100,23 +98,26 @@ class RedisStore:
         self._work = Wake()
         self._changed = Wake()
         self._listener: Listener | None = None
-        #: What an answered call means on this server, in words.
-        self.durability = ""
+        self._durability = ""
 
     async def open(self) -> None:
         await self._connection.open()
         try:
-            self.durability, is_cluster = await check_servers(self._connection, self._address)
+            self._durability, is_cluster = await check_servers(self._connection, self._address)
             if is_cluster:
                 self._partitions = Partitions.of_cluster(self._address.prefix)
             else:
                 stream = f"{self._partitions.names[0]}:wake"
                 self._listener = Listener(self._connection, stream, self._work.notify)
+            await check_layout(self._connection, self._partitions.names, self._address)
             await self._check_record()
         except BaseException:
             await self._connection.close()
             raise
-        _log.info("Redis at %s: %s", self._address.shown, self.durability)
+
+    @property
+    def durability(self) -> str:
+        return self._durability
 
     async def _check_record(self) -> None:
         """Refuse to change runs behind the back of their record."""

@@ -50,6 +50,13 @@ Value = TypeVar("Value")
 POLL_MS = 100
 
 
+#: What each mode can lose, in words.
+_LOSES: dict[Durability, str] = {
+    "full": "synchronous FULL: a crash or a power cut loses nothing that was answered",
+    "normal": "synchronous NORMAL: a power cut can lose the last answers",
+}
+
+
 class SqliteStore:
     """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
 
@@ -63,12 +70,19 @@ class SqliteStore:
         self._path = path_of(path)
         self._clock = clock or SystemClock()
         self._writer = Writer(self._path, self._clock, durability)
+        self._loses = _LOSES[durability]
         self._reader: apsw.Connection
         self._writing: CallThread[WriteCall] | None = None
         self._reading: CallThread[Callable[[apsw.Connection], Any]] | None = None
         self._work = Wake()
         self._work_seen = 0
         self._changed = Wake()
+
+    @property
+    def durability(self) -> str:
+        import apsw
+
+        return f"SQLite {apsw.sqlite_lib_version()}, {self._loses}"
 
     async def open(self) -> None:
         writing: CallThread[WriteCall] = CallThread(

@@ -5,7 +5,9 @@ SELECT
     current_setting('transaction_read_only') = 'on' AS read_only,
     current_setting('server_encoding') AS encoding,
     current_setting('synchronous_commit') AS durability,
-    pg_backend_pid() AS process;
+    pg_backend_pid() AS process,
+    current_setting('synchronous_standby_names') <> '' AS has_standby,
+    current_setting('fsync') = 'on' AS syncs;
 
 -- name: schema_lock
 SELECT pg_advisory_xact_lock(hashtextextended('minuet/' || $1, 2));
