@@ -18,11 +18,19 @@ from typing import Any, Self
 import msgspec
 
 from minuet.app.doctor import Doctor
+from minuet.app.names import check_name, is_storable
 from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import DEFAULT_STORE, make_store
 from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
 from minuet.clock import Clock, SystemClock
-from minuet.errors import InputError, OutputError, RunConflictError, RunFailed, RunTimeoutError
+from minuet.errors import (
+    InputError,
+    OutputError,
+    RunConflictError,
+    RunFailed,
+    RunNotFoundError,
+    RunTimeoutError,
+)
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
 from minuet.kernel.fold import Recorded
@@ -79,7 +87,7 @@ class App:
         self._ids = ids or SystemIds()
         # Without a clock of the caller's, a store asks its own: that of its server, if it has one.
         self._store = make_store(store, clock=clock) if isinstance(store, str) else store
-        self._tenant = tenant
+        self._tenant = check_name("tenant", tenant)
         self._programs = Programs(self._store)
         self._runs = Runs(self._store, tenant, self._programs)
         self._handlers = Handlers(REGISTERED)
@@ -95,7 +103,7 @@ class App:
             "drain_ms": int(drain_seconds * 1000),
             "crashes_max": crashes_max,
             "retry": retry or Retry(),
-            "queues": None if queues is None else tuple(sorted(set(queues))),
+            "queues": None if queues is None else tuple(sorted(_checked(queues))),
         }
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
@@ -339,6 +347,8 @@ class App:
         return await self._change(run_id, RetryRun())
 
     async def _change(self, run_id: str, change: Change) -> Run:
+        if not is_storable(run_id):
+            raise RunNotFoundError(run_id)
         return await self._store.change_run(self._tenant, run_id, change)
 
     async def open_runs(self) -> list[Run]:
@@ -357,6 +367,10 @@ class App:
         """Make the worker serve all queues that these runs use."""
         for digest in sorted({run.plan for run in runs}):
             self._serve(await self._programs.load(digest, tenant=self._tenant))
+
+
+def _checked(queues: Iterable[str]) -> set[str]:
+    return {check_name("queue", queue) for queue in queues}
 
 
 def raise_unless_completed(result: RunResult) -> RunResult:

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.names import is_storable
 from minuet.errors import RunNotFoundError
 from minuet.events import decode_event, event_type
 from minuet.kernel.cause import Fact
@@ -88,7 +89,9 @@ class Runs:
 
     async def get(self, run_id: str) -> Run:
         """The run's row."""
-        run = await self._store.read_run(self._tenant, run_id)
+        run = None
+        if is_storable(run_id):
+            run = await self._store.read_run(self._tenant, run_id)
         if run is None:
             raise RunNotFoundError(run_id)
         return run
@@ -102,6 +105,8 @@ class Runs:
         limit: int = 100,
     ) -> list[Run]:
         """Runs, the newest first."""
+        if not is_storable(f"{workflow or ''}{before or ''}"):
+            return []
         return await self._store.list_runs(
             self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
         )
@@ -141,6 +146,8 @@ class Runs:
         self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
     ) -> list[DeadLetter]:
         """Tokens that failed and are kept, the oldest first; retrying their run requeues them."""
+        if run_id is not None and not is_storable(run_id):
+            return []
         return await self._store.list_dead_letters(
             self._tenant, run=run_id, status=status, limit=limit
         )
