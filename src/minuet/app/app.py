@@ -58,6 +58,10 @@ CONCURRENCY = 32
 #: How long to wait for a change before looking again.
 LOOK_MS = 1_000
 
+#: For how long a plan that was seen in the store is taken to be there. A store that loses what it
+#: has answered (a failover, for example) is away for longer than that.
+STORED_MS = 1_000
+
 
 class App:
     """A store and, unless told otherwise, a worker on it.
@@ -242,12 +246,18 @@ class App:
         return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
 
     async def _keep(self, compiled: CompiledWorkflow) -> Loaded:
-        """Have a plan at hand, and in the store."""
+        """Have a plan at hand, and in the store, which may have lost it since the last time."""
         loaded = self._programs.get(compiled.digest)
-        if loaded is None:
-            await self._store.put_blob(compiled.data, tenant=self._tenant)
+        now_ms = self._clock.now_ms()
+        if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
+            if loaded is None or not await self._is_stored(compiled.digest):
+                await self._store.put_blob(compiled.data, tenant=self._tenant)
             loaded = self._programs.keep(compiled.digest, compiled.plan)
+            loaded.stored_ms = now_ms
         return loaded
+
+    async def _is_stored(self, digest: str) -> bool:
+        return await self._store.get_blob(digest, tenant=self._tenant) is not None
 
     def _serve(self, loaded: Loaded) -> None:
         """Make the worker serve all queues that a plan uses."""

@@ -45,6 +45,8 @@ class Loaded:
         self.program = Program(plan, digest)
         self.translator = Translator(self.program)
         self._configs: dict[str, Config] = {}
+        #: When its plan was last known to be in the store.
+        self.stored_ms = 0
 
     def config(self, node: Node) -> Config:
         """The node's config, which must be at hand."""
