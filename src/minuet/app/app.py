@@ -19,6 +19,7 @@ import msgspec
 
 from minuet.app.doctor import Doctor
 from minuet.app.names import check_name, is_storable
+from minuet.app.parcel import moved_store, moved_to
 from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import DEFAULT_STORE, make_store
 from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
@@ -354,12 +355,19 @@ class App:
 
     async def retry(self, run_id: str) -> Run:
         """Run what failed or was cut off again, in the run's next generation."""
+        store = moved_to(await self._runs.get(run_id))
+        if store is not None:
+            raise RunConflictError(run_id, f"was moved to {store}: retry it there")
         return await self._change(run_id, RetryRun())
 
     async def _change(self, run_id: str, change: Change) -> Run:
         if not is_storable(run_id):
             raise RunNotFoundError(run_id)
         return await self._store.change_run(self._tenant, run_id, change)
+
+    async def moved_store(self) -> str | None:
+        """Where the runs are now that were open in this store; None: they are here."""
+        return await moved_store(self._store, self._tenant)
 
     async def open_runs(self) -> list[Run]:
         """All runs that are not over, the oldest first."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
 from minuet.clock import Clock, SystemClock
@@ -67,6 +69,17 @@ def _make_recorded(url: str, record: str, clock: Clock | None) -> Store:
     store = RecordedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)
     programs = Programs(store)
     return store
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[Store]:
+    """A store, open for as long as the block lasts."""
+    store = make_store(url)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def _need(library: str, extra: str) -> None:

@@ -350,6 +350,7 @@ def _add_operations(commands: Commands[Parser]) -> None:
         help="make runs agree with their history where they do not, and say what was changed",
     )
     _add_store(parser)
+    _add_migrate(commands)
     parser = _add(
         commands,
         "demo",
@@ -359,6 +360,30 @@ def _add_operations(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--keep", metavar="DIR", help="keep the store in this folder")
     _add(commands, "settings", "settings:show", "show every setting and where its value comes from")
+
+
+def _add_migrate(commands: Commands[Parser]) -> None:
+    parser = _add(
+        commands,
+        "migrate",
+        "migrate:migrate",
+        "move all runs into another store",
+        "Move all runs, open and finished, with their plans and blobs into another store.\n"
+        "Interrupted, it goes on when the command is given again; a run is never open in both.",
+    )
+    parser.add_argument("--from", dest="source", metavar="URL", required=True, help="the store")
+    parser.add_argument("--to", dest="target", metavar="URL", required=True, help="the other store")
+    parser.add_argument(
+        "--only", choices=("open", "finished"), help="only runs that are open, or that are over"
+    )
+    parser.add_argument(
+        "--wait",
+        action="store_true",
+        help="wait for workers to finish what they hold, instead of refusing",
+    )
+    parser.add_argument(
+        "--dry-run", action="store_true", help="look at everything and say what would be done"
+    )
 
 
 def _number(text: str) -> int:

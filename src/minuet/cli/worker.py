@@ -84,6 +84,7 @@ class Shift:
             began = time.monotonic()
             try:
                 self._tell_start(worker)
+                await self._tell_moved()
                 await self._tell_waiting(worker)
                 while not await self._stopped():
                     self._app.check_worker()
@@ -134,6 +135,13 @@ class Shift:
             handlers=handlers,
             queues=list(worker.queues),
         )
+
+    async def _tell_moved(self) -> None:
+        """Say so when there is nothing to do here because it is done elsewhere."""
+        store = await self._app.moved_store()
+        if store is not None:
+            text = f"the runs of this store were moved to {store}: start workers there"
+            self._tell("moved", text, to=store)
 
     def _tell_progress(self, worker: Worker) -> None:
         """Say what has been done, if that is more than before."""

@@ -1,0 +1,170 @@
+"""`minuet migrate`: all runs of one store into another."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from argparse import Namespace
+from collections import Counter
+from typing import Any
+
+from minuet.app.migrate import Migration, Outcome
+from minuet.app.stores import opened
+from minuet.cli import codes
+from minuet.cli.output import clean, format_duration, note, print_json
+from minuet.cli.stores import exists, file_of, is_memory
+from minuet.clock import SystemClock
+from minuet.errors import ConfigError, StoreUnavailableError
+from minuet.settings import masked, read_settings
+
+#: Seconds between two words about how far it is: on a terminal, and elsewhere.
+TELL_S = 0.2
+TELL_PLAIN_S = 5.0
+
+#: Problems that are told one by one; the others are counted.
+PROBLEMS_MAX = 1_000
+
+
+def migrate(arguments: Namespace) -> int:
+    """Move all runs of a store into another; 1 when some of them were left where they were."""
+    settings = read_settings(os.environ, given=("MINUET_STORE",))
+    source = settings.complete_store(arguments.source)
+    target = settings.complete_store(arguments.target)
+    _check(source, target)
+    report = asyncio.run(_work(arguments, source, target))
+    if arguments.output == "json":
+        print_json(report.to_json())
+    else:
+        report.tell()
+    return codes.FAILED if report.problem_count else codes.COMPLETED
+
+
+def _check(source: str, target: str) -> None:
+    for option, url in (("--from", source), ("--to", target)):
+        if is_memory(url):
+            raise ConfigError(f"{option}: memory:// ends with its process: name another store")
+    if not exists(source):
+        raise ConfigError(f"--from: there is no store at {file_of(source)}")
+    ours, theirs = file_of(source), file_of(target)
+    same_file = ours is not None and theirs is not None and ours.resolve() == theirs.resolve()
+    if source == target or same_file:
+        raise ConfigError("--from and --to name the same store")
+
+
+async def _work(arguments: Namespace, source_url: str, target_url: str) -> Report:
+    names = (masked(source_url), masked(target_url))
+    report = Report(*names, dry_run=arguments.dry_run)
+    # Looking at what would be done makes no new file.
+    is_new = arguments.dry_run and not exists(target_url)
+    async with (
+        opened(source_url) as source,
+        opened("memory://" if is_new else target_url) as target,
+    ):
+        migration = Migration(
+            source,
+            target,
+            SystemClock(),
+            come_from=names[0],
+            to=names[1],
+            only=arguments.only,
+            wait=arguments.wait,
+            dry_run=arguments.dry_run,
+        )
+        await _follow(migration, report)
+    return report
+
+
+async def _follow(migration: Migration, report: Report) -> None:
+    progress = Progress(await migration.count())
+    try:
+        async for outcome in migration.move():
+            report.add(outcome)
+            progress.tell(report.done)
+    except StoreUnavailableError as error:
+        hint = f"{error}; {report.done} runs were done: give the same command again"
+        raise StoreUnavailableError(hint) from error
+    finally:
+        progress.close()
+        report.blobs = migration.blobs
+
+
+class Progress:
+    """How far it is: one line that changes on a terminal, a line now and then elsewhere."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._began = self._told = time.monotonic()
+        self._live = sys.stderr.isatty()
+
+    def tell(self, done: int) -> None:
+        now = time.monotonic()
+        if now - self._told < (TELL_S if self._live else TELL_PLAIN_S):
+            return
+        self._told = now
+        rate = done / max(now - self._began, 0.001)
+        left = max(self._total - done, 0)
+        text = f"{done} of {self._total} runs, {rate:.0f} a second, {left} left"
+        if left and rate:
+            text += f", about {format_duration(int(1000 * left / rate))}"
+        end = "\x1b[K\r" if self._live else "\n"
+        print(text, file=sys.stderr, end=end, flush=True)
+
+    def close(self) -> None:
+        if self._live:
+            print(end="\x1b[K", file=sys.stderr, flush=True)
+
+
+class Report:
+    """What was done."""
+
+    def __init__(self, source: str, target: str, *, dry_run: bool) -> None:
+        self._source, self._target, self._dry_run = source, target, dry_run
+        self._began = time.monotonic()
+        self._counts: Counter[str] = Counter()
+        self._problems: list[Outcome] = []
+        self.problem_count = 0
+        self.done = 0
+        self.blobs = 0
+
+    def add(self, outcome: Outcome) -> None:
+        self.done += 1
+        kind = ("open" if outcome.open else "finished") if outcome.kind == "moved" else outcome.kind
+        self._counts[kind] += 1
+        if outcome.is_problem:
+            self.problem_count += 1
+            if len(self._problems) < PROBLEMS_MAX:
+                self._problems.append(outcome)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "from": self._source,
+            "to": self._target,
+            "dry_run": self._dry_run,
+            "runs": self.done,
+            "moved": {"open": self._counts["open"], "finished": self._counts["finished"]},
+            "already_there": self._counts["there"],
+            "elsewhere": self._counts["elsewhere"],
+            "blobs": self.blobs,
+            "problems": [problem.to_json() for problem in self._problems],
+            "problem_count": self.problem_count,
+            "seconds": round(time.monotonic() - self._began, 3),
+        }
+
+    def tell(self) -> None:
+        for problem in self._problems:
+            tenant = "" if problem.tenant == "default" else f" of {problem.tenant}"
+            message = problem.message.removeprefix(f"run {problem.run_id}: ")
+            print(clean(f"run {problem.run_id}{tenant}: {problem.kind}: {message}"))
+        took = format_duration(int(1000 * (time.monotonic() - self._began)))
+        verb = "would be moved" if self._dry_run else "moved"
+        open_runs, finished = self._counts["open"], self._counts["finished"]
+        text = f"{open_runs + finished} runs {verb} to {self._target} ({open_runs} open)"
+        if self._counts["there"]:
+            text += f", {self._counts['there']} were there already"
+        if self._counts["elsewhere"]:
+            text += f", {self._counts['elsewhere']} have been moved elsewhere"
+        print(clean(f"{text}, in {took}."))
+        if self.problem_count:
+            note(f"{self.problem_count} runs were left where they are.")
