@@ -160,11 +160,19 @@ class Report:
         took = format_duration(int(1000 * (time.monotonic() - self._began)))
         verb = "would be moved" if self._dry_run else "moved"
         open_runs, finished = self._counts["open"], self._counts["finished"]
-        text = f"{open_runs + finished} runs {verb} to {self._target} ({open_runs} open)"
+        text = f"{_runs(open_runs + finished)} {verb} to {self._target} ({open_runs} open)"
         if self._counts["there"]:
             text += f", {self._counts['there']} were there already"
         if self._counts["elsewhere"]:
             text += f", {self._counts['elsewhere']} have been moved elsewhere"
         print(clean(f"{text}, in {took}."))
         if self.problem_count:
-            note(f"{self.problem_count} runs were left where they are.")
+            count = self.problem_count
+            note(
+                f"{_runs(count)} {'was' if count == 1 else 'were'} left where "
+                f"{'it is' if count == 1 else 'they are'}."
+            )
+
+
+def _runs(count: int) -> str:
+    return f"{count} run{'' if count == 1 else 's'}"
