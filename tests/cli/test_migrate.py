@@ -75,6 +75,9 @@ def test_a_worker_on_the_old_store_says_why_it_has_nothing_to_do(
     read_until(worker, f"were moved to {there}: start workers there")
     assert stop(worker, finish).code == 0
 
+    resumed = minuet("resume", "--store", HERE)
+    assert (resumed.code, resumed.out) == (0, "There are no open runs.\n")
+    assert f"were moved to {there}: go on there" in resumed.err
     (run, _) = minuet("runs", "list", "--store", HERE, "--json").json
     retried = minuet("runs", "retry", run["run_id"], "--store", HERE)
     assert retried.code == 2

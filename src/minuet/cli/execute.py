@@ -123,6 +123,9 @@ async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
     if named:
         found = [await find_run(reader, text) for text in named]
         return list(dict.fromkeys(found))
+    store = await reader.moved_store()
+    if store is not None:
+        note(f"the runs of this store were moved to {store}: go on there")
     runs = await reader.open_runs()
     for row in runs:
         if row.status == "PAUSED":
