@@ -222,17 +222,18 @@ async def put_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int
     owner = run_of(owners[0]).run if owners else None
     if not step.put_run(tenant, copy.deepcopy(snapshot), expected_seq, owner):
         return False
-    await link.run(_REMOVE_ROWS, [name])
-    await link.run(_REMOVE_EVENTS, name)
-    emptied = Rows(wanted, inputs=True)
-    await emptied.load(link, None)
-    rows.take_slots(emptied)
-    step.promote_waiters()
+    if name not in step.new_runs:
+        await link.run(_REMOVE_ROWS, [name])
+        await link.run(_REMOVE_EVENTS, name)
+        await link.run(_REPLACE_RUN, [run_row(step.runs[name])])
+        emptied = Rows(wanted, inputs=True)
+        await emptied.load(link, None)
+        rows.take_slots(emptied)
+        step.promote_waiters()
     # Written as they are, not as tokens begin.
     await link.run(_INSERT_WHOLE_TOKENS, [token_row(step.tokens[key]) for key in step.new_tokens])
     step.changed_tokens -= step.new_tokens
     step.new_tokens = set()
-    await link.run(_REPLACE_RUN, [run_row(step.runs[name])])
     await write_only(link, rows, step)
     return True
 
