@@ -172,6 +172,10 @@ class SimLog:
         self._server = server
         self._log = server.log
 
+    @property
+    def durability(self) -> str:
+        return self._log.durability
+
     async def open(self) -> None:
         pass
 
