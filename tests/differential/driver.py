@@ -39,6 +39,7 @@ from minuet.store.records import (
     Start,
     Take,
     Waiting,
+    WorkerRecord,
 )
 
 TENANTS = ("a", "b")
@@ -83,6 +84,9 @@ EXPECTED = {
         for name in ("runs", "waiting", "dead_letters", "queues", "tenants")
     ),
     ("read_steps", "some"),
+    *(("register_worker", r) for r in ("True", "False")),
+    *((verb, r) for verb in ("drain_worker", "remove_worker") for r in ("True", "False")),
+    *(("find_queues", "some"), ("list_workers", "some")),
     ("blob", "same"),
 }
 
@@ -111,7 +115,7 @@ class Driver:
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
-            *[self.delete, self.discard, self.look, self.blob] * 1,
+            *[self.delete, self.discard, self.look, self.blob, self.worker] * 1,
             self.put,
         ]
 
@@ -476,6 +480,22 @@ class Driver:
             await self._ask(lambda s: s.read_tokens(tenant, run))
             limit = rng.choice((1, 3))
             await self._ask(lambda s: s.read_events(tenant, run, after, limit))
+
+    async def worker(self, rng: Random) -> None:
+        tenant, name = rng.choice(TENANTS), rng.choice(("w1", "w2", "w3"))
+        record = WorkerRecord(name, tenant, running=rng.randint(0, 9), capabilities={"x": [1.5]})
+        verb = rng.choice(("register_worker", "register_worker", "drain_worker", "remove_worker"))
+        if verb == "register_worker":
+            answer = await self._ask(lambda s: s.register_worker(record))
+        else:
+            answer = await self._ask(lambda s: getattr(s, verb)(tenant, name))
+        self.seen[verb, str(answer)] += 1
+        limit = rng.choice((1, 100))
+        found = await self._ask(lambda s: s.list_workers(tenant, limit=limit))
+        self.seen["list_workers", "some" if found else "none"] += 1
+        after = rng.choice(("", "q1"))
+        queues = await self._ask(lambda s: s.find_queues(tenant, "q", after=after, limit=limit))
+        self.seen["find_queues", "some" if queues else "none"] += 1
 
     async def blob(self, rng: Random) -> None:
         data = rng.choice((b"", b"one", b"\x00\xff"))

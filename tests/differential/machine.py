@@ -84,6 +84,10 @@ class SameAnswers(RuleBasedStateMachine):
     def put(self, random: Random) -> None:
         self._do("put", random)
 
+    @rule(random=random)
+    def worker(self, random: Random) -> None:
+        self._do("worker", random)
+
     @rule()
     def reopen(self) -> None:
         self.loop.run_until_complete(self.store.close())

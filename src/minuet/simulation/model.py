@@ -18,6 +18,7 @@ from minuet.worker.state import view_of
 _TABLES = (
     *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions"),
     *("_recorded", "_unrecorded"),
+    *("_workers", "_removed"),
 )
 
 

@@ -25,6 +25,8 @@ from minuet.store.records import (
     Snapshot,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.types import RunStatus
 
@@ -204,6 +206,30 @@ class SimStore:
     async def list_tenants(self) -> list[str]:
         model = self._server.model
         return await self._call("list_tenants", model.list_tenants)
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        model = self._server.model
+        return await self._call(
+            "find_queues", lambda: model.find_queues(tenant, prefix, after=after, limit=limit)
+        )
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        model = self._server.model
+        return await self._call("register_worker", lambda: model.register_worker(record))
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        model = self._server.model
+        return await self._call("drain_worker", lambda: model.drain_worker(tenant, worker))
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        model = self._server.model
+        return await self._call("remove_worker", lambda: model.remove_worker(tenant, worker))
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        model = self._server.model
+        return await self._call("list_workers", lambda: model.list_workers(tenant, limit=limit))
 
     async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
         model = self._server.model

@@ -34,6 +34,8 @@ from minuet.store.records import (
     Snapshot,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.types import RunStatus
 
@@ -199,6 +201,38 @@ class Store(Protocol):
 
     async def list_tenants(self) -> list[str]:
         """Everybody who has runs; for those who look after the whole store."""
+        ...
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        """Names of queues that begin with `prefix` and in which something is ready, in the order
+        of their bytes; `after` is the last one of the page before."""
+        ...
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        """Note that a worker is there: its registration, and every heartbeat after it.
+
+        True: it has been asked to drain, or was removed. Workers that were not heard of for
+        `WORKER_MS_MAX` are forgotten on the way.
+        """
+        ...
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        """Ask a worker to take nothing more and to end; False: nobody knows it."""
+        ...
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        """Take a worker off the list, for good; False: nobody knows it.
+
+        One that goes on to be heard of is told to drain, and stays off the list.
+        """
+        ...
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        """The workers of a tenant, in the order of their ids."""
         ...
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────

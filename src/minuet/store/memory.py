@@ -10,12 +10,15 @@ import copy
 from collections.abc import Collection, Iterable, Sequence
 from typing import TypeAlias
 
+import msgspec
+
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, SessionError
 from minuet.store.blob import blob_ref
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
+    WORKER_MS_MAX,
     Arrival,
     Change,
     DeadLetter,
@@ -35,6 +38,8 @@ from minuet.store.records import (
     Swept,
     Take,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.store.reply import TIMED_OUT, grant, header, output_of
 from minuet.store.transition import Transition, lease_end
@@ -63,6 +68,9 @@ class MemoryStore:
         self._dead_letters: dict[tuple[Key, int], DeadLetter] = {}
         self._sessions: dict[tuple[str, str], _LastCall] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
+        #: By tenant and id; removed ones are kept until they are forgotten.
+        self._workers: dict[tuple[str, str], WorkerEntry] = {}
+        self._removed: dict[tuple[str, str], WorkerEntry] = {}
         self._work = Wake()
         self._change = Wake()
 
@@ -497,6 +505,57 @@ class MemoryStore:
 
     async def list_tenants(self) -> list[str]:
         return sorted({run.tenant for run in self._runs.values()})
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        names = {
+            t.queue
+            for t in self._tokens.values()
+            if (t.state, t.lane, t.tenant) == ("ready", "", tenant)
+            and t.queue.startswith(prefix)
+            and t.queue > after
+        }
+        return sorted(names)[: max(limit, 0)]
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        now_ms, key = self._clock.now_ms(), (record.tenant, record.worker)
+        is_removed = key in self._removed
+        table = self._removed if is_removed else self._workers
+        known = table.get(key)
+        table[key] = WorkerEntry(
+            record,
+            registered_ms=now_ms if known is None else known.registered_ms,
+            heartbeat_ms=now_ms,
+            draining=known is not None and known.draining,
+        )
+        self._workers, self._removed = (
+            {k: v for k, v in rows.items() if v.heartbeat_ms >= now_ms - WORKER_MS_MAX}
+            for rows in (self._workers, self._removed)
+        )
+        return is_removed or table[key].draining
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        known = self._workers.get((tenant, worker))
+        if known is not None:
+            self._workers[tenant, worker] = msgspec.structs.replace(known, draining=True)
+        return known is not None
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        known = self._workers.pop((tenant, worker), None)
+        if known is not None:
+            self._removed[tenant, worker] = known
+        return known is not None
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        now_ms = self._clock.now_ms()
+        return [
+            msgspec.structs.replace(entry, silent_ms=max(0, now_ms - entry.heartbeat_ms))
+            for key, entry in sorted(self._workers.items(), key=lambda item: item[0])
+            if key[0] == tenant
+        ][: max(limit, 0)]
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

@@ -21,6 +21,9 @@ DEFAULT_TENANT = "default"
 #: since been set back, and counts as expired.
 LEASE_MS_MAX = 3_600_000
 
+#: A worker that was not heard of for so long is forgotten.
+WORKER_MS_MAX = 3_600_000
+
 #: Largest payload that is kept inside an event; anything larger belongs into a blob.
 PAYLOAD_BYTES_MAX = 1 << 20
 
@@ -436,6 +439,41 @@ class Swept(Record, frozen=True):
     next_due_ms: int | None = None
     #: There may be more that is due already.
     more: bool = False
+
+
+class WorkerRecord(Record, frozen=True):
+    """What a worker tells of itself, each time it is heard of."""
+
+    #: Random, new at each start.
+    worker: str
+    tenant: str = DEFAULT_TENANT
+    name: str = ""
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+    #: Under which it takes tokens.
+    session: str = ""
+    concurrency: int = 1
+    #: Handlers that run at the moment.
+    running: int = 0
+    #: Whether it takes nothing more.
+    stopping: bool = False
+    #: The queues that it takes from, those with constraints left out.
+    queues: tuple[str, ...] = ()
+    executors: tuple[str, ...] = ()
+    capabilities: dict[str, Any] = {}
+
+
+class WorkerEntry(Record, frozen=True):
+    """A worker as the store knows it."""
+
+    record: WorkerRecord
+    registered_ms: int
+    heartbeat_ms: int
+    #: Time since it was last heard of, by the store's clock.
+    silent_ms: int = 0
+    #: It has been asked to take nothing more and to end.
+    draining: bool = False
 
 
 class QueueDepth(Record, frozen=True):

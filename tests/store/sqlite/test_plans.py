@@ -19,12 +19,14 @@ HOT = [
     *("list_runs", "list_runs_by_status", "list_runs_by_workflow", "list_waiting", "has_work"),
     *("list_waiting_for_key", "list_dead_letters", "list_pending_dead_letters", "list_queues"),
     *("list_dead_letters_of_run", "read_sessions", "read_steps", "run_seq", "get_blob"),
+    *("register_worker", "forget_workers", "drain_worker", "remove_worker", "list_workers"),
+    "find_queues",
 ]
 
 #: Tables, and the short names that statements give them.
 NAMES = {
     *("runs", "tokens", "events", "joins", "arrivals", "steps", "dead_letters", "sessions"),
-    *("blobs", "r", "t", "e", "j", "a", "s"),
+    *("blobs", "workers", "r", "t", "e", "j", "a", "s"),
 }
 
 

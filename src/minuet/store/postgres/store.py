@@ -15,7 +15,7 @@ from typing import TypeVar
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
 from minuet.store.blob import blob_ref
-from minuet.store.postgres import changes, reads
+from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import exchange, exchange_known
@@ -39,6 +39,8 @@ from minuet.store.records import (
     Snapshot,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
@@ -338,6 +340,33 @@ class PostgresStore:
 
     async def list_tenants(self) -> list[str]:
         return await self._database.read(reads.list_tenants)
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        return await self._database.read(
+            lambda link: workers.find_queues(link, tenant, prefix, after, limit)
+        )
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        return await self._database.write(
+            lambda link: workers.register_worker(link, record, self._now_ms()), repeatable=True
+        )
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        return await self._database.write(
+            lambda link: workers.drain_worker(link, tenant, worker), repeatable=True
+        )
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        return await self._database.write(lambda link: workers.remove_worker(link, tenant, worker))
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        return await self._database.read(
+            lambda link: workers.list_workers(link, tenant, limit, self._now_ms())
+        )
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

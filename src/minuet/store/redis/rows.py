@@ -26,6 +26,8 @@ from minuet.store.records import (
     Token,
     TokenOutcome,
     TokenState,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.types import RunStatus
 
@@ -287,3 +289,15 @@ def _join(run: str, node: str, scope: str, data: bytes) -> Join:
 def _arrival(run: str, node: str, scope: str, source: str, data: bytes) -> Arrival:
     row = _decode_arrival(_ARRIVAL + data)
     return Arrival(run, node, scope, source, row.source_scope, row.live, row.late)
+
+
+def worker_of(row: Sequence[Any]) -> WorkerEntry:
+    """A worker of `list_workers.lua`."""
+    registered_ms, heartbeat_ms, silent_ms, draining, record = row
+    return WorkerEntry(
+        msgspec.json.decode(record, type=WorkerRecord),
+        registered_ms,
+        heartbeat_ms,
+        silent_ms=silent_ms,
+        draining=bool(draining),
+    )

@@ -14,6 +14,7 @@ from typing import NamedTuple
 _FOLDER = Path(__file__).parent / "lua"
 
 _CHANGING = ("rows", "event", "transition", "commit")
+_WORKERS = ("rows", "workers")
 
 #: The parts that stand before the file of a verb.
 _PARTS: dict[str, tuple[str, ...]] = {
@@ -29,6 +30,10 @@ _PARTS: dict[str, tuple[str, ...]] = {
     "read_unrecorded": ("rows", "record"),
     "mark_recorded": ("rows", "record"),
     "read_standings": ("rows", "record"),
+    "register_worker": _WORKERS,
+    "drain_worker": _WORKERS,
+    "remove_worker": _WORKERS,
+    "list_workers": _WORKERS,
 }
 
 #: Scripts that write nothing: they run where writing is refused.
@@ -37,6 +42,7 @@ _READING = frozenset(
         *("read_run", "list_runs", "read_events", "read_rows"),
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unrecorded", "read_unrecorded", "read_standings"),
+        *("list_workers", "find_queues"),
     }
 )
 

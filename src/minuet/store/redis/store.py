@@ -31,6 +31,7 @@ from minuet.errors import (
 from minuet.store.blob import blob_ref
 from minuet.store.records import (
     DEFAULT_TENANT,
+    WORKER_MS_MAX,
     Change,
     DeadLetter,
     EventRecord,
@@ -44,6 +45,8 @@ from minuet.store.records import (
     Snapshot,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.store.redis import request as requests
 from minuet.store.redis import rows
@@ -448,6 +451,40 @@ class RedisStore:
             if key.startswith(head)
         }
         return sorted(found)
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        names = {name.decode() for name in await self._all("find_queues", tenant, prefix)}
+        return sorted(name for name in names if name > after)[: max(limit, 0)]
+
+    # ── workers: all of them in the first partition ─────────────────────────────────────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        _check_name("tenant", record.tenant)
+        _check_name("worker", record.worker)
+        names = (record.tenant, record.worker)
+        data = requests.as_json(record)
+        return bool(
+            await self._run(
+                "register_worker", self._registry, self._now_ms(), *names, data, WORKER_MS_MAX
+            )
+        )
+
+    @property
+    def _registry(self) -> str:
+        return self._partitions.names[0]
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        return bool(await self._run("drain_worker", self._registry, tenant, worker))
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        return bool(await self._run("remove_worker", self._registry, tenant, worker))
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        found = await self._run("list_workers", self._registry, self._now_ms(), tenant)
+        entries = [rows.worker_of(row) for row in found]
+        return sorted(entries, key=lambda entry: entry.record.worker)[: max(limit, 0)]
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

@@ -46,7 +46,7 @@ _READ_OUTPUTS = statement("read_outputs")
 _READ_ARRIVED = statement("read_arrived")
 _READ_LATEST = statement("read_latest")
 
-#: SQLite's largest number of branches in one query.
+#: Queues that one query looks at; SQLite allows 500 branches.
 QUEUES_MAX = 400
 
 
@@ -170,16 +170,13 @@ class ExchangeGroup:
     def _take(self, request: Exchange, take: Take) -> list[_Taken]:
         if take.limit <= 0 or not take.queues:
             return []
-        queues = sorted(set(take.queues))[:QUEUES_MAX]
-        names = {f"queue_{i}": queue for i, queue in enumerate(queues)}
-        rows: list[Row] = self._db.execute(
-            _take_ready(len(queues)),
-            {"tenant": request.tenant, "now": self._now_ms, "limit": take.limit, **names},
-        ).fetchall()
+        queues = sorted(set(take.queues))
+        rows = self._ready(request.tenant, queues, take.limit)
         found = {row[1:4]: row[0] for row in rows}
         tokens = [token_of(row[1:]) for row in rows]
         if self._made:
             tokens += [t for t in self._made if t.tenant == request.tenant and t.queue in queues]
+        if self._made or len(queues) > QUEUES_MAX:
             tokens = sorted(tokens, key=_by_age)[: take.limit]
         if not tokens:
             return []
@@ -202,6 +199,16 @@ class ExchangeGroup:
         if len(known) < len(tokens):
             self._made = [token for token in self._made if token.state == "ready"]
         return taken
+
+    def _ready(self, tenant: str, queues: list[str], limit: int) -> list[Row]:
+        """The oldest tokens of these queues: at most `limit` for as many as one query takes."""
+        rows: list[Row] = []
+        for first in range(0, len(queues), QUEUES_MAX):
+            some = queues[first : first + QUEUES_MAX]
+            names = {f"queue_{i}": queue for i, queue in enumerate(some)}
+            bindings = {"tenant": tenant, "now": self._now_ms, "limit": limit, **names}
+            rows += self._db.execute(_take_ready(len(some)), bindings).fetchall()
+        return rows
 
     # ── replies ─────────────────────────────────────────────────────────────────────────
 

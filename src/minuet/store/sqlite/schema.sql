@@ -28,6 +28,8 @@ CREATE INDEX tokens_waiting ON tokens (tenant, wait, run, node, scope) WHERE sta
 CREATE INDEX tokens_waiting_key ON tokens (tenant, wait, wait_key, run, node, scope)
     WHERE state = 'waiting';
 
+CREATE INDEX workers_silent ON workers (heartbeat_ms);
+
 CREATE TABLE arrivals (
     run TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -178,4 +180,15 @@ CREATE TABLE tokens (
     CONSTRAINT leased_until_some_time
         CHECK (due_ms IS NOT NULL OR NOT (state = 'ready' OR state = 'leased'))
 ) STRICT;
+
+CREATE TABLE workers (
+    tenant TEXT NOT NULL,
+    worker TEXT NOT NULL,
+    record BLOB NOT NULL,
+    registered_ms INTEGER NOT NULL,
+    heartbeat_ms INTEGER NOT NULL,
+    draining INTEGER NOT NULL CHECK (draining = 0 OR draining = 1),
+    removed INTEGER NOT NULL CHECK (removed = 0 OR removed = 1),
+    PRIMARY KEY (tenant, worker)
+) STRICT, WITHOUT ROWID;
 

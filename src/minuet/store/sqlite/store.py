@@ -33,8 +33,10 @@ from minuet.store.records import (
     Snapshot,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
-from minuet.store.sqlite import changes, reads
+from minuet.store.sqlite import changes, reads, workers
 from minuet.store.sqlite.connection import Durability, connect_to_read, failure, path_of
 from minuet.store.sqlite.thread import CallThread
 from minuet.store.sqlite.writer import WriteCall, Writer
@@ -288,6 +290,30 @@ class SqliteStore:
 
     async def list_tenants(self) -> list[str]:
         return await self._read(reads.list_tenants)
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        return await self._read(workers.find_queues, tenant, prefix, after, limit)
+
+    # ── workers ─────────────────────────────────────────────────────────────────────────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        told: bool = await self._write(lambda change: workers.register_worker(change, record))
+        return told
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        asked: bool = await self._write(lambda change: workers.drain_worker(change, tenant, worker))
+        return asked
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        removed: bool = await self._write(
+            lambda change: workers.remove_worker(change, tenant, worker)
+        )
+        return removed
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        return await self._read(workers.list_workers, tenant, limit, self._clock.now_ms())
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,61 @@
+-- name: register_worker
+INSERT INTO minuet.workers AS w
+SELECT $1, $2, $3, now_ms, now_ms, false, false
+FROM (SELECT coalesce($4::bigint, minuet.now_ms()) AS now_ms) AS clock
+ON CONFLICT (tenant, worker) DO UPDATE
+SET record = excluded.record, heartbeat_ms = excluded.heartbeat_ms
+RETURNING w.draining OR w.removed;
+
+-- name: forget_workers
+-- Rows that somebody else is just forgetting, or hearing of, are left alone.
+DELETE FROM minuet.workers
+WHERE (tenant, worker) IN (
+    SELECT tenant, worker
+    FROM minuet.workers
+    WHERE heartbeat_ms < coalesce($1::bigint, minuet.now_ms()) - $2::bigint
+    FOR UPDATE SKIP LOCKED
+);
+
+-- name: drain_worker
+UPDATE minuet.workers
+SET draining = true
+WHERE tenant = $1 AND worker = $2 AND NOT removed
+RETURNING 1;
+
+-- name: remove_worker
+UPDATE minuet.workers
+SET removed = true
+WHERE tenant = $1 AND worker = $2 AND NOT removed
+RETURNING 1;
+
+-- name: list_workers
+SELECT record, registered_ms, heartbeat_ms,
+    greatest(0, coalesce($3::bigint, minuet.now_ms()) - heartbeat_ms), draining
+FROM minuet.workers
+WHERE tenant = $1 AND NOT removed
+ORDER BY worker
+LIMIT $2;
+
+-- name: find_queues
+-- Found by stepping from one queue to the next in the index of ready tokens.
+WITH RECURSIVE queues (queue) AS (
+    (
+        SELECT queue
+        FROM minuet.tokens
+        WHERE state = 'ready' AND lane = '' AND tenant = $1 AND queue > $4
+            AND queue >= $2 AND queue < $3
+        ORDER BY queue
+        LIMIT 1
+    )
+    UNION ALL
+    SELECT t.queue
+    FROM queues AS q
+    CROSS JOIN LATERAL (
+        SELECT queue
+        FROM minuet.tokens
+        WHERE state = 'ready' AND lane = '' AND tenant = $1 AND queue > q.queue AND queue < $3
+        ORDER BY queue
+        LIMIT 1
+    ) AS t
+)
+SELECT queue FROM queues LIMIT $5;

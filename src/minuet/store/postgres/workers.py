@@ -1,0 +1,48 @@
+"""The workers of a schema, and the queues that they look for."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet.store.postgres.database import Link
+from minuet.store.postgres.statements import statement
+from minuet.store.records import WORKER_MS_MAX, WorkerEntry, WorkerRecord
+
+_REGISTER_WORKER = statement("register_worker")
+_FORGET_WORKERS = statement("forget_workers")
+_DRAIN_WORKER = statement("drain_worker")
+_REMOVE_WORKER = statement("remove_worker")
+_LIST_WORKERS = statement("list_workers")
+_FIND_QUEUES = statement("find_queues")
+
+#: Sorts after every character.
+_LAST = "\U0010ffff"
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(WorkerRecord).decode
+
+
+async def register_worker(link: Link, record: WorkerRecord, now_ms: int | None) -> bool:
+    told = await link.value(_REGISTER_WORKER, record.tenant, record.worker, _encode(record), now_ms)
+    await link.run(_FORGET_WORKERS, now_ms, WORKER_MS_MAX)
+    return bool(told)
+
+
+async def drain_worker(link: Link, tenant: str, worker: str) -> bool:
+    return await link.value(_DRAIN_WORKER, tenant, worker) is not None
+
+
+async def remove_worker(link: Link, tenant: str, worker: str) -> bool:
+    return await link.value(_REMOVE_WORKER, tenant, worker) is not None
+
+
+async def list_workers(
+    link: Link, tenant: str, limit: int, now_ms: int | None
+) -> list[WorkerEntry]:
+    rows = await link.rows(_LIST_WORKERS, tenant, max(limit, 0), now_ms)
+    return [WorkerEntry(_decode(record), *rest) for record, *rest in rows]
+
+
+async def find_queues(link: Link, tenant: str, prefix: str, after: str, limit: int) -> list[str]:
+    rows = await link.rows(_FIND_QUEUES, tenant, prefix, prefix + _LAST, after, max(limit, 0))
+    return [row[0] for row in rows]
