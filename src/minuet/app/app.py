@@ -11,13 +11,14 @@ App: another App (or process) on the same store goes on with it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
 import msgspec
 
 from minuet.app.doctor import Doctor
+from minuet.app.fleet import DEAD_S, STALE_S, Fleet
 from minuet.app.names import check_name, is_storable
 from minuet.app.parcel import moved_store, moved_to
 from minuet.app.runs import RunResult, Runs
@@ -49,6 +50,7 @@ from minuet.store.records import (
     Start,
 )
 from minuet.types import TERMINAL, Json, RunStatus
+from minuet.worker.identity import identity_here
 from minuet.worker.output import blob_value, encode_value, needs_blob
 from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
@@ -69,7 +71,8 @@ class App:
 
     `retry` is the policy of nodes that have none. The worker takes from the queues of all its
     handlers and of the workflows started here, or, with `queues`, from these alone; nodes that
-    need no handler are run by every worker.
+    need no handler are run by every worker. `name`, `capabilities` and `executors` are what it
+    offers to nodes with placement constraints; it is heard of every `heartbeat_seconds`.
     """
 
     def __init__(
@@ -84,6 +87,12 @@ class App:
         crashes_max: int = 3,
         retry: Retry | None = None,
         queues: Iterable[str] | None = None,
+        name: str | None = None,
+        capabilities: Mapping[str, Any] | None = None,
+        executors: Iterable[str] = (),
+        heartbeat_seconds: float = 5.0,
+        stale_seconds: float = STALE_S,
+        dead_seconds: float = DEAD_S,
         tenant: str = DEFAULT_TENANT,
         clock: Clock | None = None,
         ids: Ids | None = None,
@@ -94,7 +103,8 @@ class App:
         self._store = make_store(store, clock=clock) if isinstance(store, str) else store
         self._tenant = check_name("tenant", tenant)
         self._programs = Programs(self._store)
-        self._runs = Runs(self._store, tenant, self._programs)
+        self._fleet = Fleet(self._store, tenant, stale_s=stale_seconds, dead_s=dead_seconds)
+        self._runs = Runs(self._store, tenant, self._programs, self._fleet)
         self._handlers = Handlers(REGISTERED)
         for module in handlers:
             if isinstance(module, str):
@@ -109,6 +119,8 @@ class App:
             "crashes_max": crashes_max,
             "retry": retry or Retry(),
             "queues": None if queues is None else tuple(sorted(_checked(queues))),
+            "identity": identity_here(name, capabilities, executors),
+            "heartbeat_ms": int(heartbeat_seconds * 1000),
         }
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
@@ -328,6 +340,11 @@ class App:
     def runs(self) -> Runs:
         """Questions about runs."""
         return self._runs
+
+    @property
+    def fleet(self) -> Fleet:
+        """The workers of this store."""
+        return self._fleet
 
     @property
     def doctor(self) -> Doctor:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from minuet.app.fleet import Fleet, WorkerView
 from minuet.app.names import is_storable
 from minuet.errors import RunNotFoundError
 from minuet.events import decode_event, event_type
@@ -82,10 +84,11 @@ class RunResult(msgspec.Struct, frozen=True):
 class Runs:
     """Questions about the runs of a store."""
 
-    def __init__(self, store: Store, tenant: str, programs: Programs) -> None:
+    def __init__(self, store: Store, tenant: str, programs: Programs, fleet: Fleet) -> None:
         self._store = store
         self._tenant = tenant
         self._programs = programs
+        self._fleet = fleet
 
     async def get(self, run_id: str) -> Run:
         """The run's row."""
@@ -174,6 +177,10 @@ class Runs:
         program = await self.program(run_id, fold.state.plan)
         tokens = await self._store.read_tokens(self._tenant, run_id)
         live = {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
+        if any(fact["state"] == "ready" for fact in live.values()):
+            workers = await self._fleet.workers()
+            for fact in live.values():
+                _count_workers(fact, workers)
         return explain(program, fold, node, facts=live)
 
     async def _result(
@@ -246,3 +253,11 @@ def _facts(token: Token) -> Fact:
         "lease_until_ms": token.due_ms if token.state == "leased" else None,
         "session": token.session,
     }
+
+
+def _count_workers(fact: Fact, workers: Sequence[WorkerView]) -> None:
+    """Add who could take a token that waits to be taken."""
+    if fact["state"] == "ready" and not fact["lane"]:
+        serving = [w for w in workers if w.takes and w.serves(fact["queue"])]
+        fact["workers"] = len(serving)
+        fact["known"] = sum(worker.status != "dead" for worker in workers)

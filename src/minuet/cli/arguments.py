@@ -59,6 +59,7 @@ def build_parser() -> Parser:
     _add_documents(commands)
     _add_simulate(commands)
     _add_runs(commands)
+    _add_fleet(commands)
     _add_operations(commands)
     return parser
 
@@ -137,6 +138,40 @@ def _add_handling(parser: Parser, concurrency: str) -> None:
         type=_seconds,
         help="seconds after which a node of a worker that died is given to another "
         "(default: $MINUET_LEASE, else 30)",
+    )
+
+    _add_offer(parser)
+
+
+def _add_offer(parser: Parser) -> None:
+    """What the worker offers to nodes with placement constraints."""
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        help="what the worker is called (default: $MINUET_WORKER_NAME, else the machine's name)",
+    )
+    parser.add_argument(
+        "--capability",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="something it has to offer, such as gpu=1; a value that is JSON is taken as JSON; "
+        "may be given more than once (cpu_cores and memory_gb are found out)",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="LABEL",
+        action="append",
+        default=[],
+        help="one of its labels; may be given more than once",
+    )
+    parser.add_argument(
+        "--executor",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="something it executes beside its node types and handlers; may be given more than "
+        "once",
     )
 
 
@@ -338,6 +373,33 @@ def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser.add_argument("run", metavar="RUN", help="whole run id")
     _add_store(parser)
     return parser
+
+
+def _add_fleet(commands: Commands[Parser]) -> None:
+    group = commands.add_parser(
+        "workers",
+        help="look at workers and drain them",
+        description="Look at the workers of a store and drain them.",
+        allow_abbrev=False,
+    )
+    verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    parser = _add(verbs, "list", "fleet:list_workers", "list the workers of a store")
+    _add_store(parser)
+    parser = _add(
+        verbs,
+        "drain",
+        "fleet:drain",
+        "ask a worker to end",
+        "Ask a worker to take nothing more, to finish what it has, and to end.",
+    )
+    parser.add_argument("worker", metavar="WORKER", help="name, id, or the beginning of an id")
+    parser.add_argument("--wait", action="store_true", help="wait until it has ended")
+    _add_timeout(parser, "with --wait: wait at most this many seconds")
+    _add_store(parser)
+    parser = _add(
+        commands, "queues", "fleet:queues", "show what waits, what runs, and which workers serve it"
+    )
+    _add_store(parser)
 
 
 def _add_operations(commands: Commands[Parser]) -> None:

@@ -21,6 +21,7 @@ from minuet.cli import codes
 from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_handlers
 from minuet.cli.inputs import read_input
+from minuet.cli.offer import read_offer
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
@@ -109,6 +110,7 @@ def _make_app(arguments: Namespace, modules: Sequence[Any]) -> App:
         lease_ms=find_lease_ms(arguments, modules),
         drain_seconds=DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S,
         retry=Retry(**settings.retry),
+        **read_offer(arguments),
     )
 
 

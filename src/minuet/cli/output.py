@@ -25,6 +25,10 @@ _COLOURS = {
     "CANCELLED": "31",
     "SKIPPED": "2",
     "PENDING": "2",
+    "healthy": "32",
+    "stale": "33",
+    "dead": "31",
+    "nobody": "31",
 }
 
 

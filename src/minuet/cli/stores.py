@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from pathlib import Path
+from typing import Any
 
 from minuet.app.app import App
 from minuet.cli.arguments import DEFAULT_STORE
@@ -44,7 +45,7 @@ def exists(url: str) -> bool:
     return not is_memory(url) and (file is None or file.exists())
 
 
-def open_to_read(url: str) -> App:
+def open_to_read(url: str, **options: Any) -> App:
     """An App without a worker, on a store that exists; ConfigError when it does not."""
     if is_memory(url):
         raise ConfigError("memory:// is a new store in every process: there is nothing in it")
@@ -52,7 +53,7 @@ def open_to_read(url: str) -> App:
         raise ConfigError(
             f"there is no store at {file_of(url)}: name one with --store or MINUET_STORE"
         )
-    return App(url, worker=False)
+    return App(url, worker=False, **options)
 
 
 async def find_run(app: App, text: str) -> str:

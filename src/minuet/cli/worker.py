@@ -1,7 +1,8 @@
 """`minuet worker`: run the nodes of whatever runs there are in a store, until told to stop.
 
-The first signal drains: nothing new is taken, running handlers may finish, and what does not
-finish in time is given back to other workers. The second one stops at once.
+The first signal, or `minuet workers drain`, drains: nothing new is taken, running handlers may
+finish, and what does not finish in time is given back to other workers. A second signal stops at
+once.
 """
 
 from __future__ import annotations
@@ -20,11 +21,13 @@ from minuet.app.app import App
 from minuet.cli import codes
 from minuet.cli.execute import find_lease_ms
 from minuet.cli.handlers import load_handlers
+from minuet.cli.offer import read_offer
 from minuet.cli.output import clean, format_duration, note
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
 from minuet.cli.stores import is_memory
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.io.task import TASK
+from minuet.plan.placement import base_queue
 from minuet.plan.plan import Retry
 from minuet.settings import masked
 from minuet.worker.process import tune_process
@@ -54,6 +57,7 @@ def work(arguments: Namespace) -> int:
         drain_seconds=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
         retry=Retry(**settings.retry),
         queues=arguments.queues or None,
+        **read_offer(arguments),
     )
     tune_process()
     return asyncio.run(Shift(app, arguments).work())
@@ -86,7 +90,7 @@ class Shift:
                 self._tell_start(worker)
                 await self._tell_moved()
                 await self._tell_waiting(worker)
-                while not await self._stopped():
+                while not await self._stopped(worker):
                     self._app.check_worker()
                     self._tell_progress(worker)
                     await self._tell_waiting(worker)
@@ -96,14 +100,13 @@ class Shift:
         self._tell_end(worker, time.monotonic() - began)
         return codes.COMPLETED
 
-    async def _stopped(self) -> bool:
-        """Wait a little for the signal to stop."""
-        try:
-            async with asyncio.timeout(TELL_S):
-                await self._signals.came.wait()
-        except TimeoutError:
-            return False
-        return True
+    async def _stopped(self, worker: Worker) -> bool:
+        """Wait a little for a signal to stop, or for somebody who drains the worker."""
+        reasons = [asyncio.ensure_future(e.wait()) for e in (self._signals.came, worker.stopping)]
+        done, _ = await asyncio.wait(reasons, timeout=TELL_S, return_when=asyncio.FIRST_COMPLETED)
+        for reason in reasons:
+            reason.cancel()
+        return bool(done)
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
@@ -125,9 +128,11 @@ class Shift:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
         self._tell(
             "started",
-            f"worker {os.getpid()} started on {store}, "
+            f"worker {clean(worker.name)} ({os.getpid()}) started on {store}, "
             f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}",
             pid=os.getpid(),
+            id=worker.id,
+            name=worker.name,
             store=store,
             durability=durability,
             concurrency=worker.concurrency,
@@ -156,9 +161,10 @@ class Shift:
             return
         self._look_at = time.monotonic() + LOOK_S
         with contextlib.suppress(StoreUnavailableError):
-            served = set(worker.queues)
             depths = await self._app.store.list_queues()
-            waiting = sorted(d.queue for d in depths if d.ready and d.queue not in served)
+            waiting = sorted(
+                {base_queue(d.queue) for d in depths if d.ready and not worker.may_serve(d.queue)}
+            )
             if waiting != self._waiting:
                 self._waiting = waiting
                 text = f"waiting for other workers: {_names(waiting) or 'nothing any more'}"
@@ -166,8 +172,9 @@ class Shift:
 
     def _tell_stopping(self, worker: Worker) -> None:
         drain_s = worker.drain_ms / 1000
+        why = "stopping" if self._signals.number is not None else "asked to drain"
         text = (
-            f"stopping: running handlers get up to {drain_s:g} s to finish; "
+            f"{why}: running handlers get up to {drain_s:g} s to finish; "
             "a second signal stops at once"
         )
         self._tell("stopping", text, signal=self._signals.number, drain_seconds=drain_s)

@@ -15,6 +15,7 @@ from minuet.kernel.fold import Detail, Fold, TokenView
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
+from minuet.plan.placement import describe_needs, read_placement
 from minuet.plan.plan import Node
 
 
@@ -28,8 +29,9 @@ class Fact(TypedDict, total=False):
     slot: str
     lease_until_ms: int | None
     session: str
-    #: How many workers serve its queue, if somebody counted.
+    #: How many workers serve its queue, and how many there are, if somebody counted.
     workers: int
+    known: int
 
 
 class Causes:
@@ -137,11 +139,22 @@ class Causes:
             message = detail.error.get("message", detail.error)
             return f"is tried again ({token.attempt}) at {_time(detail.due_ms)} after: {message}"
         queue = fact.get("queue") or self._program.nodes[token.node].queue
+        placement = read_placement(queue)
+        needs = describe_needs(placement) if placement is not None else ""
+        queue = queue if placement is None else placement.queue
         if fact.get("workers") == 0:
-            return f"is queued, and no worker serves the queue {queue!r}"
+            return _unserved_phrase(queue, needs, fact.get("known", 0))
         more = ", to send the rest of its output" if token.cursor else ""
         lost = f", after {token.expiry} expired leases" if token.expiry else ""
-        return f"is queued in {queue!r}{more}{lost}"
+        needing = f", which needs {needs}" if needs else ""
+        return f"is queued in {queue!r}{needing}{more}{lost}"
+
+
+def _unserved_phrase(queue: str, needs: str, known: int) -> str:
+    why = f": it needs {needs}" if needs else ""
+    who = {0: "no worker is registered", 1: "1 worker is known, and does not qualify"}
+    fleet = who.get(known, f"{known} workers are known, none qualifies")
+    return f"is queued, and no registered worker serves the queue {queue!r}{why}; {fleet}"
 
 
 def _wait_phrase(token: TokenView) -> str:

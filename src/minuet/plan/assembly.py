@@ -9,6 +9,7 @@ from minuet.plan import plan, policy
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.graph import Graph
 from minuet.plan.nest import count_common
+from minuet.plan.placement import place
 from minuet.plan.reference import References
 from minuet.plan.structure import Structure
 
@@ -77,7 +78,7 @@ def _make_node(
         handler=node.handler,
         config=node.config if node.config or node.config_ref is None else None,
         config_ref=node.config_ref.cas_ref if node.config_ref is not None else None,
-        queue=_queue(workflow, node, catalog[node.type]),
+        queue=place(workflow.name, node, _queue(workflow, node, catalog[node.type])),
         nest=structure.nests.names[number],
         edges=_make_edges(structure, number),
         need=structure.needs[number],

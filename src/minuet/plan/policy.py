@@ -13,7 +13,7 @@ from minuet.plan import plan
 ITERATIONS_DEFAULT = 100
 
 #: Parts of a node that only its type understands.
-EXTRAS = ("human_config", "agent_config", "compensator", "placement", "rejection_path")
+EXTRAS = ("human_config", "agent_config", "compensator", "rejection_path")
 
 
 def complete_retry(own: model.Retry | None, default: model.Retry | None) -> plan.Retry:

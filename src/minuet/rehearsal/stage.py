@@ -42,6 +42,7 @@ from minuet.simulation.streams import Streams
 from minuet.store.records import LIVE_STATES, Run, Token
 from minuet.types import TERMINAL, Json
 from minuet.worker.execute import CRASHES_MAX
+from minuet.worker.identity import Identity
 from minuet.worker.worker import Worker
 
 #: Seconds of faults, and how much more often they strike than in worlds with many runs.
@@ -203,6 +204,8 @@ class Stage:
             SimStore(self.server),
             handlers=self.cast.handlers(),
             queues=tuple(sorted({node.queue for node in plan.nodes})),
+            identity=Identity(name),
+            heartbeat_ms=None,
             concurrency=4,
             lease_ms=int(LEASE_S * 1000),
             drain_ms=self.streams.get("drains").choice((0, 5_000)),

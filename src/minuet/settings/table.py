@@ -190,9 +190,8 @@ TABLE: tuple[Setting, ...] = (
         default=5.0,
         least=0.1,
         most=DAY_S,
-        unused=True,
-        help="Accepted without effect: leases are the heartbeats. A worker renews what it holds "
-        "every third of MINUET_LEASE, and one that holds nothing need not be missed.",
+        help="How often a worker says that it is there. What it holds depends on its leases alone, "
+        "which it renews every third of MINUET_LEASE.",
     ),
     Setting(
         name="WORKER_HEARTBEAT_TIMEOUT",
@@ -200,8 +199,38 @@ TABLE: tuple[Setting, ...] = (
         default=15.0,
         least=0.1,
         most=DAY_S,
-        unused=True,
-        help="Accepted without effect, as above: a worker counts as gone when its lease runs out.",
+        help="A worker that was not heard of for so long is shown as `stale`.",
+    ),
+    Setting(
+        name="MINUET_HEARTBEAT_TIMEOUT_SECONDS",
+        kind="seconds",
+        default=30.0,
+        least=0.1,
+        most=DAY_S,
+        help="A worker that was not heard of for so long is shown as `dead`. Its nodes are given "
+        "to others when its leases run out, whatever it is called by then.",
+    ),
+    Setting(
+        name="MINUET_WORKER_NAME",
+        kind="text",
+        help="What a worker is called: in lists, and in `allowed_nodes` and `forbidden_nodes`. "
+        "Without it, the name of its machine.",
+    ),
+    Setting(
+        name="MINUET_WORKER_CAPABILITIES",
+        kind="text",
+        help="What a worker has to offer: `gpu=1,zone=eu`. Its `cpu_cores` and `memory_gb` are "
+        "found out unless they stand here.",
+    ),
+    Setting(
+        name="MINUET_WORKER_LABELS",
+        kind="text",
+        help="Its labels: `ssd,batch`.",
+    ),
+    Setting(
+        name="MINUET_WORKER_EXECUTORS",
+        kind="text",
+        help="What it executes beside its node types and handlers: `docker_executor`.",
     ),
     Setting(
         name="STALE_TIMEOUT_*",

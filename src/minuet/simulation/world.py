@@ -47,6 +47,7 @@ from minuet.simulation.surroundings import errors_logged, small_parts
 from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
 from minuet.types import TERMINAL
+from minuet.worker.identity import Identity
 from minuet.worker.worker import Worker
 
 #: Seconds of faults, and seconds within which everything must end afterwards.
@@ -217,6 +218,8 @@ class World:
             self._connect(name),
             handlers=self._handlers_of(member),
             tenant=self._members[member],
+            identity=Identity(member),
+            heartbeat_ms=None,
             concurrency=chance.choice((1, 2, 4)),
             lease_ms=int(self.lease_s * 1000),
             drain_ms=chance.choice((0, 500, 5_000)),

@@ -14,15 +14,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import HandlerError, SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.io.task import TASK
+from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
 from minuet.store.records import (
@@ -38,10 +41,14 @@ from minuet.store.records import (
     Slot,
     Take,
     Waiting,
+    WorkerRecord,
 )
 from minuet.store.records import Failed as BrokenItem
 from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
+from minuet.worker.identity import Identity, identity_here
 from minuet.worker.job import Job
+from minuet.worker.membership import Membership
+from minuet.worker.placing import PlacedQueues, Whose
 from minuet.worker.programs import Programs
 from minuet.worker.suspect import Suspect
 from minuet.worker.tally import Outage, Tally
@@ -65,6 +72,9 @@ SWEEP_MS = 1_000
 #: Longest idle wait: other processes' work is found by looking.
 IDLE_MS = 1_000
 
+#: Time between two signs of life.
+HEARTBEAT_MS = 5_000
+
 #: Time for cancelled handlers to come to an end when the worker stops.
 RELEASE_MS = 5_000
 
@@ -83,6 +93,8 @@ class Worker:
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
         queues: tuple[str, ...] | None = None,
+        identity: Identity | None = None,
+        heartbeat_ms: int | None = HEARTBEAT_MS,
         lease_ms: int = LEASE_MS,
         drain_ms: int = 30_000,
         crashes_max: int = CRASHES_MAX,
@@ -117,10 +129,29 @@ class Worker:
         #: somebody last counted.
         self._inline_queues: tuple[str, ...] = ("", "inline")
         self._chosen_queues = queues
+        self._identity = identity or identity_here()
+        #: Its name in the store's list of workers; "": it does not stand there.
+        self.id = self._ids.token() if heartbeat_ms is not None else ""
         self._extra_queues: set[str] = set()
         self._handlers = handlers
         self._handlers_counted = -1
         self._queues: tuple[str, ...] = ()
+        self._placed = PlacedQueues(self._offer())
+        if queues is not None:
+            self._chosen_queues = tuple(q for q in queues if not self._placed.insist(q))
+        self._membership: Membership | None = None
+        if heartbeat_ms is not None:
+            self._membership = Membership(
+                store,
+                tenant,
+                self.id,
+                record=self._record,
+                drain=self.stop,
+                found=self._found,
+                heartbeat_ms=heartbeat_ms,
+            )
+        #: With room for one: whether those with constraints had it last.
+        self._turn = False
         self.tally = Tally()
         self._outage = Outage()
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
@@ -128,8 +159,10 @@ class Worker:
         self._jobs: dict[Key, Job] = {}
         self._suspect = Suspect(crashes_max)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
-        self._running = 0
+        self._executing: set[Job] = set()
         self._stopping = False
+        #: Set once it takes nothing more.
+        self.stopping = asyncio.Event()
         self._deadline: float | None = None
         self._wake = asyncio.Event()
         self._renew_at = self._sweep_at = 0.0
@@ -139,12 +172,46 @@ class Worker:
     def serve(self, queues: tuple[str, ...]) -> None:
         """Take from these queues as well, except for those of handlers that are not here."""
         prefix = f"{TASK.queue}:"
-        for queue in queues:
-            name = queue.removeprefix(prefix)
-            if name == queue or self._has_handler(name):
-                self._extra_queues.add(queue)
+        for base in map(base_queue, queues):
+            name = base.removeprefix(prefix)
+            if name == base or self._has_handler(name):
+                self._extra_queues.add(base)
         self._handlers_counted = -1
+        self._found([queue for queue in queues if queue.startswith(MARK)])
         self._wake.set()
+
+    def _found(self, queues: Sequence[str]) -> None:
+        """Something is ready, or will be, in these queues, which have constraints."""
+        now = asyncio.get_running_loop().time()
+        if queues and self._placed.find(queues, set(self._plain_queues()), now):
+            self._wake.set()
+        if self._placed:
+            self._placed.forget(now)
+
+    def _offer(self) -> Offer:
+        """What it offers to those who ask for more than a handler."""
+        types = {name for name, kind in NODE_TYPES.items() if kind.kind != "later"}
+        executors = types.union(self._handlers.names(), self._identity.executors)
+        identity = self._identity
+        return Offer(self.id, identity.name, frozenset(executors), identity.capabilities)
+
+    def _record(self) -> WorkerRecord:
+        identity = self._identity
+        return WorkerRecord(
+            self.id,
+            self._tenant,
+            identity.name,
+            identity.host,
+            identity.pid,
+            identity.version,
+            self._session,
+            self.concurrency,
+            len(self._executing),
+            self._stopping,
+            self._plain_queues(),
+            tuple(sorted(self._offer().executors)),
+            identity.capabilities,
+        )
 
     def _has_handler(self, name: str) -> bool:
         """Whether it is here; a function of a module is not counted before it is found."""
@@ -163,16 +230,31 @@ class Worker:
             own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
             wanted = (own | self._extra_queues) - set(self._inline_queues)
             self._queues = tuple(sorted(wanted))
+            self._placed.offer(self._offer())
         return self._queues
+
+    def _plain_queues(self) -> tuple[str, ...]:
+        return (*self._inline_queues, *self._served())
 
     @property
     def queues(self) -> tuple[str, ...]:
         """All queues that it takes from."""
-        return (*self._inline_queues, *self._served())
+        return (*self._plain_queues(), *self._placed)
+
+    def may_serve(self, queue: str) -> bool:
+        """Whether it takes from this queue, or will once it has heard of it."""
+        plain = self._plain_queues()
+        return queue in plain or self._placed.may_serve(queue, plain)
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        return self._identity.name
 
     def stop(self) -> None:
         """Begin to drain."""
         self._stopping = True
+        self.stopping.set()
         self._wake.set()
 
     @property
@@ -183,6 +265,8 @@ class Worker:
     async def run(self) -> None:
         """Work until `stop`, then drain."""
         loop = asyncio.get_running_loop()
+        if self._membership is not None:
+            self._membership.begin()
         try:
             while not self._stopping:
                 await self._sweep_when_due(loop)
@@ -196,9 +280,13 @@ class Worker:
                 if not self._items:
                     await self._rest(loop)
             await self._drain(loop)
+            if self._membership is not None:
+                await self._membership.leave()
         except StoreUnavailableError as error:
             _log.warning("the store is not available (%s); leases will run out", error)
         finally:
+            if self._membership is not None:
+                self._membership.end()
             for job in self._jobs.values():
                 job.abandon()
             if self._pool is not None:
@@ -246,13 +334,32 @@ class Worker:
     def _takes(self) -> tuple[Take, ...]:
         # A token that asks for a slot may come back to be run at once.
         asking = sum(isinstance(item, Slot) for _, item in self._items[:ITEMS_MAX])
-        room = self.concurrency - self._running - asking
+        room = self.concurrency - len(self._executing) - asking
         takes = []
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
         if room > 0:
-            takes.append(Take(self._served(), room))
+            takes += self._share(room) if self._placed else [Take(self._served(), room)]
         return tuple(takes)
+
+    def _share(self, room: int) -> list[Take]:
+        """Divide the room between queues with constraints and the others."""
+        placed, limit = self._placed.open(self._running())
+        served = self._served()
+        if not placed:
+            return [Take(served, room)]
+        if room == 1:
+            self._turn = not self._turn or not served
+            return [Take(placed if self._turn else served, 1)]
+        limit = min(limit, room // 2)
+        return [Take(placed, limit), Take(served, room - limit)]
+
+    def _running(self) -> Counter[Whose]:
+        """How many instances of each node are in hand here and not done, or still run although
+        nobody wants them any more."""
+        done = {job for job, item in self._items if not isinstance(item, Slot)}
+        busy = {job for job in self._jobs.values() if job not in done} | self._executing
+        return Counter((job.header.workflow, job.grant.node) for job in busy)
 
     async def _call(self, request: Exchange) -> Reply:
         """Exchange, and do not give up: the same call may be repeated until it is answered."""
@@ -369,7 +476,7 @@ class Worker:
             self._spawn(job)
 
     def _spawn(self, job: Job) -> None:
-        self._running += 1
+        self._executing.add(job)
         job.task = asyncio.get_running_loop().create_task(self._next_item(job))
         job.task.add_done_callback(lambda task: self._finished(job, task))
 
@@ -377,9 +484,9 @@ class Worker:
         """A task has ended: by itself, cancelled (perhaps before it began), or by a bug."""
         job.task = None
         if job.thread is not None and not job.thread.done():
-            job.thread.add_done_callback(self._give_permit_back)
+            job.thread.add_done_callback(lambda _: self._give_permit_back(job))
         else:
-            self._running -= 1
+            self._executing.discard(job)
         item: Item | None = None
         if task.cancelled():
             item = Released(*job.token) if job.releasing else None
@@ -410,8 +517,8 @@ class Worker:
                 return slot
         return await self._executor.execute(job)
 
-    def _give_permit_back(self, _: Any) -> None:
-        self._running -= 1
+    def _give_permit_back(self, job: Job) -> None:
+        self._executing.discard(job)
         self._wake.set()
 
     def _threads(self) -> ThreadPoolExecutor:
@@ -426,7 +533,9 @@ class Worker:
         if self._wake.is_set():
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
-        queues = self.queues if self._has_room() else self._inline_queues
+        queues = self._inline_queues
+        if self._has_room():
+            queues = (*self._plain_queues(), *self._placed.open(self._running())[0])
         alone = self._suspect.seconds_alone(loop.time())
         if alone > 0:
             queues, until = (), min(until, loop.time() + alone)
@@ -445,7 +554,7 @@ class Worker:
             self._wake.set()
 
     def _has_room(self) -> bool:
-        return self._running < self.concurrency
+        return len(self._executing) < self.concurrency
 
     async def _sweep_when_due(self, loop: asyncio.AbstractEventLoop) -> None:
         if loop.time() < self._sweep_at:

@@ -221,7 +221,7 @@ def test_a_queued_node_names_its_queue_and_whether_anybody_serves_it() -> None:
 
     assert why(driver, "a").summary == "'a' is queued in 'noop'"
     assert why(driver, "a", workers=0).summary == (
-        "'a' is queued, and no worker serves the queue 'noop'"
+        "'a' is queued, and no registered worker serves the queue 'noop'; no worker is registered"
     )
     assert why(driver, "a", workers=2).details["workers"] == 2
 

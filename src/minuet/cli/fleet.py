@@ -1,0 +1,146 @@
+"""`minuet workers …` and `minuet queues`: who works on a store, and what waits for whom."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.app.fleet import QueueView, WorkerView
+from minuet.cli import codes
+from minuet.cli.offer import read_liveness
+from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
+from minuet.cli.stores import open_to_read
+from minuet.errors import ConfigError
+
+#: Names of workers shown in one line.
+NAMES_MAX = 4
+
+#: How often to look whether a worker has ended.
+LOOK_S = 0.2
+
+
+def list_workers(arguments: Namespace) -> int:
+    """List the workers of a store."""
+
+    async def ask(app: App) -> int:
+        workers = await app.fleet.workers()
+        if arguments.output == "json":
+            print_json([msgspec.to_builtins(worker) for worker in workers])
+        elif not workers:
+            print("No worker is registered. Start one with: minuet worker")
+        else:
+            titles = ("name", "id", "status", "heard", "host", "pid", "busy", "offers", "version")
+            print_table(titles, [_worker_row(worker) for worker in workers])
+        return codes.COMPLETED
+
+    return _with_store(arguments, ask)
+
+
+def drain(arguments: Namespace) -> int:
+    """Ask a worker to take nothing more and to end; perhaps wait until it has."""
+
+    async def ask(app: App) -> int:
+        worker = await app.fleet.find(arguments.worker)
+        if not await app.fleet.drain(worker.id):
+            raise ConfigError(f"the worker {worker.name} has just ended")
+        ended = await _wait(app, worker, arguments) if arguments.wait else None
+        if arguments.output == "json":
+            print_json({"id": worker.id, "name": worker.name, "draining": True, "ended": ended})
+        elif ended is None:
+            note(
+                f"worker {worker.name} ({worker.id}) takes nothing more after its next heartbeat, "
+                "finishes what it has, and ends"
+            )
+        else:
+            said = "has ended" if ended else "has not ended yet"
+            note(f"worker {worker.name} ({worker.id}) {said}")
+        return codes.CANCELLED if ended is False else codes.COMPLETED
+
+    return _with_store(arguments, ask)
+
+
+async def _wait(app: App, worker: WorkerView, arguments: Namespace) -> bool:
+    """Wait until a worker has signed off, or is dead; False: not in time."""
+    loop = asyncio.get_running_loop()
+    deadline = None if arguments.timeout is None else loop.time() + arguments.timeout
+    while True:
+        left = [w for w in await app.fleet.workers() if w.id == worker.id]
+        if not left or left[0].status == "dead":
+            return True
+        if deadline is not None and loop.time() >= deadline:
+            return False
+        await asyncio.sleep(LOOK_S)
+
+
+def queues(arguments: Namespace) -> int:
+    """Show what waits and what runs, queue by queue, and who serves it."""
+
+    async def ask(app: App) -> int:
+        found = await app.fleet.queues()
+        if arguments.output == "json":
+            print_json([msgspec.to_builtins(queue) for queue in found])
+        elif not found:
+            print("Nothing waits, and nothing runs.")
+        else:
+            titles = ("queue", "ready", "oldest", "running", "served by", "needs")
+            print_table(titles, [_queue_row(queue) for queue in found])
+        return codes.COMPLETED
+
+    return _with_store(arguments, ask)
+
+
+def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[int]]) -> int:
+    async def work() -> int:
+        async with open_to_read(arguments.store, **read_liveness(arguments)) as app:
+            return await ask(app)
+
+    return asyncio.run(work())
+
+
+def _worker_row(worker: WorkerView) -> tuple[str, ...]:
+    status = f"{worker.status}, draining" if worker.draining else worker.status
+    return (
+        clean(worker.name),
+        worker.id,
+        status,
+        f"{format_duration(worker.silent_ms)} ago",
+        clean(worker.host),
+        str(worker.pid),
+        f"{worker.running} of {worker.concurrency}",
+        clean(_offers(worker)),
+        worker.version,
+    )
+
+
+def _offers(worker: WorkerView) -> str:
+    return " ".join(
+        f"{name}={','.join(map(str, value)) if isinstance(value, list) else value}"
+        for name, value in sorted(worker.capabilities.items())
+    )
+
+
+def _queue_row(queue: QueueView) -> tuple[str, ...]:
+    return (
+        clean(queue.queue or "(skips)"),
+        str(queue.ready),
+        format_age(queue.oldest_ms) if queue.ready and queue.oldest_ms is not None else "",
+        str(queue.running),
+        clean(_names(queue.served_by)) if queue.served_by else "nobody",
+        clean(_needs(queue)),
+    )
+
+
+def _needs(queue: QueueView) -> str:
+    if queue.limit is None:
+        return ""
+    parts = [queue.needs] if queue.needs else []
+    return ", ".join([*parts, f"{queue.limit} at once"]) + f" ({queue.workflow}: {queue.node})"
+
+
+def _names(names: tuple[str, ...]) -> str:
+    shown = ", ".join(sorted(set(names))[:NAMES_MAX])
+    return f"{len(names)}: {shown}{', …' if len(set(names)) > NAMES_MAX else ''}"

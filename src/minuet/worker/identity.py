@@ -1,0 +1,55 @@
+"""Who a worker is and what it has to offer: its name, its machine, its capabilities."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+
+class Identity(msgspec.Struct, frozen=True):
+    """A worker as it introduces itself."""
+
+    name: str = ""
+    #: `cpu_cores`, `memory_gb`, `gpu`, `labels`, and whatever else somebody may ask for.
+    capabilities: dict[str, Any] = {}
+    #: What it can execute beside its node types and handlers.
+    executors: tuple[str, ...] = ()
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+
+
+def identity_here(
+    name: str | None = None,
+    capabilities: Mapping[str, Any] | None = None,
+    executors: Iterable[str] = (),
+) -> Identity:
+    """A worker of this process; its machine's cores and memory unless told otherwise."""
+    host = socket.gethostname()
+    return Identity(
+        name or host,
+        {**_machine(), **(capabilities or {})},
+        tuple(sorted(set(executors))),
+        host,
+        os.getpid(),
+        # The package is loaded, or this module would not be; importing it here would be upwards.
+        sys.modules["minuet"].__version__,
+    )
+
+
+def _machine() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    cores = os.cpu_count()
+    if cores is not None:
+        found["cpu_cores"] = cores
+    try:
+        size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, ValueError, OSError):
+        # Not told on this system: whoever needs it to be known says it.
+        return found
+    return {**found, "memory_gb": round(size / 2**30, 1)}

@@ -1,0 +1,100 @@
+"""A worker's place in the fleet: it says that it is there, and hears what is wanted of it.
+
+This runs beside the exchanges and never delays them. A heartbeat every few seconds is one small
+write; its answer says whether somebody wants the worker to drain. In between, it looks for queues
+with placement constraints, which nobody could have named to it before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from minuet.errors import StoreUnavailableError
+from minuet.plan.placement import MARK
+from minuet.store.base import Store
+from minuet.store.records import WorkerRecord
+
+_log = logging.getLogger("minuet.worker")
+
+#: Seconds between two looks for queues, and until a heartbeat that failed is tried again.
+LOOK_S = 1.0
+
+#: Queues that are looked at in one go.
+QUEUES_MAX = 1_000
+
+
+class Membership:
+    """Heartbeats of one worker, from its start to its end."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        worker: str,
+        *,
+        record: Callable[[], WorkerRecord],
+        drain: Callable[[], None],
+        found: Callable[[Sequence[str]], None],
+        heartbeat_ms: int,
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._worker = worker
+        self._record = record
+        self._drain = drain
+        self._found = found
+        self._heartbeat_s = heartbeat_ms / 1000
+        self._beat_at = 0.0
+        self._after = ""
+        self._task: asyncio.Task[None] | None = None
+        self._registered = False
+
+    def begin(self) -> None:
+        """Register, and be heard of from now on."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task.add_done_callback(_tell)
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                if loop.time() >= self._beat_at:
+                    sent_at = loop.time()
+                    self._registered = True
+                    if await self._store.register_worker(self._record()):
+                        self._drain()
+                    self._beat_at = sent_at + self._heartbeat_s
+                await self._look()
+            except StoreUnavailableError:
+                # The exchanges say so.
+                pass
+            await asyncio.sleep(min(LOOK_S, max(0.01, self._beat_at - loop.time())))
+
+    async def _look(self) -> None:
+        """Look for queues with constraints in which something is ready."""
+        queues = await self._store.find_queues(
+            self._tenant, MARK, after=self._after, limit=QUEUES_MAX
+        )
+        self._after = queues[-1] if len(queues) == QUEUES_MAX else ""
+        self._found(queues)
+
+    def end(self) -> None:
+        """Be heard of no more; whoever does not `leave` is missed after a while."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def leave(self) -> None:
+        """Go, and say so."""
+        self.end()
+        if self._registered:
+            try:
+                await self._store.remove_worker(self._tenant, self._worker)
+            except StoreUnavailableError as error:
+                _log.info("the worker could not sign off: %s", error)
+
+
+def _tell(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and task.exception() is not None:
+        _log.error("the worker is not heard of any more", exc_info=task.exception())

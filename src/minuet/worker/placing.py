@@ -1,0 +1,115 @@
+"""The queues with placement constraints that a worker may serve, and what of them it may take.
+
+Whether a worker qualifies is found out once for each queue, from its name (`plan.placement`).
+How many instances of a node run here at once is counted here, where they run: the queue of a node
+that has as many as it may is left alone until one of them has ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+
+import msgspec
+
+from minuet.plan.placement import Offer, Placement, read_placement, unmet
+
+#: A queue in which nothing was ready for so long is not asked any more until it is found again.
+KEEP_S = 60.0
+
+#: Verdicts that are kept.
+VERDICTS_MAX = 10_000
+
+#: Workflow and node: what the limit of a node counts.
+Whose = tuple[str, str]
+
+
+class _Known(msgspec.Struct):
+    """A queue that this worker serves."""
+
+    placement: Placement
+    #: When something was last found ready in it; None: somebody wants it served for good.
+    found_at: float | None
+
+
+class PlacedQueues:
+    """What a worker knows of queues with constraints."""
+
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
+        self._known: dict[str, _Known] = {}
+        #: The constraints of queues that were met, by name; None: this worker does not qualify.
+        self._verdicts: dict[str, Placement | None] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._known)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def offer(self, offer: Offer) -> None:
+        """The worker has something else to offer than before."""
+        if offer != self._offer:
+            self._offer = offer
+            self._verdicts.clear()
+
+    def insist(self, queue: str) -> bool:
+        """Serve a queue because somebody says so; False: its name says no constraints."""
+        placement = read_placement(queue)
+        if placement is not None:
+            self._known[queue] = _Known(placement, None)
+        return placement is not None
+
+    def find(self, queues: Iterable[str], served: Collection[str], now: float) -> bool:
+        """Something is ready in these queues; whether one is new among those to serve.
+
+        `served` are the queues that the worker could serve without constraints.
+        """
+        is_new = False
+        for queue in queues:
+            placement = self._verdict(queue)
+            if placement is None or placement.queue not in served:
+                continue
+            known = self._known.get(queue)
+            if known is None:
+                is_new = True
+                self._known[queue] = _Known(placement, now)
+            elif known.found_at is not None:
+                known.found_at = now
+        return is_new
+
+    def may_serve(self, queue: str, served: Collection[str]) -> bool:
+        """Whether the worker would take from this queue."""
+        placement = self._verdict(queue)
+        return queue in self._known or (placement is not None and placement.queue in served)
+
+    def forget(self, now: float) -> None:
+        """Leave queues alone in which nothing has been ready for long."""
+        self._known = {
+            queue: known
+            for queue, known in self._known.items()
+            if known.found_at is None or known.found_at > now - KEEP_S
+        }
+
+    def _verdict(self, queue: str) -> Placement | None:
+        if queue not in self._verdicts:
+            if len(self._verdicts) >= VERDICTS_MAX:
+                self._verdicts.clear()
+            placement = read_placement(queue)
+            if placement is not None and unmet(placement, self._offer):
+                placement = None
+            self._verdicts[queue] = placement
+        return self._verdicts[queue]
+
+    def open(self, running: Mapping[Whose, int]) -> tuple[tuple[str, ...], int]:
+        """The queues to take from, and how many tokens at most from all of them together, so
+        that no node has more instances than it may."""
+        free = {
+            queue: left
+            for queue, known in self._known.items()
+            if (left := known.placement.limit - running.get(_whose(known.placement), 0)) > 0
+        }
+        return tuple(free), min(free.values(), default=0)
+
+
+def _whose(placement: Placement) -> Whose:
+    return (placement.workflow, placement.node)
