@@ -21,6 +21,9 @@ _log = logging.getLogger("minuet.worker")
 #: Seconds between two looks for queues, and until a heartbeat that failed is tried again.
 LOOK_S = 1.0
 
+#: How long to wait for a call that is on its way before signing off without it.
+LEAVE_S = 1.0
+
 #: Queues that are looked at in one go.
 QUEUES_MAX = 1_000
 
@@ -50,6 +53,7 @@ class Membership:
         self._after = ""
         self._task: asyncio.Task[None] | None = None
         self._registered = False
+        self._ended = False
 
     def begin(self) -> None:
         """Register, and be heard of from now on."""
@@ -58,7 +62,7 @@ class Membership:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
-        while True:
+        while not self._ended:
             try:
                 if loop.time() >= self._beat_at:
                     sent_at = loop.time()
@@ -70,7 +74,9 @@ class Membership:
             except StoreUnavailableError:
                 # The exchanges say so.
                 pass
-            await asyncio.sleep(min(LOOK_S, max(0.01, self._beat_at - loop.time())))
+            # A driver may lose a cancellation: then the flag ends this.
+            if not self._ended:
+                await asyncio.sleep(min(LOOK_S, max(0.01, self._beat_at - loop.time())))
 
     async def _look(self) -> None:
         """Look for queues with constraints in which something is ready."""
@@ -82,12 +88,15 @@ class Membership:
 
     def end(self) -> None:
         """Be heard of no more; whoever does not `leave` is missed after a while."""
+        self._ended = True
         if self._task is not None:
             self._task.cancel()
 
     async def leave(self) -> None:
         """Go, and say so."""
         self.end()
+        if self._task is not None:
+            await asyncio.wait({self._task}, timeout=LEAVE_S)
         if self._registered:
             try:
                 await self._store.remove_worker(self._tenant, self._worker)

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from minuet.plan.placement import Offer, Placement, read_placement, unmet
+from minuet.store.records import Take
 
 #: A queue in which nothing was ready for so long is not asked any more until it is found again.
 KEEP_S = 60.0
@@ -39,6 +40,8 @@ class PlacedQueues:
         self._known: dict[str, _Known] = {}
         #: The constraints of queues that were met, by name; None: this worker does not qualify.
         self._verdicts: dict[str, Placement | None] = {}
+        #: With room for one: whether these queues had it last.
+        self._turn = False
 
     def __bool__(self) -> bool:
         return bool(self._known)
@@ -109,6 +112,17 @@ class PlacedQueues:
             if (left := known.placement.limit - running.get(_whose(known.placement), 0)) > 0
         }
         return tuple(free), min(free.values(), default=0)
+
+    def share(self, room: int, served: tuple[str, ...], running: Mapping[Whose, int]) -> list[Take]:
+        """Divide the room of a worker between these queues and the others that it serves."""
+        placed, limit = self.open(running)
+        if not placed:
+            return [Take(served, room)]
+        if room == 1:
+            self._turn = not self._turn or not served
+            return [Take(placed if self._turn else served, 1)]
+        limit = min(limit, room // 2)
+        return [Take(placed, limit), Take(served, room - limit)]
 
 
 def _whose(placement: Placement) -> Whose:

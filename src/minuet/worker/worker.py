@@ -150,8 +150,6 @@ class Worker:
                 found=self._found,
                 heartbeat_ms=heartbeat_ms,
             )
-        #: With room for one: whether those with constraints had it last.
-        self._turn = False
         self.tally = Tally()
         self._outage = Outage()
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
@@ -339,20 +337,12 @@ class Worker:
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
         if room > 0:
-            takes += self._share(room) if self._placed else [Take(self._served(), room)]
+            takes += (
+                self._placed.share(room, self._served(), self._running())
+                if self._placed
+                else [Take(self._served(), room)]
+            )
         return tuple(takes)
-
-    def _share(self, room: int) -> list[Take]:
-        """Divide the room between queues with constraints and the others."""
-        placed, limit = self._placed.open(self._running())
-        served = self._served()
-        if not placed:
-            return [Take(served, room)]
-        if room == 1:
-            self._turn = not self._turn or not served
-            return [Take(placed if self._turn else served, 1)]
-        limit = min(limit, room // 2)
-        return [Take(placed, limit), Take(served, room - limit)]
 
     def _running(self) -> Counter[Whose]:
         """How many instances of each node are in hand here and not done, or still run although
