@@ -19,5 +19,5 @@ def test_a_planted_bug_is_found_within_its_seeds(name: str) -> None:
     # The same world without the bug is sound, so it is the bug that was found.
     bug = BUGS[name]
     seed = found.outcome.config.seed
-    sound = simulate(Config(seed, add=bug.faults, without=bug.without))
+    sound = simulate(Config(seed, add=bug.faults, without=bug.without, fleet=bug.fleet))
     assert sound.broken is None

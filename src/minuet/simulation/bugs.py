@@ -37,6 +37,8 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
     without: tuple[str, ...] = ()
     #: How much more often the nemesis strikes.
     haste: float = 1.0
+    #: Whether the worlds have a fleet; None: as the seed says.
+    fleet: bool | None = None
     #: Seeds within which it must be found.
     seeds: int = 60
     transition: type[Transition] = Transition
@@ -80,6 +82,8 @@ _ALL = (
         without=("crash", "clock", "refuse", "restart"),
         haste=8,
         seeds=600,
+        # There the second number that a worker draws is its own id.
+        fleet=False,
         store=wrong.CountsLeases,
         ids=wrong.CounterIds,
     ),
@@ -226,6 +230,19 @@ _ALL = (
         haste=20,
         seeds=400,
         worker=wrong.WaitsForThePlan,
+    ),
+    Bug(
+        name="placement-ignored",
+        summary="a worker serves queues whose constraints it does not meet",
+        fleet=True,
+        worker=wrong.ServesEveryQueue,
+    ),
+    Bug(
+        name="parallel-uncounted",
+        summary="a worker does not count how often a node runs at once",
+        faults=("slow",),
+        fleet=True,
+        worker=wrong.ForgetsWhatRuns,
     ),
     *(
         Bug(name=f"tenant-{what}", summary=summary, transition=rules)

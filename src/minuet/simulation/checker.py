@@ -110,6 +110,8 @@ class Checker:
         self._calls: set[tuple[str, int]] = set()
         #: Told of each run that was checked.
         self.watch: Callable[[str], None] = lambda run: None
+        #: Told of each exchange that was answered.
+        self.watch_exchange: Callable[[Process, Exchange, Reply], None] = lambda *_: None
         self._now = now
         self._lease_s = lease_s
         #: Runs that were deleted, and when runs have ended.
@@ -193,6 +195,7 @@ class Checker:
 
     def _check_exchange(self, process: Process, request: Exchange, reply: Reply) -> None:
         # What was done before is told again, and was checked then.
+        self.watch_exchange(process, request, reply)
         call = (request.session, request.seq)
         repeated = call in self._calls
         self._calls.add(call)

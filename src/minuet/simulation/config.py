@@ -21,6 +21,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     workers: int | None = None
     runs: int | None = None
     size: int | None = None
+    #: Whether its workers register and some nodes have placement constraints.
+    fleet: bool | None = None
     #: Faults that are off, whatever was drawn.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, whatever was drawn.

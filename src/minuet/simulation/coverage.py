@@ -47,6 +47,7 @@ REQUIRED: tuple[str, ...] = (
     *("race request arrived after its caller gave up", "race late result of a withdrawn node"),
     *("error session-error", "error run-conflict"),
     *(f"node {what}" for what in ("skipped", "withdrawn", "continued", "in parts", "expired")),
+    *("fleet drain", "fleet remove", "placed token taken"),
     *("dead letter", "crash loop", "step reused", "timed out", "limit"),
     *(f"construct {c}" for c in ("branch", "any", "some", "each", "cancel", "loop", "nested loop")),
     *(f"construct {c}" for c in ("continue", "path", "concurrency", "output", "deadline", "wait")),

@@ -7,6 +7,7 @@ thrown in at random and odd limits see to it that some do not, and those are dra
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from typing import Any
 
 from minuet.app.workflows import CompiledWorkflow, compile_source
@@ -252,13 +253,19 @@ class Maker:
 
 
 def draw_workflow(
-    chance: random.Random, size: int, name: str, coverage: Coverage
+    chance: random.Random,
+    size: int,
+    name: str,
+    coverage: Coverage,
+    adjust: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> CompiledWorkflow:
-    """Draw documents until one compiles."""
+    """Draw documents until one compiles; `adjust` changes each before."""
     for _ in range(_TRIES):
         maker = Maker(chance, size)
         try:
-            compiled = compile_source(maker.document(name))
+            document = maker.document(name)
+            adjust(document)
+            compiled = compile_source(document)
         except DocumentError:
             coverage.hit("document refused")
             continue

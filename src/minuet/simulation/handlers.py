@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import inspect
 import random
 from collections.abc import Callable, Collection
 from typing import Any
@@ -54,14 +55,33 @@ class Outside:
         self._lease_s = lease_s
         #: Told of each start.
         self.watch: Callable[[Key, Process], None] = lambda instance, process: None
+        #: Told when a handler begins and when it has ended, however it did.
+        self.began: Callable[[Key, Process], None] = lambda instance, process: None
+        self.ended: Callable[[Key, Process], None] = lambda instance, process: None
 
     def handlers(self, without: Collection[str] = ()) -> Handlers:
         """The handlers, as a worker wants them; not every worker has them all."""
         made = Handlers()
         for name in HANDLERS:
             if name not in without:
-                made.add(Task(getattr(self, name), name=name))
+                made.add(Task(self._told(getattr(self, name)), name=name))
         return made
+
+    def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A handler whose beginning and end are told."""
+        if not inspect.iscoroutinefunction(function):
+            # It takes no time, so that no other one runs beside it.
+            return function
+
+        async def run(ctx: Context, x: Any = None) -> Any:
+            instance, process = _instance(ctx), current_process()
+            self.began(instance, process)
+            try:
+                return await function(ctx, x)
+            finally:
+                self.ended(instance, process)
+
+        return run
 
     # ── handlers ────────────────────────────────────────────────────────────────────────
 

@@ -7,6 +7,7 @@ could make here. Nothing but the simulation uses them.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from minuet import events
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.ids import SeededIds
 from minuet.nodes.context import Context
+from minuet.plan.placement import Placement, read_placement
 from minuet.simulation.model import ModelStore
 from minuet.store.records import (
     LIVE_STATES,
@@ -40,6 +42,7 @@ from minuet.store.records import (
 from minuet.store.transition import Transition
 from minuet.types import TERMINAL
 from minuet.worker.job import Job
+from minuet.worker.placing import PlacedQueues, Whose
 from minuet.worker.worker import Worker
 
 # ── leases ──────────────────────────────────────────────────────────────────────────────────
@@ -371,6 +374,26 @@ class WaitsForThePlan(Worker):
         if isinstance(item, Failed) and item.dead_letter == "no_plan":
             return Released(*job.token)
         return item
+
+
+class ServesEveryQueue(Worker):
+    """A worker takes any queue with constraints for one of its own."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._placed = _AnyQueue(self._offer())
+
+
+class _AnyQueue(PlacedQueues):
+    def _verdict(self, queue: str) -> Placement | None:
+        return read_placement(queue)
+
+
+class ForgetsWhatRuns(Worker):
+    """A worker takes as if nothing of a node were running."""
+
+    def _running(self) -> Counter[Whose]:
+        return Counter()
 
 
 class GivesUpOnTheNewPlan(Worker):

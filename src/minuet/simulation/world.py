@@ -32,6 +32,7 @@ from minuet.simulation.config import Config, Outcome
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS, draw_workflow
 from minuet.simulation.faults import FAULTS, Faults, draw_faults
+from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_identity
 from minuet.simulation.handlers import Outside
 from minuet.simulation.intruder import Intruder
 from minuet.simulation.judge import determined_results, differing_results, judge
@@ -47,16 +48,14 @@ from minuet.simulation.surroundings import errors_logged, small_parts
 from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
 from minuet.types import TERMINAL
-from minuet.worker.identity import Identity
 from minuet.worker.worker import Worker
 
 #: Seconds of faults, and seconds within which everything must end afterwards.
 FAULTS_S = 12.0
 LIVENESS_S = 300.0
 
-#: Whose runs there are, and the worker of each that can do everything.
+#: Whose runs there are.
 TENANTS = (DEFAULT_TENANT, "second", "third")
-FIRST = ("worker0", "second0", "third0")
 
 #: Lines of the trace that are kept.
 TRACE_LINES = 400
@@ -134,6 +133,13 @@ class World:
         self.outside.watch = self._note_start
         tenants = _drawn(config.tenants, self.streams.get("tenants").choice((1, 2, 2, 3)))
         self.tenants = TENANTS[: min(tenants, self._runs)]
+        drawn_fleet = self.streams.get("fleet").random() < 0.5
+        wanted = config.fleet if config.fleet is not None else self.bug.fleet
+        self.is_fleet = drawn_fleet if wanted is None else wanted
+        self._placing = Placing(self.model, self.streams.get("placing"), self.coverage, self.fail)
+        if self.is_fleet:
+            self.checker.watch_exchange = self._placing.check_exchange
+            self.outside.began, self.outside.ended = self._placing.begin, self._placing.end
         self._handlers: dict[str, Handlers] = {}
         self.promises = Promises()
         self.scripts: list[Script] = []
@@ -166,6 +172,13 @@ class World:
             self.fail,
             self.trace,
         )
+        self.foreman = Foreman(
+            SimStore(self.server),
+            self.loop.process("foreman"),
+            self.tenants,
+            self.streams.get("foreman"),
+            self.coverage,
+        )
         threads = self.streams.get("threads")
         self.loop.thread_seconds = lambda: threads.expovariate(20)
 
@@ -182,7 +195,8 @@ class World:
 
     def _draw_script(self, number: int) -> Script:
         chance = self.streams.get("workload")
-        workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage)
+        adjust = self._placing.add if self.is_fleet else _leave
+        workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage, adjust)
         if self.scripts and chance.random() < 0.3:
             workflow = self.scripts[-1].workflow
         revised = _revise(workflow)
@@ -218,8 +232,8 @@ class World:
             self._connect(name),
             handlers=self._handlers_of(member),
             tenant=self._members[member],
-            identity=Identity(member),
-            heartbeat_ms=None,
+            identity=self._placing.introduce(draw_identity(member, self.streams)),
+            heartbeat_ms=HEARTBEAT_MS if self.is_fleet else None,
             concurrency=chance.choice((1, 2, 4)),
             lease_ms=int(self.lease_s * 1000),
             drain_ms=chance.choice((0, 500, 5_000)),
@@ -301,6 +315,8 @@ class World:
             self.log_server.begin(self.server.lose_everything)
         if not self.config.calm_clients:
             self.intruder.process.spawn(self.intruder.run())
+            if self.is_fleet:
+                self.foreman.process.spawn(self.foreman.run())
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
@@ -308,6 +324,7 @@ class World:
         if self.log_server is not None:
             self.log_server.heal()
         self.intruder.process.kill()
+        self.foreman.process.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
         while not self._is_over():
@@ -420,6 +437,10 @@ class World:
         )
 
 
+def _leave(document: dict[str, Any]) -> None:
+    """Change nothing."""
+
+
 def _drawn(given: int | None, drawn: int) -> int:
     return drawn if given is None else given
 
@@ -433,11 +454,14 @@ def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
 
 def simulate(config: Config) -> Outcome:
     """Run one world; and, where that is possible, compare it with a world without faults."""
-    outcome = run_world(World(config))
+    world = World(config)
+    outcome = run_world(world)
     if outcome.broken is not None or not (config.compare and outcome.results):
         return outcome
     without = tuple(sorted({*config.without, *FAULTS}))
-    calm = msgspec.structs.replace(config, without=without, calm_clients=True, bug=None)
+    calm = msgspec.structs.replace(
+        config, without=without, calm_clients=True, bug=None, fleet=world.is_fleet
+    )
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:
         outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
