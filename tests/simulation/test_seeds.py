@@ -44,7 +44,8 @@ def test_everything_holds_in_worlds_full_of_faults(chunk: int) -> None:
     ],
 )
 def test_what_once_went_wrong_does_not_any_more(seed: int) -> None:
-    assert not failures(run_batch([Config(seed)]))
+    # As it was before worlds could have fleets.
+    assert not failures(run_batch([Config(seed, fleet=False)]))
 
 
 @pytest.mark.slow

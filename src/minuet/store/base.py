@@ -216,7 +216,8 @@ class Store(Protocol):
         """Note that a worker is there: its registration, and every heartbeat after it.
 
         True: it has been asked to drain, or was removed. Workers that were not heard of for
-        `WORKER_MS_MAX` are forgotten on the way.
+        `WORKER_MS_MAX` are forgotten on the way. A crash of the store may lose it: the next
+        heartbeat tells the same.
         """
         ...
 

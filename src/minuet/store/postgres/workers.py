@@ -9,7 +9,6 @@ from minuet.store.postgres.statements import statement
 from minuet.store.records import WORKER_MS_MAX, WorkerEntry, WorkerRecord
 
 _REGISTER_WORKER = statement("register_worker")
-_FORGET_WORKERS = statement("forget_workers")
 _DRAIN_WORKER = statement("drain_worker")
 _REMOVE_WORKER = statement("remove_worker")
 _LIST_WORKERS = statement("list_workers")
@@ -23,8 +22,8 @@ _decode = msgspec.json.Decoder(WorkerRecord).decode
 
 
 async def register_worker(link: Link, record: WorkerRecord, now_ms: int | None) -> bool:
-    told = await link.value(_REGISTER_WORKER, record.tenant, record.worker, _encode(record), now_ms)
-    await link.run(_FORGET_WORKERS, now_ms, WORKER_MS_MAX)
+    names = (record.tenant, record.worker)
+    told = await link.value(_REGISTER_WORKER, *names, _encode(record), now_ms, WORKER_MS_MAX)
     return bool(told)
 
 
