@@ -23,6 +23,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         {"report": {"words": 6, "letters": 13, "longest": "not"}},
     ),
     "wait/wait.yaml": (["-i", "seconds=0.1"], {"go": "Then let us go."}),
+    "placement/placement.yaml": (
+        ["--name", "gpu-1", "--capability", "gpu=1", "--label", "ssd"],
+        {"report": "trained on 1000 rows in 3 epochs"},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 

@@ -37,7 +37,8 @@ from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
 from minuet.kernel.fold import Recorded
 from minuet.nodes.handler import REGISTERED, Handlers
-from minuet.plan.plan import Retry
+from minuet.plan.placement import read_placement, unmet
+from minuet.plan.plan import Plan, Retry
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -50,7 +51,7 @@ from minuet.store.records import (
     Start,
 )
 from minuet.types import TERMINAL, Json, RunStatus
-from minuet.worker.identity import identity_here
+from minuet.worker.identity import identity_here, offer_of
 from minuet.worker.output import blob_value, encode_value, needs_blob
 from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
@@ -187,6 +188,16 @@ class App:
         """Read and verify a workflow; DocumentError with all its problems."""
         handlers = self._handlers if self._with_worker else None
         return compile_source(source, handlers=handlers, retry=self._options["retry"])
+
+    def find_misplaced(self, plan: Plan) -> dict[str, str]:
+        """Nodes that the worker of this App may not run, and what it lacks, in words."""
+        offer = offer_of(self._options["identity"], self._handlers)
+        placements = [read_placement(node.queue) for node in plan.nodes]
+        return {
+            placement.node: ", ".join(lacking)
+            for placement in placements
+            if placement is not None and (lacking := unmet(placement, offer))
+        }
 
     async def start(
         self,

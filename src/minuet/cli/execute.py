@@ -54,6 +54,8 @@ def run(arguments: Namespace) -> int:
     app = _make_app(arguments, modules)
     compiled = app.compile(document)
     tell_diagnostics(document.source, compiled.warnings)
+    for node, lacking in app.find_misplaced(compiled.plan).items():
+        note(f"node {node} waits for another worker: this one lacks {lacking}")
     value = read_input(values)
     check_input(compiled.plan, value)
     encode_value(value)

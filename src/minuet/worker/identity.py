@@ -10,6 +10,10 @@ from typing import Any
 
 import msgspec
 
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.handler import Handlers
+from minuet.plan.placement import Offer
+
 
 class Identity(msgspec.Struct, frozen=True):
     """A worker as it introduces itself."""
@@ -22,6 +26,13 @@ class Identity(msgspec.Struct, frozen=True):
     host: str = ""
     pid: int = 0
     version: str = ""
+
+
+def offer_of(identity: Identity, handlers: Handlers, worker: str = "") -> Offer:
+    """What a worker with these handlers offers to those who ask for more than a handler."""
+    types = {name for name, kind in NODE_TYPES.items() if kind.kind != "later"}
+    executors = types.union(handlers.names(), identity.executors)
+    return Offer(worker, identity.name, frozenset(executors), identity.capabilities)
 
 
 def identity_here(

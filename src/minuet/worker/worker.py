@@ -22,7 +22,6 @@ from minuet.clock import Clock, SystemClock
 from minuet.errors import HandlerError, SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
-from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
@@ -45,7 +44,7 @@ from minuet.store.records import (
 )
 from minuet.store.records import Failed as BrokenItem
 from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
-from minuet.worker.identity import Identity, identity_here
+from minuet.worker.identity import Identity, identity_here, offer_of
 from minuet.worker.job import Job
 from minuet.worker.membership import Membership
 from minuet.worker.placing import PlacedQueues, Whose
@@ -187,11 +186,7 @@ class Worker:
             self._placed.forget(now)
 
     def _offer(self) -> Offer:
-        """What it offers to those who ask for more than a handler."""
-        types = {name for name, kind in NODE_TYPES.items() if kind.kind != "later"}
-        executors = types.union(self._handlers.names(), self._identity.executors)
-        identity = self._identity
-        return Offer(self.id, identity.name, frozenset(executors), identity.capabilities)
+        return offer_of(self._identity, self._handlers, self.id)
 
     def _record(self) -> WorkerRecord:
         identity = self._identity
