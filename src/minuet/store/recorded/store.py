@@ -49,6 +49,8 @@ from minuet.store.records import (
     Start,
     Swept,
     Token,
+    WorkerEntry,
+    WorkerRecord,
 )
 from minuet.store.wake import end
 from minuet.types import RunStatus
@@ -356,9 +358,28 @@ class RecordedStore:
     async def list_queues(self) -> list[QueueDepth]:
         return await self._hot.list_queues()
 
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        return await self._hot.find_queues(tenant, prefix, after=after, limit=limit)
+
     async def list_tenants(self) -> list[str]:
         await self._catch_up()
         return await self._log.list_tenants()
+
+    # ── workers: each says again and again that it is there, so the hot half will do ────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        return await self._hot.register_worker(record)
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        return await self._hot.drain_worker(tenant, worker)
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        return await self._hot.remove_worker(tenant, worker)
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        return await self._hot.list_workers(tenant, limit=limit)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
