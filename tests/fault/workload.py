@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 import json
 import os
+import secrets
 import signal
 import threading
 import time
@@ -105,6 +106,31 @@ def kills_itself(ctx: minuet.Context) -> None:
     threading.Event().wait(60)
 
 
+async def fickle(ctx: minuet.Context) -> dict[str, Any]:
+    """Another output each time, as a language model would give."""
+    note(ctx)
+    return {"value": secrets.token_hex(8)}
+
+
+async def witness(ctx: minuet.Context) -> dict[str, Any]:
+    """An effect outside: says which inputs it was started with."""
+    note(ctx)
+    inputs = {name: ctx.inputs[name] for name in sorted(ctx.inputs)}
+    line = [ctx.run_id, ctx.node_id, ctx.scope_text, ctx.idempotency_key, inputs]
+    file = os.open(f"{os.environ[LEDGER]}-inputs", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    try:
+        os.write(file, json.dumps(line).encode() + b"\n")
+    finally:
+        os.close(file)
+    return inputs
+
+
+def read_inputs(ledger: Path) -> list[list[Any]]:
+    """What witnesses have seen: run, node, scope, idempotency key, inputs."""
+    path = Path(f"{ledger}-inputs")
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
 # ── documents ───────────────────────────────────────────────────────────────────────────────
 
 
@@ -115,6 +141,16 @@ def node(name: str, *dependencies: str, handler: str = "fast", **fields: Any) ->
         "dependencies": list(dependencies),
         **fields,
     }
+
+
+def witnessed(pairs: int) -> dict[str, Any]:
+    """A chain in which nobody can know an output but who was told it."""
+    nodes = []
+    for number in range(pairs):
+        before = [f"w{number - 1}"] if number else []
+        nodes.append(node(f"f{number}", *before, handler="fickle"))
+        nodes.append(node(f"w{number}", f"f{number}", handler="witness"))
+    return {"name": "witnessed", "nodes": nodes}
 
 
 def large(blocks: int, rounds: int = 3) -> dict[str, Any]:

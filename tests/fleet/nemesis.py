@@ -55,11 +55,14 @@ class Fleet:
                     *(self.url, str(LEASE_MS), str(self._folder)),
                 ],
                 cwd=self._root,
-                env={**os.environ, workload.LEDGER: str(self.ledger)},
+                env={**self._environment(), workload.LEDGER: str(self.ledger)},
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
             )
+
+    def _environment(self) -> dict[str, str]:
+        return dict(os.environ)
 
     def _replace(self, index: int, number: signal.Signals) -> int:
         """End one of them, start another; how the old one ended."""

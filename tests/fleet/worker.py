@@ -16,6 +16,9 @@ from tests.fault import workload
 from minuet.app.app import App
 from minuet.errors import StoreError
 
+#: What it can run.
+NAMES = ("fast", "fast_in_thread", "stepwise", "fickle", "witness")
+
 #: Nobody here is to blame for the deaths of its workers.
 CRASHES_MAX = 10_000
 
@@ -24,7 +27,7 @@ async def main(url: str, lease_ms: int, folder: Path) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     (folder / f"listens-{os.getpid()}").touch()
-    queues = sorted({f"task:{workload.MODULE}:{name}" for name in ("fast", "fast_in_thread")})
+    queues = sorted({f"task:{workload.MODULE}:{name}" for name in NAMES})
     while not stop.is_set():
         try:
             app = App(
@@ -37,7 +40,7 @@ async def main(url: str, lease_ms: int, folder: Path) -> None:
             )
             async with app:
                 assert app.worker is not None
-                app.worker.serve((*queues, f"task:{workload.MODULE}:stepwise"))
+                app.worker.serve(tuple(queues))
                 await stop.wait()
         except StoreError:
             # The server is being killed; a supervisor would start us again.

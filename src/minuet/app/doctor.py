@@ -100,7 +100,17 @@ class Doctor:
             for token in snapshot.tokens
         )
         findings, program = await self._program(run_id, snapshot.run.plan)
+        findings += await self._chain(run_id)
         return findings + check_snapshot(snapshot, program, now_ms)
+
+    async def _chain(self, run_id: str) -> list[Finding]:
+        """A store with a record chains its events by hashes; the others have none."""
+        find_break = getattr(self._store, "find_break", None)
+        seq = await find_break(self._tenant, run_id) if find_break is not None else None
+        if seq is None:
+            return []
+        message = f"its record was changed afterwards: the hash of event {seq} is not right"
+        return [Finding(run_id, "I25", message)]
 
     async def _program(self, run_id: str, plan: str) -> tuple[list[Finding], Program | None]:
         try:
