@@ -1,12 +1,13 @@
 #!/bin/sh
-# Unpack Debian's Redis, PgBouncer and OpenSSL, with the libraries that are missing here, into the folder $1.
+# Unpack Debian's Redis and PgBouncer, and openssl and strace, into the folder $1, with the libraries
+# that are missing here.
 #
 # The tests start them from there. Nothing is installed, so no service of the system is started,
 # now or at the next boot, and root is needed only where apt has no lists of packages yet.
 # Where there is no apt, the tests use the servers that they find, and this says so.
 set -eu
 case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac
-packages="redis-server pgbouncer openssl"
+packages="redis-server pgbouncer openssl strace"
 
 if [ "$folder/.complete" -nt "$0" ] || ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
     exit 0

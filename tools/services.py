@@ -145,7 +145,7 @@ class Postgres(Server):
     def kill(self) -> None:
         """End it as a crash does, with all its processes: those of clients outlive the first
         one for a moment, and would go on answering."""
-        children = _children(self.pid) if self._process is not None else []
+        children = children_of(self.pid) if self._process is not None else []
         super().kill()
         for pid in children:
             with contextlib.suppress(ProcessLookupError):
@@ -236,7 +236,7 @@ class Redis(Server):
             return False
 
 
-def _children(pid: int) -> list[int]:
+def children_of(pid: int) -> list[int]:
     """The processes that a process has started."""
     tasks = Path(f"/proc/{pid}/task").glob("*/children")
     return [int(child) for task in tasks for child in task.read_text().split()]

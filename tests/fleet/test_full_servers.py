@@ -66,7 +66,7 @@ async def start_until_refused(app: App) -> tuple[list[str], str]:
     started: list[str] = []
     for number in range(STARTS_MAX):
         # Large, each another one, and not to be made smaller by compressing.
-        padding = Random(number).randbytes(100_000).hex()
+        padding = Random(number).randbytes(300_000).hex()
         try:
             started.append(await app.start(workload.small(), {"seed": 1, "padding": padding}))
         except StoreUnavailableError as error:
