@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
-from tools.services import UNPACKED
+from tools.services import UNPACKED, environment_of
 
 _KEY = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
 
@@ -43,5 +43,6 @@ class Authority:
 
 
 def _openssl(*words: str | Path) -> None:
-    program = shutil.which("openssl") or UNPACKED / "usr" / "bin" / "openssl"
-    subprocess.run([program, *words], check=True, capture_output=True)
+    program = shutil.which("openssl") or str(UNPACKED / "usr" / "bin" / "openssl")
+    environment = {**os.environ, **environment_of(program)}
+    subprocess.run([program, *words], check=True, capture_output=True, env=environment)

@@ -9,9 +9,16 @@ set -eu
 case $1 in /*) folder=$1 ;; *) folder=$PWD/$1 ;; esac
 packages="redis-server pgbouncer openssl strace"
 
-if [ "$folder/.complete" -nt "$0" ] || ! command -v apt-get >/dev/null || ! command -v dpkg >/dev/null; then
+if [ "$folder/.complete" -nt "$0" ]; then
     exit 0
 fi
+
+do_without() {
+    echo "Redis and PgBouncer are not to be had here: the tests go on without them" >&2
+    exit 0
+}
+
+command -v apt-get >/dev/null && command -v dpkg >/dev/null || do_without
 
 download() {
     rm -rf "$folder" && mkdir -p "$folder/archives/partial" &&
@@ -24,9 +31,8 @@ download() {
 echo "unpacking Redis and PgBouncer for the tests …" >&2
 if ! download; then
     if [ "$(id -u)" != 0 ] || ! apt-get update -qq >/dev/null || ! download; then
-        echo "Redis and PgBouncer are not to be had here: tests go on without them" >&2
         rm -rf "$folder"
-        exit 0
+        do_without
     fi
 fi
 for archive in "$folder"/archives/*.deb; do

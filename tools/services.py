@@ -224,7 +224,7 @@ class Redis(Server):
         }
         options = [part for name, value in settings.items() for part in (f"--{name}", value)]
         program = self._program or next(iter(redis_programs().values()))
-        self._run([program, *options], environment=_environment(program))
+        self._run([program, *options], environment=environment_of(program))
 
     def _answers(self) -> bool:
         """Whether it answers, and has loaded what it kept."""
@@ -307,7 +307,7 @@ def redis_programs() -> dict[str, str]:
     return found
 
 
-def _environment(program: str) -> dict[str, str]:
+def environment_of(program: str) -> dict[str, str]:
     """What a program that was unpacked and not installed needs to find its libraries."""
     if not program.startswith(str(UNPACKED)):
         return {}

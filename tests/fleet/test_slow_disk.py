@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 import redis
-from tools.services import UNPACKED, Redis, children_of, redis_programs
+from tools.services import UNPACKED, Redis, children_of, environment_of, redis_programs
 
 from minuet.store.records import Delivery, NewRun
 from minuet.store.redis import RedisStore
@@ -33,7 +33,8 @@ class SlowRedis(Redis):
     ) -> None:
         slow = ("--seccomp-bpf", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync")
         delay = ("-e", f"inject=fdatasync:delay_enter={SYNC_S}s")
-        super()._run([STRACE, *slow, *delay, *command], user, environment)
+        both = {**environment_of(STRACE), **(environment or {})}
+        super()._run([STRACE, *slow, *delay, *command], user, both)
 
     def kill(self) -> None:
         """Kill the server itself; strace ends with it."""
@@ -46,7 +47,9 @@ class SlowRedis(Redis):
 
 @pytest.fixture
 def slow(tmp_path: Path) -> Iterator[SlowRedis]:
-    if subprocess.run([STRACE, "-qq", "true"], check=False, capture_output=True).returncode:
+    environment = {**os.environ, **environment_of(STRACE)}
+    words = [STRACE, "-qq", "true"]
+    if subprocess.run(words, check=False, capture_output=True, env=environment).returncode:
         pytest.skip("a slow disk needs strace, and the right to trace")
     program = redis_programs().get("redis", "")
     server = SlowRedis(tmp_path / "server", program=program, appendfsync="everysec")
