@@ -447,7 +447,7 @@ def test_every_command_works_on_every_store(
     folder.write("mended.yaml", MENDED)
 
     def call(*words: str, code: int = 0) -> Any:
-        used.add(" ".join(words[:2]) if words[0] == "runs" else words[0])
+        used.add(" ".join(words[:2]) if words[0] in ("runs", "workers") else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
         return called
@@ -460,7 +460,10 @@ def test_every_command_works_on_every_store(
     done = call("run", "double.yaml", *HANDLERS, "--json").json
     worker = start_worker(spawn, *store, *HANDLERS)
     waited = call("start", "double.yaml", "--wait", "--timeout", "60", "--json").json
-    stopped = stop(worker, finish)
+    (known,) = call("workers", "list", "--json").json
+    assert call("queues").out == "Nothing waits, and nothing runs.\n"
+    call("workers", "drain", known["id"], "--wait", "--timeout", "60")
+    stopped = finish(worker)
     assert done["output"] == waited["output"] == {"twice": 42}
     assert (stopped.code, stopped.err.splitlines()[-1][-18:]) == (0, "nodes: 2 completed")
 

@@ -160,7 +160,7 @@ async def test_many_processes_that_open_an_empty_schema_make_it_once(
     await asyncio.gather(*(opened() for _ in range(6)))
 
     versions = await admin.fetch(f"SELECT version FROM {schema_of(url)}.migrations")
-    assert sorted(row[0] for row in versions) == [1, 2]
+    assert sorted(row[0] for row in versions) == list(range(1, len(versions) + 1))
 
 
 @pytest.mark.parametrize("schema", ["", "A", "a-b", 'a"; drop', "pg_x", "a" * 51])
