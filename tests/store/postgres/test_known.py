@@ -9,7 +9,7 @@ import pytest
 from minuet.clock import ManualClock
 from minuet.errors import SessionError
 from minuet.store.postgres import PostgresStore
-from minuet.store.records import Cancel, NewPlan, Released, Run
+from minuet.store.records import Cancel, Held, NewPlan, Released, Run
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
 
@@ -18,6 +18,10 @@ from .conftest import Opener, Session, done, new_run, schema_of, to
 async def queries(opened: Opener) -> tuple[PostgresStore, list[str]]:
     """A store with one connection, and what is said on it."""
     store = await opened()
+    # The first time, the driver asks what the arguments' types are made of.
+    await store.create_runs([new_run("a")])
+    session = Session(store, "first")
+    await session.exchange(*map(done, (await session.exchange(take=1)).granted))
     heard: list[str] = []
     (link,) = store._database._idle
     link.connection.add_query_logger(lambda record: heard.append(record.query))
@@ -50,7 +54,7 @@ async def test_the_result_of_what_was_just_taken_is_one_statement(
     assert [grant.inputs[0].node for grant in reply.granted] == ["a", "b"]
     assert reply.runs[run.run].input == b"null"
     (statement,) = await said(store, heard)
-    assert "write_rows" in statement
+    assert "settle_rows" in statement
 
 
 async def test_the_database_decides_about_the_time_of_what_is_handed_in_so(
@@ -164,3 +168,20 @@ async def test_a_token_that_changed_hands_without_an_event_is_judged_as_it_is_no
 
     assert (await one.exchange(done(old, plan="other"))).results == ("stale",)
     assert (await one.exchange(done(new))).results == ("applied",)
+
+
+async def test_a_token_whose_row_has_moved_is_found_again(
+    queries: tuple[PostgresStore, list[str]],
+) -> None:
+    store, heard = queries
+    await store.create_runs([new_run("a"), new_run("b")])
+    session = Session(store, "s")
+    first, second = (await session.exchange(take=2)).granted
+    held = Held(first.run, first.node, first.scope, first.lease)
+    assert (await session.exchange(renew=(held,))).revoked == ()
+    await said(store, heard)
+
+    assert (await session.exchange(done(first))).results == ("applied",)
+    assert not any("settle_rows" in query for query in await said(store, heard))
+    assert (await session.exchange(done(second))).results == ("applied",)
+    assert len(await said(store, heard)) == 1

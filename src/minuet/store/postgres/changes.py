@@ -231,7 +231,9 @@ async def put_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int
         rows.take_slots(emptied)
         step.promote_waiters()
     # Written as they are, not as tokens begin.
-    await link.run(_INSERT_WHOLE_TOKENS, [token_row(step.tokens[key]) for key in step.new_tokens])
+    await link.run(
+        _INSERT_WHOLE_TOKENS, [token_row(step, step.tokens[key]) for key in step.new_tokens]
+    )
     step.changed_tokens -= step.new_tokens
     step.new_tokens = set()
     await write_only(link, rows, step)

@@ -1,42 +1,30 @@
 """The exchange on PostgreSQL.
 
 In the ordinary way it is a transaction of four round trips: begin, load, write and take, commit.
-When all that it hands in is known from the take before, it is one (`known`).
+When all that it hands in is known from the take before, it is one (`known`, `settle_rows`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
 from minuet.errors import SessionError
 from minuet.store.postgres.database import Link
+from minuet.store.postgres.granted import Granted
 from minuet.store.postgres.known import Known
-from minuet.store.postgres.rows import Rows, run_of, taken_token
+from minuet.store.postgres.rows import Rows, run_of
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import write_step
 from minuet.store.postgres.wanted import Wanted
-from minuet.store.records import (
-    Exchange,
-    Grant,
-    Held,
-    Output,
-    Reply,
-    Result,
-    Run,
-    RunHeader,
-    Take,
-    Token,
-)
-from minuet.store.reply import grant, header, output_of
+from minuet.store.records import Exchange, Held, Reply, Result, Run, Take
+from minuet.store.reply import header
 from minuet.store.transition import Transition, lease_end
 
+_SETTLE_ROWS = statement("settle_rows")
 _STILL_LEASED = statement("still_leased")
-
-#: The kind of outputs that arrived; all others are read.
-_ARRIVED = 0
+_LOAD_HEADERS = statement("load_headers")
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -66,7 +54,15 @@ async def exchange(
         return await _repeat(link, request, _decode(last.answer), rows.now_ms), False
     if request.seq != last.seq + 1:
         raise SessionError(f"session {request.session}: call {request.seq} after {last.seq}")
-    return await _apply(link, rows, request, rows.now_ms, known, None)
+    step, answer = _work_out(rows, request)
+    call = (*_call(request, answer, rows.now_ms), lease_end(request, 0))
+    taken = await write_step(link, rows, step, call, _takes(request.take))
+    granted = Granted(taken, request)
+    known.forget(request)
+    # A run that was loaded came without its input, so it is not one that is known.
+    known.learn(request.seq, granted.tokens, granted.runs.values())
+    others = await _to_replan(link, request, answer)
+    return _reply(answer, granted, others, rows.now_ms), made_ready(step)
 
 
 async def exchange_known(
@@ -77,19 +73,26 @@ async def exchange_known(
     rows.know(known, request)
     # The database puts its own time in the place of this one.
     rows.now_ms = now_ms or 0
-    runs = sorted({item.run for item in request.hand_in})
-    seqs = [rows.runs[run].seq for run in runs]
-    return await _apply(link, rows, request, now_ms, known, (runs, seqs, durability))
+    seqs = {name: rows.runs[name].seq for name in sorted(rows.runs)}
+    step, answer = _work_out(rows, request)
+    if any(result != "applied" for result in answer.results):
+        # Only what changes a token is checked by the database; a refusal has to be looked up.
+        raise Moved
+    call = (*_call(request, answer, now_ms), lease_end(request, 0), durability)
+    taken = await link.rows(
+        _SETTLE_ROWS, *call, *rows.settlement(step, seqs), *_takes(request.take)
+    )
+    if not taken:
+        raise Moved
+    granted = Granted(taken[1:], request)
+    known.forget(request)
+    mine = (row for row in rows.numbered(seqs) if row[1].run not in granted.runs)
+    known.learn(request.seq, granted.tokens, (*mine, *granted.runs.values()))
+    return _reply(answer, granted, [], taken[0][0]), made_ready(step)
 
 
-async def _apply(
-    link: Link,
-    rows: Rows,
-    request: Exchange,
-    now_ms: int | None,
-    known: Known,
-    expected: tuple[list[str], list[int], str] | None,
-) -> tuple[Reply, bool]:
+def _work_out(rows: Rows, request: Exchange) -> tuple[Transition, _Answer]:
+    """Let the rules change the rows."""
     step = Transition(rows, rows.now_ms)
     # Given to the step at once, so that it need not ask for each of them.
     step.tokens, step.runs = dict(rows.tokens), dict(rows.runs)
@@ -97,34 +100,19 @@ async def _apply(
         tuple([step.hand_in(request, item) for item in request.hand_in]),
         tuple([held for held in request.renew if not step.renew(request, held)]),
     )
-    if expected is not None and any(result != "applied" for result in answer.results):
-        # Only what changes a token is checked by the database; a refusal has to be looked up.
-        raise Moved
     step.promote_waiters()
-    call = (request.tenant, request.session, request.seq, request.lease, _encode(answer))
-    moved, now_ms, *taken = await write_step(
-        link,
-        rows,
-        step,
-        (*call, now_ms, lease_end(request, 0)),
-        (*_takes(request.take), _to_replan(request, answer), *(expected or (None, None, None))),
+    return step, answer
+
+
+def _call(request: Exchange, answer: _Answer, now_ms: int | None) -> tuple[Any, ...]:
+    return (
+        request.tenant,
+        request.session,
+        request.seq,
+        request.lease,
+        _encode(answer),
+        now_ms,
     )
-    if moved:
-        raise Moved
-    assert now_ms is not None
-    granted, outputs, others = taken
-    tokens = [taken_token(row, request, now_ms) for row in granted or ()]
-    found = [(row[0], run_of(row)) for row in others or ()]
-    runs = {run.run: run for _, run in found}
-    if expected is not None:
-        # Those that are known already were not sent again.
-        runs |= {t.run: step.runs[t.run] for t in tokens if t.run not in runs}
-    reply = _reply(answer, tokens, outputs, runs.values(), now_ms)
-    known.forget(request)
-    # A run that was loaded came without its input, so it is not one that is known.
-    mine = [] if expected is None else rows.numbered(step.runs)
-    known.learn(request.seq, tokens, [*mine, *found])
-    return reply, made_ready(step)
 
 
 def made_ready(step: Transition) -> bool:
@@ -149,50 +137,28 @@ def _takes(takes: tuple[Take, ...]) -> tuple[list[Any], ...]:
     )
 
 
-def _to_replan(request: Exchange, answer: _Answer) -> list[str]:
+async def _to_replan(link: Link, request: Exchange, answer: _Answer) -> list[Run]:
+    """The runs whose items have to be routed again."""
     if "replan" not in answer.results:
         return []
     items = zip(request.hand_in, answer.results, strict=False)
-    return sorted({item.run for item, result in items if result == "replan"})
+    names = sorted({item.run for item, result in items if result == "replan"})
+    return [run_of(row) for row in await link.rows(_LOAD_HEADERS, request.tenant, names)]
 
 
 async def _repeat(link: Link, request: Exchange, answer: _Answer, now_ms: int) -> Reply:
-    taken = await link.row(
-        _STILL_LEASED, request.lease, request.tenant, _to_replan(request, answer)
-    )
-    granted, outputs, runs, taken_ms = taken
-    tokens = [taken_token(row, request, taken_ms) for row in granted or ()]
-    return _reply(answer, tokens, outputs, [run_of(row) for row in runs or ()], now_ms)
+    taken = await link.rows(_STILL_LEASED, request.lease, request.tenant)
+    others = await _to_replan(link, request, answer)
+    return _reply(answer, Granted(taken, request), others, now_ms)
 
 
-# ── replies ─────────────────────────────────────────────────────────────────────────────
-
-
-def _reply(
-    answer: _Answer, tokens: list[Token], outputs: Any, runs: Iterable[Run], now_ms: int
-) -> Reply:
-    headers = sorted(map(header, runs), key=_name)
+def _reply(answer: _Answer, granted: Granted, others: list[Run], now_ms: int) -> Reply:
+    runs = {run.run: run for run in others}
+    runs |= {name: run for name, (_, run) in granted.runs.items()}
     return Reply(
         answer.results,
         answer.revoked,
-        tuple(_grants(tokens, outputs or ())),
-        {head.run: head for head in headers},
+        tuple(granted.grants),
+        {name: header(runs[name]) for name in sorted(runs)},
         now_ms,
     )
-
-
-def _name(head: RunHeader) -> str:
-    return head.run
-
-
-def _grants(tokens: list[Token], outputs: Any) -> list[Grant]:
-    inputs: list[list[Output]] = [[] for _ in tokens]
-    reads: list[list[Output]] = [[] for _ in tokens]
-    for place, kind, _, node, scope, data in sorted(outputs, key=_order):
-        found = inputs if kind == _ARRIVED else reads
-        found[place - 1].append(Output(node, scope, output_of(data)))
-    return [grant(token, inputs[place], reads[place]) for place, token in enumerate(tokens)]
-
-
-def _order(row: Any) -> tuple[Any, ...]:
-    return (row[1], row[2], row[3], row[4])

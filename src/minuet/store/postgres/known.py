@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from minuet.store.postgres.granted import Place
 from minuet.store.records import Done, Exchange, Key, Run, Token
 from minuet.types import TERMINAL
 
@@ -21,12 +22,13 @@ _SPARE = 1000
 
 
 class Known:
-    """The tokens that a session holds, and their runs with their numbers in the database."""
+    """The tokens that a session holds, with the places of their rows, and their runs, with
+    their numbers in the database."""
 
     def __init__(self) -> None:
         #: Number of the session's last call; 0: unknown.
         self.seq = 0
-        self.tokens: dict[Key, Token] = {}
+        self.tokens: dict[Key, tuple[Place, Token]] = {}
         self.runs: dict[str, tuple[int, Run]] = {}
 
     def covers(self, request: Exchange) -> bool:
@@ -36,22 +38,29 @@ class Known:
         for item in request.hand_in:
             if not isinstance(item, Done) or item.cursor is not None:
                 return False
-            token = self.tokens.get((item.run, item.node, item.scope))
-            if token is None or token.slot or item.run not in self.runs:
+            known = self.tokens.get((item.run, item.node, item.scope))
+            if known is None or known[1].slot or item.run not in self.runs:
                 return False
         return True
 
     def forget(self, request: Exchange) -> None:
-        """Forget what a call hands in: its rows have been changed."""
+        """Forget what a call hands in or renews: its rows have been changed."""
+        for held in request.renew:
+            self.tokens.pop((held.run, held.node, held.scope), None)
         for item in request.hand_in:
             self.tokens.pop((item.run, item.node, item.scope), None)
             self.runs.pop(item.run, None)
 
-    def learn(self, seq: int, granted: Iterable[Token], runs: Iterable[tuple[int, Run]]) -> None:
+    def learn(
+        self,
+        seq: int,
+        granted: Iterable[tuple[Place, Token]],
+        runs: Iterable[tuple[int, Run]],
+    ) -> None:
         """Keep what a call has left behind; later rows of a run replace earlier ones."""
         self.seq = seq
-        for token in granted:
-            self.tokens[token.key] = token
+        for place, token in granted:
+            self.tokens[token.run, token.node, token.scope] = (place, token)
         for number, run in runs:
             if run.status in TERMINAL or len(run.input) > _BYTES_MAX:
                 self.runs.pop(run.run, None)

@@ -9,11 +9,12 @@ import msgspec
 from msgspec.structs import astuple
 
 from minuet.store.postgres.database import Link
+from minuet.store.postgres.granted import Place
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
 from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Read, Run, Token
-from minuet.store.transition import Transition, lease_end
+from minuet.store.transition import Transition
 
 #: What asyncpg returns, and what it takes.
 Row: TypeAlias = Any
@@ -29,48 +30,17 @@ _decode = msgspec.json.Decoder().decode
 _decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
 
 
+#: The last column of `tokens` is not the record's.
+_TOKEN_FIELDS = len(Token.__struct_fields__)
+
+
 def token_of(row: Row) -> Token:
     """A row of `tokens` as a record."""
-    token = Token(*row)
+    token = Token(*row[:_TOKEN_FIELDS])
     token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
     token.wait_key = token.wait_key.decode() if token.wait_key else ""  # type: ignore[attr-defined]
     token.slot = token.slot.decode() if token.slot else ""  # type: ignore[attr-defined]
     return token
-
-
-def taken_token(row: Row, request: Exchange, taken_ms: int) -> Token:
-    """A token that this call took, as a record."""
-    run, node, scope, queue, skip, hop, attempt, expiry, delivery, source, source_scope, *rest = row
-    reads, cursor, resolution, event, slot, slot_limit = rest
-    return Token(
-        run,
-        node,
-        scope,
-        request.tenant,
-        queue,
-        "leased",
-        "",
-        skip,
-        lease_end(request, taken_ms),
-        hop,
-        attempt,
-        expiry,
-        delivery,
-        request.lease,
-        request.session,
-        taken_ms,
-        source,
-        source_scope,
-        _decode_reads(reads) if reads else (),
-        cursor,
-        "",
-        "",
-        resolution,
-        event,
-        "",
-        slot.decode() if slot else "",
-        slot_limit,
-    )
 
 
 def run_of(row: Row) -> Run:
@@ -121,6 +91,8 @@ class Rows:
         self.runs: dict[str, Run] = {}
         self._run_ids: dict[str, int] = {}
         self.tokens: dict[Key, Token] = {}
+        #: Of tokens that are known and not loaded: where their rows lie.
+        self.places: dict[Key, Place] = {}
         self._joins: dict[Key, Join] = {}
         self._arrivals: set[ArrivalKey] = set()
         self._holders: dict[SlotKey, int] = {}
@@ -168,7 +140,7 @@ class Rows:
         there already, the database refuses it."""
         for item in request.hand_in:
             key = (item.run, item.node, item.scope)
-            self.tokens[key] = known.tokens[key]
+            self.places[key], self.tokens[key] = known.tokens[key]
             self._wanted.want_token(key)
             self._run_ids[item.run], self.runs[item.run] = known.runs[item.run]
             if isinstance(item, Done):
@@ -261,11 +233,29 @@ class Rows:
         return (
             [(run, step.runs[run].counter, step.runs[run].seq) for run in advanced],
             [self._run_change(step.runs[run]) for run in rewritten],
-            [_new_token(step.tokens[key]) for key in step.new_tokens],
+            [_new_token(step, step.tokens[key]) for key in step.new_tokens],
             [_token_change(step.tokens[key]) for key in _changed(step)],
             [astuple(step.joins[key]) for key in step.changed_joins],
             [astuple(arrival) for arrival in step.arrivals.values()],
             [(self._run_ids[e.run], e.seq, e.at_ms, e.data) for e in step.events],
+        )
+
+    def settlement(self, step: Transition, seqs: dict[str, int]) -> tuple[list[Row], ...]:
+        """What a step on known rows has changed, as `settle_rows` takes it. Results of tokens
+        end and begin tokens, and nothing else; a run that they change otherwise has ended."""
+        runs = [(name, seq, step.runs[name]) for name, seq in seqs.items()]
+        assert all(run.counter == 0 for name, _, run in runs if name in step.rewritten_runs)
+        begun = [_begun(step, t) for key, t in step.tokens.items() if key in step.new_tokens]
+        settled = [
+            (place, *key, token.lease, token.outcome, token.event)
+            for key, place in self.places.items()
+            for token in (step.tokens[key],)
+        ]
+        return (
+            [(name, seq, run.counter, run.seq) for name, seq, run in runs],
+            settled,
+            begun,
+            [(self._run_ids[e.run], e.seq, e.data) for e in step.events],
         )
 
     def _run_change(self, run: Run) -> Row:
@@ -307,15 +297,48 @@ def run_row(run: Run) -> Row:
     return (None, *row[:9], _text(run.tags), key, *row[11:15], error, *row[16:])
 
 
-def token_row(token: Token) -> Row:
+def token_row(step: Transition, token: Token) -> Row:
     """A token as a row of `tokens`."""
     row = astuple(token)
     reads = _text(token.reads) if token.reads else None
     wait_key, slot = token.wait_key.encode(), token.slot.encode()
-    return (*row[:18], reads, *row[19:21], wait_key, *row[22:25], slot, row[26])
+    return (
+        *row[:18],
+        reads,
+        *row[19:21],
+        wait_key,
+        *row[22:25],
+        slot,
+        row[26],
+        _source_event(step, token),
+    )
 
 
-def _new_token(token: Token) -> Row:
+def _source_event(step: Transition, token: Token) -> int:
+    """Number of the event with the output of the node that made a token ready."""
+    if not token.source:
+        return 0
+    source = step.tokens.get((token.run, token.source, token.source_scope))
+    return 0 if source is None else source.event
+
+
+def _begun(step: Transition, token: Token) -> Row:
+    return (
+        token.run,
+        token.node,
+        token.scope,
+        token.queue,
+        token.skip,
+        token.hop,
+        token.source,
+        token.source_scope,
+        _text(token.reads) if token.reads else None,
+        token.lane,
+        _source_event(step, token),
+    )
+
+
+def _new_token(step: Transition, token: Token) -> Row:
     return (
         token.run,
         token.node,
@@ -329,6 +352,7 @@ def _new_token(token: Token) -> Row:
         token.source_scope,
         _text(token.reads) if token.reads else None,
         token.lane,
+        _source_event(step, token),
     )
 
 

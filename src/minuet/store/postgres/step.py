@@ -16,12 +16,12 @@ _WRITE_ROWS = statement("write_rows")
 
 
 async def write_step(
-    link: Link, rows: Rows, step: Transition, taking: tuple[Any, ...], wants: tuple[Any, ...]
-) -> Any:
-    """Write what a step has changed and take tokens; the tokens, their outputs and runs."""
+    link: Link, rows: Rows, step: Transition, call: tuple[Any, ...], takes: tuple[Any, ...]
+) -> list[Any]:
+    """Write what a step has changed and take tokens."""
     if step.new_runs or step.steps or step.reprocessed or step.dead_letters:
         await rows.write_rare(link, step)
-    return await link.row(_WRITE_ROWS, *taking, *rows.changes(step), *wants)
+    return await link.rows(_WRITE_ROWS, *call, *rows.changes(step), *takes)
 
 
 async def change_rows(link: Link, rows: Rows, change: Callable[[Transition], Value]) -> Value:
@@ -36,4 +36,4 @@ async def change_rows(link: Link, rows: Rows, change: Callable[[Transition], Val
 async def write_only(link: Link, rows: Rows, step: Transition) -> None:
     """Write what a step has changed, for nobody's session."""
     nobody = (None, None, 0, "", b"", rows.now_ms, 0)
-    await write_step(link, rows, step, nobody, ([], [], [], [], None, None, None))
+    await write_step(link, rows, step, nobody, ([], [], []))

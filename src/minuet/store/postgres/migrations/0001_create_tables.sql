@@ -87,6 +87,8 @@ CREATE TABLE minuet.tokens (
     lane minuet.token_lane NOT NULL,
     slot bytea NOT NULL DEFAULT '',
     slot_limit bigint NOT NULL DEFAULT 0,
+    -- Number of the event with the output of `source`, so that a take finds it at once.
+    source_event integer NOT NULL DEFAULT 0,
     PRIMARY KEY (run, node, scope),
     CONSTRAINT outcome_exactly_when_settled
         CHECK ((outcome <> '') = (state >= 'done')),

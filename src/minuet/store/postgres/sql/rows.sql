@@ -6,8 +6,13 @@ SELECT * FROM minuet.load_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12
 -- name: write_rows
 SELECT *
 FROM minuet.write_rows(
-    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18,
-    $19, $20, $21
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17
+);
+
+-- name: settle_rows
+SELECT *
+FROM minuet.settle_rows(
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15
 );
 
 -- name: load_step
@@ -42,30 +47,26 @@ UPDATE minuet.dead_letters
 SET status = 'reprocessed'
 WHERE run = ANY ($1) AND status = 'pending';
 
+-- name: load_headers
+SELECT * FROM minuet.runs WHERE tenant = $1 AND run = ANY ($2);
+
 -- name: still_leased
--- What a repeated call was granted and has not lost since, with what belongs to it.
-WITH held AS (
-    SELECT
-        array_agg(
-            ROW(
-                t.run, t.node, t.scope, t.queue, t.skip, t.hop, t.attempt, t.expiry,
-                t.delivery, t.source, t.source_scope, t.reads, t.cursor, t.resolution,
-                t.event, t.slot, t.slot_limit
-            )::minuet.token_taken
-            ORDER BY t.run, t.node, t.scope
-        ) AS tokens,
-        max(t.taken_ms) AS taken_ms
-    FROM minuet.tokens AS t
-    WHERE t.state = 'leased' AND t.lease = $1 AND t.tenant = $2
-)
+-- What a repeated call was granted and has not lost since, as it was granted.
 SELECT
-    h.tokens,
-    minuet.outputs_of(h.tokens),
+    t.taken_ms, t.ctid, t.run, t.node, t.scope, t.queue, t.skip, t.hop, t.attempt, t.expiry,
+    t.delivery, t.source, t.source_scope, t.reads, t.cursor, t.resolution, t.event, t.slot,
+    t.slot_limit,
+    (SELECT e.data FROM minuet.events AS e WHERE e.run_id = r.id AND e.seq = t.source_event),
     (
-        SELECT array_agg(r)
-        FROM minuet.runs AS r
-        WHERE r.tenant = $2
-            AND r.run = ANY ($3 || ARRAY(SELECT x.run FROM unnest(h.tokens) AS x))
+        SELECT array_agg(o::minuet.output)
+        FROM minuet.outputs_of(
+            t.run, r.id, t.node, t.scope, t.source = '' AND NOT t.skip, t.reads,
+            CASE WHEN t.cursor > 0 THEN t.event END
+        ) AS o
     ),
-    h.taken_ms
-FROM held AS h;
+    r.id, r.workflow, r.plan, r.status, r.counter, r.seq, r.generation, r.input, r.tags,
+    r.created_ms, r.deadline_ms
+FROM minuet.tokens AS t
+JOIN minuet.runs AS r ON r.run = t.run
+WHERE t.state = 'leased' AND t.lease = $1 AND t.tenant = $2
+ORDER BY t.run, t.node, t.scope;
