@@ -1,0 +1,1 @@
+"""Minuet and other engines at the same work, side by side: `make bench-peers`."""
