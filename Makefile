@@ -18,10 +18,10 @@ CORE := .venv/.core
 DEV := .venv/.dev
 SERVERS := .venv/servers/.complete
 
-.PHONY: help setup demo services test check static format sim faults bench requirements docs pins clean
+.PHONY: help setup demo services test check static format sim faults bench bench-peers requirements docs pins clean
 
 help: ## List the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
 
 setup: $(DEV) ## Create .venv with everything that development needs
 
@@ -57,6 +57,9 @@ faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)
+
+bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"
+	@$(RUN) -m bench.peers.main $(ARGS)
 
 requirements: $(DEV) ## Which requirement is shown by which test; writes docs/requirements.md
 	@$(RUN) tools/requirements.py

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from bench.places import ROOT
@@ -26,13 +26,16 @@ class CannotInstall(Exception):
 @dataclass(frozen=True)
 class Environment:
     python: str
-    tools: str
+    tools: str = ""
+    """Where npm packages were installed."""
+    programs: dict[str, str] = field(default_factory=dict)
+    """Their versions."""
 
 
 def environment_of(engine: str) -> Environment:
     """The environment of an engine, made if it is not there."""
     if engine == "minuet":
-        return Environment(sys.executable, "")
+        return Environment(sys.executable)
     folder = FOLDER / engine
     pins = sorted(PINS.glob(f"{engine}.*"))
     wanted = "".join(path.read_text() for path in pins)
@@ -41,16 +44,21 @@ def environment_of(engine: str) -> Environment:
         folder.mkdir(parents=True, exist_ok=True)
         _install(engine, folder)
         stamp.write_text(wanted)
-    return Environment(str(folder / "venv" / "bin" / "python"), str(folder / "npm"))
+    programs = dict(package.rsplit("@", 1) for package in _npm_packages(engine))
+    return Environment(str(folder / "venv" / "bin" / "python"), str(folder / "npm"), programs)
+
+
+def _npm_packages(engine: str) -> list[str]:
+    path = PINS / f"{engine}.npm"
+    return path.read_text().split() if path.is_file() else []
 
 
 def _install(engine: str, folder: Path) -> None:
     _call(["sh", str(ROOT / "tools" / "venv.sh"), str(folder / "venv")])
     pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     _call([*pip, "--quiet", "install", "-r", str(PINS / f"{engine}.txt")])
-    npm = PINS / f"{engine}.npm"
-    if npm.is_file():
-        packages = [line for line in npm.read_text().split() if not line.startswith("#")]
+    packages = _npm_packages(engine)
+    if packages:
         options = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
         _call(["npm", "install", *options, "--prefix", str(folder / "npm"), *packages])
 

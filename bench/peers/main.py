@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,15 +91,25 @@ def run_once(system: System, concurrencies: list[int], scale: float) -> dict[str
             servers=[server.pid] if server is not None else [],
             mode=system.mode,
             tools=environment.tools,
-            hop_length=max(2, int(50 * scale)),
-            fan_width=max(2, int(100 * scale)),
             idle_times=system.idle_times,
             repeats=system.repeats,
             runs=max(2, int(system.runs * scale)),
             concurrencies=concurrencies,
             packages=list(system.packages),
         )
-        return _harness(environment.python, system.engine, options)
+        figures = _harness(environment.python, system.engine, options)
+        figures["versions"].update(environment.programs)
+        if server is not None:
+            figures["versions"].update(version_of(server))
+        return figures
+
+
+def version_of(server: Server) -> dict[str, str]:
+    """The name and version of a server's program."""
+    program = os.readlink(f"/proc/{server.pid}/exe")
+    said = subprocess.run([program, "--version"], capture_output=True, text=True, check=False)
+    number = re.search(r"\d+(\.\d+)+", said.stdout)
+    return {Path(program).name: number.group() if number else "unknown"}
 
 
 def _harness(python: str, engine: str, options: Options) -> dict[str, Any]:
@@ -142,8 +153,9 @@ def _clear_away(process: subprocess.Popen[str]) -> None:
     process.wait()
 
 
-def measure(systems: list[System], rounds: int, scale: float) -> dict[str, Any]:
+def measure(systems: list[System], rounds: int, scale: float, minutes: float) -> dict[str, Any]:
     """All rounds of all systems: figures by name, or the reason why there are none."""
+    end = time.monotonic() + minutes * 60
     found: dict[str, dict[str, Any]] = {s.name: {"rounds": [], "error": None} for s in systems}
     best: dict[str, int] = {}
     for number in range(rounds):
@@ -152,6 +164,9 @@ def measure(systems: list[System], rounds: int, scale: float) -> dict[str, Any]:
             entry = found[system.name]
             if entry["error"] and not entry["rounds"]:
                 # It did not work in the first round; it will not in the next.
+                continue
+            if time.monotonic() > end:
+                entry["error"] = f"left out of round {number + 1}: {minutes:g} minutes were over"
                 continue
             known = best.get(system.name)
             began = time.monotonic()
@@ -187,7 +202,10 @@ def main() -> None:
     parser.add_argument("--peers", default="", help="which, with commas between; else all")
     parser.add_argument("--stores", default="", help="Minuet's: sqlite, postgres, redis; else all")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--scale", type=float, default=1.0, help="less work, to try it out")
+    parser.add_argument(
+        "--scale", type=float, default=1.0, help="of the usual number of runs for nodes/s"
+    )
+    parser.add_argument("--minutes", type=float, default=60.0, help="when to leave out the rest")
     parser.add_argument("--figures", type=Path, default=FIGURES, help="where they are kept")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
     parser.add_argument("--plot", type=Path, default=PLOT, help="the picture to draw")
@@ -199,7 +217,7 @@ def main() -> None:
         except ValueError as error:
             parser.error(str(error))
         machine = Machine()
-        found = measure(systems, options.rounds, options.scale)
+        found = measure(systems, options.rounds, options.scale, options.minutes)
         figures = {"machine": machine.describe(), "scale": options.scale, "systems": found}
         options.figures.parent.mkdir(parents=True, exist_ok=True)
         options.figures.write_text(json.dumps(figures, indent=1) + "\n")

@@ -14,7 +14,6 @@ from pathlib import Path
 
 from tools.services import HOST, Server, free_port
 
-
 #: How long a program may take to end in good order; its figures are known by then.
 STOP_S = 5.0
 

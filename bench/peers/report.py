@@ -75,7 +75,7 @@ def _machine(machine: dict[str, Any], rounds: dict[str, Rounds], scale: float) -
             "",
         ]
     if scale != 1:
-        lines += [f"**Only a trial**: {scale:g} of the usual work.", ""]
+        lines += [f"nodes/s with {scale:g} of the usual number of runs.", ""]
     return "\n".join(lines)
 
 

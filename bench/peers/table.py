@@ -19,7 +19,7 @@ POSTGRES = ("minuet-postgres", "minuet-postgres-2")
 REDIS = ("minuet-redis", "minuet-redis-2", "minuet-redis-always")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class System:
     """An engine in one set-up."""
 
