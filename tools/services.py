@@ -70,7 +70,7 @@ class Server:
         self.folder.mkdir(parents=True, exist_ok=True)
         self._prepare()
         self._spawn()
-        end = time.monotonic() + START_S
+        end = time.monotonic() + self._start_s
         while not self._answers():
             assert self._process is not None
             if self._process.poll() is not None or time.monotonic() > end:
@@ -86,6 +86,7 @@ class Server:
         self._end(signal.SIGKILL)
 
     _stop_signal: signal.Signals = signal.SIGTERM
+    _start_s: float = START_S
 
     def _end(self, number: signal.Signals) -> None:
         if self._process is not None:

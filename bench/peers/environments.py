@@ -38,6 +38,8 @@ def environment_of(engine: str) -> Environment:
         return Environment(sys.executable)
     folder = FOLDER / engine
     pins = sorted(PINS.glob(f"{engine}.*"))
+    if not pins:
+        raise CannotInstall(f"there are no pins for `{engine}`")
     wanted = "".join(path.read_text() for path in pins)
     stamp = folder / "installed"
     if not stamp.is_file() or stamp.read_text() != wanted:

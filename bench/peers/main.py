@@ -133,10 +133,16 @@ def _harness(python: str, engine: str, options: Options) -> dict[str, Any]:
             _clear_away(process)
     lines = [line for line in output.splitlines() if line.startswith('{"idle_ms"')]
     if process.returncode or not lines:
-        said = errors.read_text(errors="replace").strip().splitlines()
-        raise Failed(said[-1][:200] if said else f"ended with code {process.returncode}")
+        raise Failed(_last_words(errors) or f"ended with code {process.returncode}")
     figures: dict[str, Any] = json.loads(lines[-1])
     return figures
+
+
+def _last_words(errors: Path) -> str:
+    """The last error that a program wrote down, else its last line."""
+    lines = errors.read_text(errors="replace").strip().splitlines()
+    named = [line for line in lines if re.match(r"[\w.]+(Error|Exception|Expired)\b", line)]
+    return (named or lines or [""])[-1][:200]
 
 
 def _clear_away(process: subprocess.Popen[str]) -> None:
@@ -211,6 +217,8 @@ def main() -> None:
     parser.add_argument("--plot", type=Path, default=PLOT, help="the picture to draw")
     parser.add_argument("--report", action="store_true", help="write page and plot anew, only")
     options = parser.parse_args()
+    # As Ctrl-C does, it must reach every `finally`: servers are stopped there.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     if not options.report:
         try:
             systems = choose(options.peers, options.stores)

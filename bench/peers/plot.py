@@ -9,7 +9,7 @@ import math
 from html import escape
 from typing import Any
 
-from bench.peers.report import median, number
+from bench.peers.report import QUIET_SHARE, median, number
 from bench.peers.table import BY_NAME, System
 
 WIDTH = 860
@@ -90,7 +90,7 @@ def _label(system: System) -> str:
 
 def _subtitle(figures: dict[str, Any]) -> str:
     machine = figures["machine"]
-    busy = ", while others used it too" if machine["others_share"] > 0.1 else ""
+    busy = ", while others used it too" if machine["others_share"] > QUIET_SHARE else ""
     return (
         "Runs of ten nodes; each result is persisted before the next node starts. Logarithmic. "
         f"{machine['cores']} cores{busy}."

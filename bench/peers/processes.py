@@ -21,6 +21,9 @@ STOP_S = 5.0
 class Program(Server):
     """A program that is ready when `ready` says so; its children end with it."""
 
+    # Prefect makes its tables first, one migration after the other.
+    _start_s = 90.0
+
     def __init__(
         self,
         folder: Path,

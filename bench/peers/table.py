@@ -55,11 +55,11 @@ class System:
         return self.engine == "minuet"
 
 
-_SHORT = {
-    "": "SQLite",
+_STORES = {
+    "": "SQLite WAL FULL",
     "postgres": "PostgreSQL",
-    "redis-everysec": "Redis everysec",
-    "redis-always": "Redis always",
+    "redis-everysec": "Redis",
+    "redis-always": "Redis",
 }
 
 
@@ -72,9 +72,9 @@ def _minuet(name: str, server: str, durability: str, processes: int = 1) -> Syst
         durability,
         server,
         mode={"processes": processes},
-        setup=durability.split(":")[0].split(",")[0]
-        + (f", {processes} worker processes" if processes > 1 else ", 1 process"),
-        short=_SHORT[server] + (f", {processes} processes" if processes > 1 else ""),
+        setup=_STORES[server] + (f", {processes} processes" if processes > 1 else ", 1 process"),
+        short=f"{_STORES[server]} {server.partition('-')[2]}".strip()
+        + (f", {processes} processes" if processes > 1 else ""),
         runs=2000,
         concurrencies=(500,),
         packages=("minuet", drivers.get(server, "redis")),

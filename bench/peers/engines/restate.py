@@ -12,6 +12,7 @@ from pathlib import Path
 
 import aiohttp
 import restate
+import uvloop
 
 from bench.peers.harness import Engine, Options, Timed, check
 from bench.peers.processes import HOST, Program, answers, free_port, says
@@ -72,7 +73,7 @@ def open_engine(options: Options) -> Iterator[Engine]:
         service.start()
         server.start()
         register(admin, port)
-        with asyncio.Runner() as runner:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             session = runner.run(new_session(f"http://{HOST}:{ingress}/"))
             try:
                 yield client(session, runner)
