@@ -92,6 +92,6 @@ def _subtitle(figures: dict[str, Any]) -> str:
     machine = figures["machine"]
     busy = ", while others used it too" if machine["others_share"] > QUIET_SHARE else ""
     return (
-        "Runs of ten nodes; each result is persisted before the next node starts. Logarithmic scale. "
-        f"{machine['cores']} cores{busy}."
+        "Runs of ten nodes; each result is persisted before the next node starts. "
+        f"Logarithmic scale. {machine['cores']} cores{busy}."
     )
