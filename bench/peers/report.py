@@ -22,8 +22,8 @@ Written by `make bench-peers`; do not edit. The same work on every engine: each 
 
 * **ms per hop**: a chain of 50 nodes, one run alone, divided by 50.
 * **nodes/s**: many runs of a chain of 10 nodes at once, at the best of a few concurrencies.
-* **CPU µs**: processor time of all processes, servers included, for each node of that. It hardly
-  depends on who else uses the machine.
+* **CPU µs**: processor time of all processes, servers included, for each node of that. It
+  depends less than a time does on who else uses the machine.
 * **fan ms**: 1 → 100 → 1 nodes, one run alone.
 * **idle ms**: start of a run of one node until the client sees the result; nothing else runs.
 * **MB**: memory of all processes of the engine after the work (PSS), plus that of its database.
@@ -132,7 +132,7 @@ def _failures(systems: dict[System, Any]) -> str:
     ]
     if not rows:
         return ""
-    head = ["## What failed", "", "| engine | set-up | rounds with figures | last reason |"]
+    head = ["## What failed or was left out", "", "| engine | set-up | rounds | why |"]
     return "\n".join([*head, "|---|---|---|---|", *rows, ""])
 
 
