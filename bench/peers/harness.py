@@ -95,7 +95,7 @@ def measure(engine: Engine, options: Options) -> dict[str, Any]:
 
 
 def _many(engine: Engine, options: Options, concurrency: int) -> dict[str, Any]:
-    """Throughput, and the processor time of a node in all processes, which noise hardly moves."""
+    """Throughput, and the processor time of a node in all processes, which noise moves less."""
     processes = [os.getpid(), *options.servers]
     before = sum(map(processor_s, processes))
     took = engine.chain(THROUGHPUT_LENGTH, options.runs, concurrency)
