@@ -122,6 +122,8 @@ class Driver:
     def go_on_with(self, store: Store) -> None:
         """Compare with another store as well, which has the same runs and knows no session."""
         self._stores.append(store)
+        # Workers are no part of a run, and stay where they were.
+        self.verbs = [verb for verb in self.verbs if verb != self.worker]
         self._sessions.clear()
         self._last.clear()
         self._session_names = ("t1", "t2", "t3")
