@@ -106,6 +106,7 @@ class Driver:
         self._session_names = ("s1", "s2", "s3")
         self._number = 0
         self._compared = 0
+        self._has_moved = False
         self.seen: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -115,15 +116,16 @@ class Driver:
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
-            *[self.delete, self.discard, self.look, self.blob, self.worker] * 1,
+            *[self.delete, self.discard, self.look, self.blob] * 1,
             self.put,
+            *[self.worker] * (not self._has_moved),
         ]
 
     def go_on_with(self, store: Store) -> None:
         """Compare with another store as well, which has the same runs and knows no session."""
         self._stores.append(store)
         # Workers are no part of a run, and stay where they were.
-        self.verbs = [verb for verb in self.verbs if verb != self.worker]
+        self._has_moved = True
         self._sessions.clear()
         self._last.clear()
         self._session_names = ("t1", "t2", "t3")
