@@ -53,7 +53,7 @@ def hire(minuet: Any, spawn: Any, *arguments: str) -> subprocess.Popen[str]:
     return child
 
 
-@pytest.mark.shows("H-25", "W-11")
+@pytest.mark.shows("H-25", "S-46", "S-52", "W-11")
 def test_nodes_go_to_the_workers_that_may_run_them_and_who_looks_is_told(
     folder: Any, minuet: Any, spawn: Any, finish: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -106,7 +106,7 @@ def placed(**constraints: Any) -> dict[str, Any]:
     return workflow(task("work", placement_constraints=constraints))
 
 
-@pytest.mark.shows("H-12", "H-25", "H-30", "I-18", "S-11")
+@pytest.mark.shows("H-12", "H-25", "H-30", "I-18", "S-11", "Y-32", "Y-35")
 async def test_a_worker_registers_is_heard_of_and_signs_off(scene: Any) -> None:
     capabilities = {"cpu_cores": 8, "memory_gb": 16, "gpu": 1, "labels": ["ssd"]}
     async with scene(worker=False) as s:
@@ -130,7 +130,7 @@ async def test_a_worker_registers_is_heard_of_and_signs_off(scene: Any) -> None:
         assert Worker.__init__.__kwdefaults__["heartbeat_ms"] == 5_000
 
 
-@pytest.mark.shows("H-27", "H-29", "I-18", "S-12", "S-47")
+@pytest.mark.shows("H-27", "H-29", "I-18", "S-12", "S-47", "Y-34")
 async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
     scene: Any, clock: ManualClock
 ) -> None:
@@ -153,6 +153,7 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
         assert again.run == run_id
 
 
+@pytest.mark.shows("A-33")
 @pytest.mark.parametrize(
     ("constraints", "wrong", "right"),
     [
@@ -160,16 +161,18 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
             {"requires_executors": ["rest_executor", "docker_executor"]},
             {"executors": ["shell_executor"]},
             {"executors": ["docker_executor"]},
-            marks=pytest.mark.shows("H-31"),
+            marks=pytest.mark.shows("H-31", "Y-27"),
         ),
         pytest.param(
             {"requires_capabilities": {"gpu": 1, "labels": ["ssd"]}},
             {"capabilities": {"gpu": 4, "labels": ["hdd"]}},
             {"capabilities": {"gpu": 2, "labels": ["fast", "ssd"]}},
-            marks=pytest.mark.shows("H-32"),
+            marks=pytest.mark.shows("H-32", "Y-28"),
         ),
-        pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34")),
-        pytest.param({"forbidden_nodes": ["wrong"]}, {}, {}, marks=pytest.mark.shows("H-35")),
+        pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34", "Y-29")),
+        pytest.param(
+            {"forbidden_nodes": ["wrong"]}, {}, {}, marks=pytest.mark.shows("H-35", "Y-30")
+        ),
     ],
 )
 async def test_a_node_waits_for_a_worker_that_meets_its_constraints(
@@ -196,7 +199,7 @@ async def test_a_node_waits_for_a_worker_that_meets_its_constraints(
         assert done["session"] == other.worker._session
 
 
-@pytest.mark.shows("H-33")
+@pytest.mark.shows("H-33", "Y-31")
 @pytest.mark.parametrize(("constraints", "most"), [({}, 1), ({"max_parallel_per_node": 2}, 2)])
 async def test_a_node_runs_so_often_at_once_on_one_worker_and_no_more(
     scene: Any, constraints: dict[str, Any], most: int
