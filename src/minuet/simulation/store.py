@@ -39,6 +39,8 @@ TIMEOUT = 2.0
 class SimStore:
     """A connection to the simulated store."""
 
+    overlaps = True
+
     def __init__(self, server: Server) -> None:
         self._server = server
 

@@ -43,6 +43,10 @@ from minuet.types import RunStatus
 class Store(Protocol):
     """Runs, tokens, joins, events and blobs, changed by atomic steps."""
 
+    #: Whether a worker gains by running handlers while its exchange is under way. Where the work
+    #: is done in the worker's own process, both would only wait for each other.
+    overlaps: bool
+
     @property
     def durability(self) -> str:
         """What this store is and what it can lose, in one line for people, once it is open."""

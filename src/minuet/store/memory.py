@@ -53,6 +53,8 @@ _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
 class MemoryStore:
     """A store that lives as long as this object."""
 
+    overlaps = False
+
     def __init__(
         self, clock: Clock | None = None, *, transition: type[Transition] = Transition
     ) -> None:

@@ -63,6 +63,9 @@ INLINE_TAKE_MAX = 500
 #: Items handed in by one exchange.
 ITEMS_MAX = 1_000
 
+#: So many tokens granted at once are worth executing in two parts, where that helps.
+PARTS_MIN = 16
+
 LEASE_MS = 30_000
 
 #: Longest time between two sweeps; earlier when something falls due.
@@ -154,6 +157,9 @@ class Worker:
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
         self._items: list[tuple[Job, Item]] = []
         self._jobs: dict[Key, Job] = {}
+        #: Granted, to be begun while the next call is under way; how many may need a permit.
+        self._granted: list[Job] = []
+        self._asked = 0
         self._suspect = Suspect(crashes_max)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._executing: set[Job] = set()
@@ -253,7 +259,7 @@ class Worker:
     @property
     def is_idle(self) -> bool:
         """Whether nothing runs and nothing is to be handed in."""
-        return not self._jobs and not self._items
+        return not (self._jobs or self._items or self._granted)
 
     async def run(self) -> None:
         """Work until `stop`, then drain."""
@@ -295,7 +301,8 @@ class Worker:
         renewing = loop.time() >= self._renew_at
         held = tuple(job.held for job in self._jobs.values() if job.task) if renewing else ()
         if not (takes or self._items or held):
-            return False
+            self._begin_granted(len(self._granted))
+            return bool(self._items)
         batch, self._items = self._items[:ITEMS_MAX], self._items[ITEMS_MAX:]
         self._seq += 1
         request = Exchange(
@@ -309,7 +316,7 @@ class Worker:
             take=takes,
         )
         sent_at = loop.time()
-        reply = await self._call(request)
+        reply = await self._exchange(request)
         self._ahead_ms = reply.now_ms - self._clock.now_ms()
         if renewing:
             self._renew_at = sent_at + self.lease_ms / 3000
@@ -317,17 +324,51 @@ class Worker:
             self._settled(job, item, result, reply)
         for lost in reply.revoked:
             self._abandon((lost.run, lost.node, lost.scope), lost.lease)
-        for grant in reply.granted:
-            self._begin(Job(grant, reply.runs[grant.run]))
+        self._granted += [Job(grant, reply.runs[grant.run]) for grant in reply.granted]
+        self._begin_first()
         self._try_suspect(loop)
         # Who got all that was asked for may get more; who did not waits for it to come.
         limit = min((take.limit for take in takes), default=1)
-        return bool(self._items) or len(reply.granted) >= limit
+        return bool(self._items or self._granted) or len(reply.granted) >= limit
+
+    def _begin_first(self) -> None:
+        """Begin what was granted. Where it helps, leave some to be done while the next call is
+        under way: all of it when there is something to hand in already, else a half."""
+        count = len(self._granted)
+        if self._store.overlaps:
+            if self._items:
+                count = 0
+            elif count >= PARTS_MIN:
+                count //= 2
+        self._begin_granted(count)
+
+    def _begin_granted(self, count: int) -> None:
+        begun, self._granted = self._granted[:count], self._granted[count:]
+        for job in begun:
+            self._begin(job)
+
+    async def _exchange(self, request: Exchange) -> Reply:
+        """Call the store, and begin meanwhile what was granted before."""
+        if not self._granted:
+            return await self._call(request)
+        call = asyncio.get_running_loop().create_task(self._call(request))
+        try:
+            # One turn of the loop, and the request is on its way.
+            await asyncio.sleep(0)
+            self._begin_granted(len(self._granted))
+            return await call
+        finally:
+            call.cancel()
 
     def _takes(self) -> tuple[Take, ...]:
         # A token that asks for a slot may come back to be run at once.
         asking = sum(isinstance(item, Slot) for _, item in self._items[:ITEMS_MAX])
-        room = self.concurrency - len(self._executing) - asking
+        waiting = min(self._asked, len(self._granted))
+        room = self.concurrency - len(self._executing) - asking - waiting
+        if self._store.overlaps:
+            # The other half runs while the store works on this one.
+            room = min(room, (self.concurrency + 1) // 2)
+        self._asked = max(room, 0)
         takes = []
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
@@ -410,6 +451,7 @@ class Worker:
     def abandon_run(self, run: str) -> None:
         """The run is over: tell the handlers that still work on it, instead of letting them
         find out when their leases are not renewed."""
+        self._granted = [job for job in self._granted if job.grant.run != run]
         for job in [job for job in self._jobs.values() if job.grant.run == run]:
             job.abandon()
             self._forget(job)
@@ -454,7 +496,7 @@ class Worker:
 
     def _try_suspect(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the job on its last chance once everything else is handed in."""
-        job = None if self._items else self._suspect.begin(loop.time())
+        job = None if self._items or self._granted else self._suspect.begin(loop.time())
         if job is not None and self._stopping:
             self._items.append((job, Released(*job.token)))
         elif job is not None:
@@ -570,7 +612,7 @@ class Worker:
         """Let running handlers finish, give the others back, hand everything in."""
         deadline = self._stop_by()
         last = deadline + RELEASE_MS / 1000
-        while self._jobs or self._items:
+        while not self.is_idle:
             if loop.time() >= deadline:
                 for job in self._jobs.values():
                     if job.task is not None and not job.releasing:

@@ -66,6 +66,9 @@ _PUT_BLOB = statement("put_blob")
 class PostgresStore:
     """Runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
+    # Whether it would gain has not been measured.
+    overlaps = False
+
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)
         self._clock = clock

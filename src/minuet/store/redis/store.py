@@ -87,6 +87,8 @@ _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 class RedisStore:
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
 
+    overlaps = True
+
     def __init__(self, url: str, *, clock: Clock | None = None, recorded: bool = False) -> None:
         self._address = parse_address(url)
         if recorded:

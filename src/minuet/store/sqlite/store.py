@@ -62,6 +62,8 @@ _LOSES: dict[Durability, str] = {
 class SqliteStore:
     """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
 
+    overlaps = False
+
     def __init__(
         self,
         path: str | os.PathLike[str],
