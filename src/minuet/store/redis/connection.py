@@ -9,6 +9,7 @@ from typing import Any
 
 from minuet.errors import ConfigError, StoreError, StoreUnavailableError
 from minuet.store.redis.address import Address
+from minuet.store.redis.line import Line
 from minuet.store.redis.scripts import script
 from minuet.store.redis.trouble import is_lost, is_passing, translate
 
@@ -35,18 +36,25 @@ class Connection:
         self._told: tuple[str, ...] = ("recorded",) if recorded else ()
         self._client: Any = None
         self._is_cluster = False
+        #: For exchanges, on a single server.
+        self._line: Line | None = None
 
     async def open(self) -> None:
         """Make a client; nothing is sent yet."""
         self._client, self._is_cluster = make_client(self._address), False
+        self._line = make_line(self._address)
 
     async def use_cluster(self) -> None:
         """The server is part of a cluster: talk to all of it."""
+        self._line = None
         await self._client.aclose()
         self._client, self._is_cluster = make_cluster_client(self._address), True
 
     async def close(self) -> None:
         client, self._client = self._client, None
+        line, self._line = self._line, None
+        if line is not None:
+            await line.close()
         if client is not None:
             await client.aclose()
 
@@ -85,8 +93,10 @@ class Connection:
         async def call(client: Any) -> Any:
             from redis.exceptions import NoScriptError
 
+            line = self._line if name == "exchange" else None
+            send = line.call if line and not line.is_busy else client.execute_command
             try:
-                return await client.execute_command("EVALSHA", wanted.sha, 1, *arguments)
+                return await send("EVALSHA", wanted.sha, 1, *arguments)
             except NoScriptError:
                 # Sent with its text, it is known from then on.
                 return await client.execute_command("EVAL", wanted.text, 1, *arguments)
@@ -162,6 +172,13 @@ def make_client(address: Address) -> Any:
         address.url, max_connections=CONNECTIONS, timeout=ANSWER_S, **_settings(address)
     )
     return driver.Redis.from_pool(pool)
+
+
+def make_line(address: Address) -> Line:
+    """A connection to one server, not yet made."""
+    settings = {**_settings(), "socket_timeout": None}
+    pool = _driver().ConnectionPool.from_url(address.url, **settings)
+    return Line(pool.make_connection(), ANSWER_S)
 
 
 def make_cluster_client(address: Address) -> Any:
