@@ -385,6 +385,7 @@ class Worker:
         nobody wants them any more."""
         done = {job for job, item in self._items if not isinstance(item, Slot)}
         busy = {job for job in self._jobs.values() if job not in done} | self._executing
+        busy.update(self._granted)
         return Counter((job.header.workflow, job.grant.node) for job in busy)
 
     async def _call(self, request: Exchange) -> Reply:

@@ -86,6 +86,7 @@ class RecordedStore:
     ) -> None:
         self._hot = hot
         self._log = log
+        self.overlaps = hot.overlaps
         #: `owner` tells this process from the others that look after the same hot half.
         self._guard = Guard(hot, log, rebuild, owner or secrets.token_hex(8))
         self._flusher = Flusher(hot, log, self._guard)

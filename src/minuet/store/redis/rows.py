@@ -1,13 +1,15 @@
 """Rows as the scripts keep them, turned into records.
 
-Lua packs a row as its values one after the other; with the head of an array before them they are
-one MessagePack array. Strings hold whatever bytes they were given: those that are payloads are
+Rows that change with every node have a form of their own, which is quick to make in Lua. Others are
+packed as their values one after the other: with the head of an array before them they are one
+MessagePack array. Strings hold whatever bytes they were given: those that are payloads are
 taken out as they are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -24,30 +26,41 @@ from minuet.store.records import (
     RunHeader,
     Snapshot,
     Token,
-    TokenOutcome,
-    TokenState,
     WorkerEntry,
     WorkerRecord,
 )
-from minuet.types import RunStatus
+
+#: What changes of a run, as it is stored: numbers, strings, where the rest begins, and columns that
+#: most runs do not have.
+RUN_COLUMNS = (
+    *("started_ms", "counter", "seq", "generation"),
+    *("tenant", "workflow", "plan", "status"),
+    "tail",
+    # Whether an instance in a loop or a map has an output: `scoped`.
+    *("deadline_ms", "scoped", "dead_letters", "ended_ms", "error"),
+)
+RUN_NUMBERS, _RUN_STRINGS = struct.Struct(">dIII"), 4
+
+#: The same of a token. The event that holds its source's output is 0 when it is to be looked up.
+TOKEN_COLUMNS = (
+    *("due_ms", "taken_ms", "hop", "attempt", "delivery", "event", "source_event"),
+    *("state", "outcome", "lease", "session", "queue", "source"),
+    "tail",
+    *("skip", "source_scope", "reads", "joined", "lane", "expiry", "cursor"),
+    *("wait", "wait_key", "resolution", "slot", "slot_limit"),
+)
+TOKEN_NUMBERS, _TOKEN_STRINGS = struct.Struct(">ddIIIII"), 6
+
+#: A time that there is not.
+NEVER = -(2**53)
 
 
-class _RunRow(msgspec.Struct, array_like=True, gc=False):
-    """What changes of a run."""
-
-    tenant: str
-    workflow: str
-    plan: str
-    status: RunStatus
-    counter: int
-    seq: int
-    generation: int
-    started_ms: int | None
-    ended_ms: int | None
-    deadline_ms: int | None
-    error: str | None
-    dead_letters: int
-    scoped: bool
+class _RunTail(msgspec.Struct, array_like=True, gc=False):
+    deadline_ms: int | None = None
+    scoped: bool | None = None
+    dead_letters: int | None = None
+    ended_ms: int | None = None
+    error: str | None = None
 
 
 class _RunOrigin(msgspec.Struct, array_like=True, gc=False):
@@ -61,32 +74,22 @@ class _RunOrigin(msgspec.Struct, array_like=True, gc=False):
     parent: str | None
 
 
-class _TokenRow(msgspec.Struct, array_like=True, gc=False):
-    queue: str
-    state: TokenState
-    outcome: TokenOutcome
-    skip: bool
-    due_ms: int | None
-    hop: int
-    attempt: int
-    expiry: int
-    delivery: int
-    lease: str
-    session: str
-    taken_ms: int
-    source: str
-    source_scope: str
-    reads: msgspec.Raw
-    cursor: int
-    wait: str
-    wait_key: str
-    resolution: msgspec.Raw
-    event: int
-    lane: str
-    slot: str
-    slot_limit: int
-    source_event: int
-    joined: bool
+_NOTHING = msgspec.Raw(b"\xc0")
+
+
+class _TokenTail(msgspec.Struct, array_like=True, gc=False):
+    skip: bool | None = None
+    source_scope: str | None = None
+    reads: msgspec.Raw = _NOTHING
+    joined: bool | None = None
+    lane: str | None = None
+    expiry: int | None = None
+    cursor: int | None = None
+    wait: str | None = None
+    wait_key: str | None = None
+    resolution: msgspec.Raw = _NOTHING
+    slot: str | None = None
+    slot_limit: int | None = None
 
 
 class _JoinRow(msgspec.Struct, array_like=True, gc=False):
@@ -105,9 +108,9 @@ class _ArrivalRow(msgspec.Struct, array_like=True, gc=False):
     late: bool
 
 
-_decode_run = msgspec.msgpack.Decoder(_RunRow).decode
+_decode_run_tail = msgspec.msgpack.Decoder(_RunTail).decode
 _decode_origin = msgspec.msgpack.Decoder(_RunOrigin).decode
-_decode_token = msgspec.msgpack.Decoder(_TokenRow).decode
+_decode_token_tail = msgspec.msgpack.Decoder(_TokenTail).decode
 _decode_join = msgspec.msgpack.Decoder(_JoinRow).decode
 _decode_arrival = msgspec.msgpack.Decoder(_ArrivalRow).decode
 _decode_letter = msgspec.msgpack.Decoder(list[Any]).decode
@@ -119,9 +122,9 @@ def _head(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big")
 
 
-_RUN, _ORIGIN, _TOKEN, _JOIN, _ARRIVAL = (
+_ORIGIN, _JOIN, _ARRIVAL, _RUN_TAIL, _TOKEN_TAIL = (
     _head(len(row.__struct_fields__))
-    for row in (_RunRow, _RunOrigin, _TokenRow, _JoinRow, _ArrivalRow)
+    for row in (_RunOrigin, _JoinRow, _ArrivalRow, _RunTail, _TokenTail)
 )
 _LETTER = _head(11)
 
@@ -135,118 +138,164 @@ def _payload(raw: msgspec.Raw) -> bytes | None:
     return None if data == b"\xc0" else data[_HEADS.get(data[0], 1) :]
 
 
+def struct_row(numbers: struct.Struct, values: Sequence[int], strings: Sequence[str]) -> bytes:
+    """The numbers and strings of a row, as Lua makes them."""
+    row = [numbers.pack(*values)]
+    for string in strings:
+        data = string.encode()
+        row += (len(data).to_bytes(4, "big"), data)
+    return b"".join(row)
+
+
+def _columns(data: bytes, numbers: struct.Struct, strings: int) -> tuple[Any, list[Any], bytes]:
+    """The numbers, the strings and the tail of a row."""
+    at, found = numbers.size, []
+    for _ in range(strings):
+        length = int.from_bytes(data[at : at + 4], "big")
+        at += 4 + length
+        found.append(data[at - length : at].decode())
+    return numbers.unpack_from(data), found, data[at:]
+
+
+def _time(ms: float) -> int | None:
+    return None if ms == NEVER else int(ms)
+
+
 def run_of(reply: Sequence[Any]) -> Run:
     """A run, from its name and its three fields."""
     name, row_data, origin_data, input = reply
-    row, origin = _decode_run(_RUN + row_data), _decode_origin(_ORIGIN + origin_data)
+    numbers, strings, tail = _columns(row_data, RUN_NUMBERS, _RUN_STRINGS)
+    started_ms, counter, seq, generation = numbers
+    tenant, workflow, plan, status = strings
+    row = _decode_run_tail(_RUN_TAIL + tail) if tail else _RunTail()
+    origin = _decode_origin(_ORIGIN + origin_data)
     return Run(
         run=name.decode(),
-        tenant=row.tenant,
-        workflow=row.workflow,
-        plan=row.plan,
-        status=row.status,
-        counter=row.counter,
-        seq=row.seq,
-        generation=row.generation,
+        tenant=tenant,
+        workflow=workflow,
+        plan=plan,
+        status=status,
+        counter=counter,
+        seq=seq,
+        generation=generation,
         input=input,
         tags=msgspec.json.decode(origin.tags),
         idempotency_key=origin.idempotency_key,
         created_ms=origin.created_ms,
-        started_ms=row.started_ms,
+        started_ms=_time(started_ms),
         ended_ms=row.ended_ms,
         deadline_ms=row.deadline_ms,
         error=None if row.error is None else msgspec.json.decode(row.error),
-        dead_letters=row.dead_letters,
+        dead_letters=row.dead_letters or 0,
         parent=origin.parent,
     )
 
 
-def header_of(reply: Sequence[Any]) -> RunHeader:
-    """What a worker must know of a run, from the same."""
-    name, row_data, origin_data, input = reply
-    row, origin = _decode_run(_RUN + row_data), _decode_origin(_ORIGIN + origin_data)
-    return RunHeader(
-        name.decode(),
-        row.workflow,
-        row.plan,
-        input,
-        row.generation,
-        origin.created_ms,
-        row.deadline_ms,
-        {} if origin.tags == "{}" else msgspec.json.decode(origin.tags),
-    )
+def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
+    """What a worker must know of runs, as `grant.lua` tells it: six values for each."""
+    rest = iter(values)
+    for name, plan, generation, deadline_ms, origin_data, input in zip(*[rest] * 6, strict=True):
+        origin = _decode_origin(_ORIGIN + origin_data)
+        yield RunHeader(
+            name.decode(),
+            origin.workflow,
+            plan.decode(),
+            input,
+            generation,
+            origin.created_ms,
+            deadline_ms,
+            {} if origin.tags == "{}" else msgspec.json.decode(origin.tags),
+        )
 
 
 def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token:
     """A token, from its row."""
-    row = _decode_token(_TOKEN + data)
+    numbers, strings, tail = _columns(data, TOKEN_NUMBERS, _TOKEN_STRINGS)
+    due_ms, taken_ms, hop, attempt, delivery, event, _ = numbers
+    state, outcome, lease, session, queue, source = strings
+    row = _decode_token_tail(_TOKEN_TAIL + tail) if tail else _TokenTail()
     reads = _payload(row.reads)
     return Token(
         run,
         node,
         scope,
         tenant,
-        row.queue,
-        row.state,
-        row.outcome,
-        row.skip,
-        row.due_ms,
-        row.hop,
-        row.attempt,
-        row.expiry,
-        row.delivery,
-        row.lease,
-        row.session,
-        row.taken_ms,
-        row.source,
-        row.source_scope,
-        _decode_reads(reads) if reads else (),
-        row.cursor,
-        row.wait,
-        row.wait_key,
-        _payload(row.resolution),
-        row.event,
-        row.lane,
-        row.slot,
-        row.slot_limit,
-    )
-
-
-def grant_of(fields: Sequence[Any]) -> Grant:
-    """A token taken, as `grant.lua` tells it."""
-    run, node, scope, lease, skip = fields[:5]
-    attempt, expiry, delivery, hop, taken_ms, cursor, resolution, slot, inputs, reads = fields[5:]
-    return Grant(
-        run.decode(),
-        node.decode(),
-        scope.decode(),
-        lease.decode(),
-        skip == 1,
-        attempt,
-        expiry,
-        delivery,
+        queue,
+        state,
+        outcome,
+        row.skip or False,
+        _time(due_ms),
         hop,
-        taken_ms,
-        cursor,
-        resolution,
-        slot.decode(),
-        tuple(sorted(_outputs(inputs), key=lambda output: (output.node, output.scope))),
-        tuple(_outputs(reads)),
+        attempt,
+        row.expiry or 0,
+        delivery,
+        lease,
+        session,
+        int(taken_ms),
+        source,
+        row.source_scope or "",
+        _decode_reads(reads) if reads else (),
+        row.cursor or 0,
+        row.wait or "",
+        row.wait_key or "",
+        _payload(row.resolution),
+        event,
+        row.lane or "",
+        row.slot or "",
+        row.slot_limit or 0,
     )
 
 
-def _outputs(fields: list[bytes]) -> list[Output]:
+def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
+    """Tokens taken, as `grant.lua` tells them: thirteen values and their outputs for each."""
+    at = 0
+    while at < len(values):
+        run, node, scope, skip, attempt, expiry, delivery, hop, cursor, resolution, slot = values[
+            at : at + 11
+        ]
+        first = at + 13
+        middle = first + 3 * values[at + 11]
+        at = middle + 3 * values[at + 12]
+        inputs = _outputs(values, first, middle)
+        if len(inputs) > 1:
+            inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
+        yield Grant(
+            run.decode(),
+            node.decode(),
+            scope.decode(),
+            lease,
+            skip == 1,
+            attempt,
+            expiry,
+            delivery,
+            hop,
+            taken_ms,
+            cursor,
+            resolution,
+            slot.decode(),
+            inputs,
+            _outputs(values, middle, at),
+        )
+
+
+def _outputs(values: Sequence[Any], first: int, end: int) -> tuple[Output, ...]:
     """Outputs, from node, scope and data of each."""
-    return [
-        Output(fields[i].decode(), fields[i + 1].decode(), fields[i + 2])
-        for i in range(0, len(fields), 3)
-    ]
+    return tuple(
+        [
+            Output(values[i].decode(), values[i + 1].decode(), values[i + 2])
+            for i in range(first, end, 3)
+        ]
+    )
+
+
+#: Before an event in its record: when it was, and where in the record its output is.
+RECORD = struct.Struct(">dII")
 
 
 def event_of(run: str, seq: int, data: bytes) -> EventRecord:
-    """An event, from its record: time, where the output begins and ends, JSON."""
-    at_ms, _, _, event = data.split(b" ", 3)
-    return EventRecord(run, seq, int(at_ms), event)
+    """An event, from its record."""
+    at_ms, _, _ = RECORD.unpack_from(data)
+    return EventRecord(run, seq, int(at_ms), data[RECORD.size :])
 
 
 def dead_letter_of(run: str, data: bytes) -> DeadLetter:

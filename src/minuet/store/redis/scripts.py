@@ -11,6 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from minuet.store.redis.columns import number_columns
+
 _FOLDER = Path(__file__).parent / "lua"
 
 _CHANGING = ("rows", "event", "transition", "commit")
@@ -58,14 +60,20 @@ class Script(NamedTuple):
 @cache
 def script(name: str) -> Script:
     """The script of a verb."""
+    return make(name, source(name))
+
+
+def source(name: str) -> str:
+    """The text of a script, with names for columns."""
     # Without flags a script is refused as a whole, before its first write, by a server that is
     # out of memory or a replica.
     head = "#!lua flags=no-writes\n" if name in _READING else "#!lua\n"
     parts = (*_PARTS.get(name, ("rows",)), name)
     files = ((_FOLDER / f"{part}.lua").read_text(encoding="utf-8") for part in parts)
-    return make(name, (head + "\n".join(files)).encode())
+    return head + "\n".join(files)
 
 
-def make(name: str, text: bytes) -> Script:
+def make(name: str, source: str) -> Script:
     """A script of this text."""
+    text = number_columns(source).encode()
     return Script(name, text, hashlib.sha1(text, usedforsecurity=False).hexdigest())

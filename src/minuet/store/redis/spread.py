@@ -12,7 +12,7 @@ from __future__ import annotations
 import binascii
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar, get_args
 
 import msgspec
 
@@ -29,12 +29,15 @@ from minuet.store.records import (
     Slot,
     Take,
 )
-from minuet.store.redis.rows import grant_of, header_of
+from minuet.store.redis.rows import grants_of, headers_of
 
 #: On a cluster. The number is part of where runs lie: it never changes.
 CLUSTER_PARTITIONS = 16
 
 Item = TypeVar("Item")
+
+#: What became of an item, by the first letter: so it is told.
+_RESULTS: dict[int, Result] = {ord(word[0]): word for word in get_args(Result)}
 
 
 class _Call(Protocol):
@@ -151,13 +154,12 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
     for places, answer in answers:
         if answer[0] == b"session":
             raise SessionError(f"session {request.session}: call {request.seq} after {answer[1]}")
-        _, now, part_results, part_revoked, part_granted, part_headers, _, _ = answer
+        _, now, letters, part_revoked, part_granted, part_headers, _, _, taken_ms = answer
         now_ms = max(now_ms, now)
-        words = (result.decode() for result in part_results)
-        results += zip(places, words, strict=False)
+        results += zip(places, [_RESULTS[letter] for letter in letters], strict=False)
         revoked += [Held(*(word.decode() for word in held)) for held in part_revoked]
-        granted += map(grant_of, part_granted)
-        headers.update((header.run, header) for header in map(header_of, part_headers))
+        granted += grants_of(part_granted, request.lease, taken_ms)
+        headers.update((header.run, header) for header in headers_of(part_headers))
     if len(results) < len(request.hand_in):
         slots = [n for n, item in enumerate(request.hand_in) if isinstance(item, Slot)]
         results += [(place, "limit") for place in slots]

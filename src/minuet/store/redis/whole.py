@@ -14,6 +14,7 @@ import msgspec
 from minuet.events import RunCreated, decode_event
 from minuet.store.records import LIVE_STATES, EventRecord, Run, Snapshot, Token
 from minuet.store.redis.request import as_json, opaque, pack
+from minuet.store.redis.rows import NEVER, RECORD, RUN_NUMBERS, TOKEN_NUMBERS, struct_row
 
 #: A field of a hash and its value.
 Field: TypeAlias = tuple[str, bytes]
@@ -80,11 +81,18 @@ def _text(value: Any) -> msgspec.Raw | None:
 
 
 def _run_row(run: Run, *, scoped: bool) -> bytes:
-    return _row(
-        *(run.tenant, run.workflow, run.plan, run.status, run.counter, run.seq, run.generation),
-        *(run.started_ms, run.ended_ms, run.deadline_ms, _text(run.error), run.dead_letters),
-        scoped,
+    return struct_row(
+        RUN_NUMBERS,
+        (_time(run.started_ms), run.counter, run.seq, run.generation),
+        (run.tenant, run.workflow, run.plan, run.status),
+    ) + _row(
+        *(run.deadline_ms, scoped or None, run.dead_letters or None, run.ended_ms),
+        _text(run.error),
     )
+
+
+def _time(ms: int | None) -> int:
+    return NEVER if ms is None else ms
 
 
 def _origin(rows: Snapshot) -> Iterator[Field]:
@@ -102,14 +110,19 @@ def _origin(rows: Snapshot) -> Iterator[Field]:
 
 
 def _token_row(t: Token, joined: set[tuple[str, str]]) -> bytes:
-    return _row(
-        *(t.queue, t.state, t.outcome, t.skip, t.due_ms, t.hop, t.attempt, t.expiry, t.delivery),
-        *(t.lease, t.session, t.taken_ms, t.source, t.source_scope),
-        *(opaque(pack(t.reads)) if t.reads else "", t.cursor, t.wait, t.wait_key),
-        *(None if t.resolution is None else opaque(t.resolution), t.event),
-        *(t.lane, t.slot, t.slot_limit),
+    return struct_row(
+        TOKEN_NUMBERS,
         # Where the output of its source stands is looked up.
-        *(0, (t.node, t.scope) in joined),
+        (_time(t.due_ms), t.taken_ms, t.hop, t.attempt, t.delivery, t.event, 0),
+        (t.state, t.outcome, t.lease, t.session, t.queue, t.source),
+    ) + _row(
+        *(t.skip or None, t.source_scope or None),
+        *(opaque(pack(t.reads)) if t.reads else None, (t.node, t.scope) in joined or None),
+        *(t.lane or None, t.expiry or None, t.cursor or None),
+        # A token that waits has a key, be it empty.
+        *(t.wait or None, t.wait_key if t.wait else None),
+        None if t.resolution is None else opaque(t.resolution),
+        *(t.slot or None, t.slot_limit or None),
     )
 
 
@@ -148,9 +161,9 @@ _decode_output = msgspec.json.Decoder(_Output).decode
 
 
 def _event(event: EventRecord) -> bytes:
-    """An event's record: when, and from where to where its output stands."""
+    """An event's record: when, and from where to where in it the output stands."""
     output = bytes(_decode_output(event.data).output)
     # The first place that holds these bytes will do, whatever stands there.
-    first = event.data.index(output) + 1 if output else 0
+    first = RECORD.size + event.data.index(output) + 1 if output else 0
     last = first + len(output) - 1 if output else 0
-    return b"%d %d %d %s" % (event.at_ms, first, last, event.data)
+    return RECORD.pack(event.at_ms, first, last) + event.data

@@ -2,47 +2,58 @@
 -- the keys), then all is written with commands that cannot fail: a script that stops in the middle
 -- keeps the writes made so far.
 
-local function send(command, key, values)
-  for first = 1, #values, PORTION do
-    call(command, key, unpack(values, first, math.min(first + PORTION - 1, #values)))
+local function send(command, key, values, count)
+  count = count or #values
+  for first = 1, count, PORTION do
+    call(command, key, unpack(values, first, math.min(first + PORTION - 1, count)))
   end
 end
 
--- Where the changed tokens are shown now.
+-- Where the changed tokens are shown now. Whether somebody else can take one of them.
 local function move_tokens()
-  local leased = {}
+  local wake = false
   for _, token in ipairs(changed_tokens) do
-    local queue = token.tenant .. '\0' .. token.queue
-    local delta = (token.state == 'leased' and 1 or 0) - (token.was_leased and 1 or 0)
-    leased[queue] = (leased[queue] or 0) + delta
-    local first, first_score, second, second_score, third, third_score = places(token)
-    if first then enter(first, token.member, first_score) end
-    if second then enter(second, token.member, second_score) end
-    if third then enter(third, token.member, third_score) end
+    local run, state = token[T_RUN], token[T_STATE]
+    local queue = queue_of(run[R_TENANT], token[T_QUEUE])
+    queue[4] = true
+    if state == 'leased' then
+      if not token[T_WAS_LEASED] then queue[3] = queue[3] + 1 end
+      enter(LEASES, token[T_MEMBER], token[T_DUE_MS])
+    else
+      if token[T_WAS_LEASED] then queue[3] = queue[3] - 1 end
+      if state == 'ready' and not token[T_LANE] then
+        wake = true
+        enter(queue[2], token[T_MEMBER], token[T_DUE_MS])
+      elseif state ~= 'done' then
+        show(token, enter)
+      end
+    end
     if not token.gone then
-      put(runs[token.run], 't' .. token.node .. '\0' .. token.scope, pack_token(token))
+      put(run, 't' .. token[T_NODE] .. '\0' .. token[T_SCOPE], pack_token(token))
     end
   end
-  return leased
+  return wake
 end
 
 -- Where the changed runs were listed and where they are now.
 local function move_runs()
   for _, run in ipairs(changed_runs) do
-    local tenant, workflow, name = run.tenant, run.workflow, run.run
-    if run.status ~= run.old_status then
-      if run.old_status then
-        leave(runs_key(tenant, run.old_status), name)
-        leave(runs_key(tenant, run.old_status, workflow), name)
+    local status, old_status = run[R_STATUS], run[R_OLD_STATUS]
+    local deadline_ms, ended_ms = run[R_DEADLINE_MS] or false, run[R_ENDED_MS] or false
+    local tenant, workflow, name = run[R_TENANT], run[R_WORKFLOW], run[R_NAME]
+    if status ~= old_status then
+      if old_status then
+        leave(runs_key(tenant, old_status), name)
+        leave(runs_key(tenant, old_status, workflow), name)
       end
-      enter(runs_key(tenant, run.status), name, 0)
-      enter(runs_key(tenant, run.status, workflow), name, 0)
+      enter(runs_key(tenant, status), name, 0)
+      enter(runs_key(tenant, status, workflow), name, 0)
     end
-    if run.deadline_ms ~= run.old_deadline then
-      if run.deadline_ms then enter(DEADLINES, name, run.deadline_ms) else leave(DEADLINES, name) end
+    if deadline_ms ~= run[R_OLD_DEADLINE] then
+      if deadline_ms then enter(DEADLINES, name, deadline_ms) else leave(DEADLINES, name) end
     end
-    if run.ended_ms ~= run.old_ended then
-      if run.ended_ms then enter(ENDED, name, run.ended_ms) else leave(ENDED, name) end
+    if ended_ms ~= run[R_OLD_ENDED] then
+      if ended_ms then enter(ENDED, name, ended_ms) else leave(ENDED, name) end
     end
     put(run, 'R', pack_run(run))
   end
@@ -59,17 +70,32 @@ local function list_arrivals()
   end
 end
 
--- Numbers kept in a hash: {field, new value, ...}; fields to remove.
-local function add_up(key, deltas, keep_zero)
+-- Numbers of leased tokens: {field, new value, …}. A queue that was ever used stays known.
+local function count_leased()
+  local set = {}
+  for _, of_tenant in pairs(queues) do
+    for _, queue in pairs(of_tenant) do
+      local old = queue[4] and call('HGET', QUEUES, queue[1])
+      if queue[4] and (queue[3] ~= 0 or not old) then
+        set[#set + 1] = queue[1]
+        set[#set + 1] = format('%d', tonumber(old or 0) + queue[3])
+      end
+    end
+  end
+  return set
+end
+
+-- Numbers of holders: {field, new value, …}; fields to remove.
+local function count_slots()
   local set, gone = {}, {}
-  for field, delta in pairs(deltas) do
-    local old = call('HGET', key, field)
+  for field, delta in pairs(holders) do
+    local old = call('HGET', SLOTS, field)
     local value = tonumber(old or 0) + delta
-    if value == 0 and not keep_zero then
-      if old then gone[#gone + 1] = field end
-    elseif delta ~= 0 or not old then
+    if value ~= 0 then
       set[#set + 1] = field
       set[#set + 1] = format('%d', value)
+    elseif old then
+      gone[#gone + 1] = field
     end
   end
   return set, gone
@@ -82,53 +108,34 @@ local function expect(key, kind)
   end
 end
 
--- Whether somebody else can now take what this step has made ready.
-local function has_work()
-  for _, token in ipairs(changed_tokens) do
-    if token.state == 'ready' and token.lane == '' then return true end
-  end
-  return false
-end
-
 local function commit()
   promote_waiters()
   list_arrivals()
-  local leased, wake = move_tokens(), has_work()
+  local wake = move_tokens()
   move_runs()
-  local queues = add_up(QUEUES, leased, true)
-  local slots, slots_gone = add_up(SLOTS, holders)
+  local leased = count_leased()
+  local slots, slots_gone = count_slots()
   for key in pairs(removed) do expect(key, 'zset') end
   for key in pairs(added) do
     if not removed[key] then expect(key, 'zset') end
   end
   if wake then expect(WAKE, 'stream') end
 
-  for _, run in pairs(runs) do
-    if run and run.replaces then call('UNLINK', run.key, scopes_key(run.run)) end
-    if run and run.staged then
-      call('RENAME', run.staged, run.key)
-      call('PERSIST', run.key)
+  for _, run in ipairs(written_runs) do
+    if run.replaces then call('UNLINK', run[R_KEY], scopes_key(run[R_NAME])) end
+    if run.staged then
+      call('RENAME', run.staged, run[R_KEY])
+      call('PERSIST', run[R_KEY])
     end
-    if run and #run.out > 0 then send('HSET', run.key, run.out) end
+    send('HSET', run[R_KEY], run[R_OUT], run[R_COUNT])
   end
-  for key, members in pairs(removed) do
-    local names = {}
-    for member in pairs(members) do names[#names + 1] = member end
-    send('ZREM', key, names)
-  end
-  for key, members in pairs(added) do
-    local values = {}
-    for member, score in pairs(members) do
-      values[#values + 1] = score
-      values[#values + 1] = member
-    end
-    send('ZADD', key, values)
-  end
-  send('HSET', QUEUES, queues)
+  for key, members in pairs(removed) do send('ZREM', key, members) end
+  for key, members in pairs(added) do send('ZADD', key, members) end
+  send('HSET', QUEUES, leased)
   send('HSET', SLOTS, slots)
   send('HDEL', SLOTS, slots_gone)
   if recorded then
-    for _, run in ipairs(changed_runs) do call('ZADD', UNRECORDED, 'NX', now, run.run) end
+    for _, run in ipairs(changed_runs) do call('ZADD', UNRECORDED, 'NX', now, run[R_NAME]) end
   end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end
   return wake and 1 or 0
@@ -136,26 +143,26 @@ end
 
 -- Take a run and these of its dead letters out of all lists. Result: its idempotency key or nil.
 local function hide_run(run, letters)
-  local name = run.run
-  for _, data in ipairs(get_fields(run.key, letters)) do
+  local name, tenant, status = run[R_NAME], run[R_TENANT], run[R_STATUS]
+  for _, data in ipairs(get_fields(run[R_KEY], letters)) do
     if data then
-      local node, scope, generation, tenant, _, _, _, _, _, _, status = unpack_row(data)
-      leave(dead_key(tenant, status), name .. '\0' .. node .. '\0' .. scope
+      local node, scope, generation, owner, _, _, _, _, _, _, kept = unpack_row(data)
+      leave(dead_key(owner, kept), name .. '\0' .. node .. '\0' .. scope
         .. format('\0%08d', generation))
     end
   end
-  leave(runs_key(run.tenant, run.status), name)
-  leave(runs_key(run.tenant, run.status, run.workflow), name)
+  leave(runs_key(tenant, status), name)
+  leave(runs_key(tenant, status, run[R_WORKFLOW]), name)
   leave(ENDED, name)
   leave(DEADLINES, name)
-  local _, _, _, _, idempotency_key = unpack_row(call('HGET', run.key, 'I'))
+  local _, _, _, _, idempotency_key = unpack_row(call('HGET', run[R_KEY], 'I'))
   return idempotency_key
 end
 
 -- Remove a run that is over and all that belongs to it.
 local function remove_run(run)
   local letters = {}
-  for generation = 1, run.generation do letters[generation] = 'd' .. generation end
+  for generation = 1, run[R_GENERATION] do letters[generation] = 'd' .. generation end
   expect(IDEMPOTENCY, 'hash')
   doomed[#doomed + 1] = { run, hide_run(run, letters) }
 end
@@ -166,12 +173,12 @@ local function remove_doomed()
   local released = {}
   for _, pair in ipairs(doomed) do
     local run, idempotency_key = pair[1], pair[2]
-    call('UNLINK', run.key, scopes_key(run.run))
-    if recorded then call('ZREM', UNRECORDED, run.run) end
+    call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]))
+    if recorded then call('ZREM', UNRECORDED, run[R_NAME]) end
     if idempotency_key then
-      local field = run.tenant .. '\0' .. idempotency_key
+      local field = run[R_TENANT] .. '\0' .. idempotency_key
       call('HDEL', IDEMPOTENCY, field)
-      released[#released + 1] = { field, run.run }
+      released[#released + 1] = { field, run[R_NAME] }
     end
   end
   return released

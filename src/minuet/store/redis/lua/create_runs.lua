@@ -17,16 +17,16 @@ local function known_run(new)
 end
 
 local function conflict(run, message)
-  return { 'conflict', run.run, message, run.status, run.seq }
+  return { 'conflict', run[R_NAME], message, run[R_STATUS], run[R_SEQ] }
 end
 
 local function check_same(known, new)
-  if known.tenant ~= new[4] then
+  if known[R_TENANT] ~= new[4] then
     return { 'conflict', new[1], 'this id cannot be used', '', 0 }
   end
-  local cold, input = known.cold, known.created_input
-  if not cold then
-    local found = call('HMGET', known.key, 'I', 'i', 'o')
+  local cold, input = known[R_COLD], known[R_INPUT]
+  if not known[R_NEW] then
+    local found = call('HMGET', known[R_KEY], 'I', 'i', 'o')
     cold, input = found[1], found[3] or found[2]
   end
   local workflow, plan = unpack_row(cold)
@@ -38,14 +38,11 @@ end
 local function create_run(new)
   local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent =
     unpack(new, 1, 10)
-  local run = {
-    run = id, key = run_key(id), tokens = {}, out = {}, outputs = {}, new = true, tenant = tenant,
-    workflow = workflow, plan = plan, status = 'PENDING', counter = 0, seq = 0, generation = 1,
-    dead_letters = 0, scoped = false, input = input, created_input = input,
-    cold = pack(workflow, plan, now, tags, key, parent),
-  }
+  local cold = pack(workflow, plan, now, tags, key, parent)
+  local run = { id, RUN .. id, false, 0, false, false, true, false, false, false, cold, input,
+    nil, 0, 0, 1, tenant, workflow, plan, 'PENDING', 0 }
   runs[id] = run
-  put(run, 'I', run.cold)
+  put(run, 'I', cold)
   put(run, 'i', input)
   if key then keys[tenant .. '\0' .. key] = id end
   append(run, '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)

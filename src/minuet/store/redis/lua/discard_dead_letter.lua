@@ -3,10 +3,10 @@
 
 local tenant, run_id, node, scope = unpack(unpack_row(ARGV[1]), 1, 4)
 local run = load_run(run_id)
-if not run or run.tenant ~= tenant then return 0 end
+if not run or run[R_TENANT] ~= tenant then return 0 end
 -- A run fails at one node in each generation, and a retry takes up what is pending.
-local field = 'd' .. run.generation
-local data = call('HGET', run.key, field)
+local field = 'd' .. run[R_GENERATION]
+local data = call('HGET', run[R_KEY], field)
 if not data then return 0 end
 local letter = { unpack_row(data) }
 if letter[1] ~= node or letter[2] ~= scope or letter[11] ~= 'pending' then return 0 end

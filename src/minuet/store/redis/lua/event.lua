@@ -1,5 +1,6 @@
 -- Events as JSON, byte for byte as `events.encode_event` writes them: fields in their order, those
--- with their default left out. Fragments of JSON come ready from the caller.
+-- with their default left out. Fragments of JSON come ready from the caller. The same names and
+-- numbers come again in most events of a call, so what they look like is kept.
 
 local ESCAPES = {
   ['"'] = '\\"', ['\\'] = '\\\\', ['\b'] = '\\b', ['\f'] = '\\f', ['\n'] = '\\n', ['\r'] = '\\r',
@@ -8,26 +9,32 @@ local ESCAPES = {
 
 local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte()) end
 
+local quoted, numbers = {}, {}
+
 local function quote(text)
-  if find(text, '[%z\1-\31"\\]') then text = text:gsub('[%z\1-\31"\\]', escape) end
-  return '"' .. text .. '"'
-end
-
--- The same numbers come again in most events of a call: times, hops, counters.
-local digits = {}
-
-local function in_digits(value)
-  local known = digits[value]
+  local known = quoted[text]
   if not known then
-    known = format('%.0f', value)
-    digits[value] = known
+    known = text
+    if find(text, '[%z\1-\31"\\]') then known = text:gsub('[%z\1-\31"\\]', escape) end
+    known = '"' .. known .. '"'
+    quoted[text] = known
   end
   return known
 end
 
 local function number(name, value, default)
   if value == nil or value == default then return '' end
-  return ',"' .. name .. '":' .. in_digits(value)
+  local known = numbers[name]
+  if not known then
+    known = {}
+    numbers[name] = known
+  end
+  local text = known[value]
+  if not text then
+    text = format(',"%s":%.0f', name, value)
+    known[value] = text
+  end
+  return text
 end
 
 local function text(name, value)
@@ -41,7 +48,7 @@ local function json(name, value)
 end
 
 local function list(name, values)
-  if #values == 0 then return '' end
+  if not values or #values == 0 then return '' end
   return ',"' .. name .. '":[' .. concat(values, ',') .. ']'
 end
 
@@ -49,11 +56,40 @@ local function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scop
 
 -- The beginning of every event about a node instance.
 local function about(kind, token)
-  return '{"type":"' .. kind .. '","node":' .. quote(token.node) .. ',"scope":' .. quote(token.scope)
+  return '{"type":"' .. kind .. '","node":' .. quote(token[T_NODE]) .. ',"scope":'
+    .. quote(token[T_SCOPE])
 end
+
+--: What `taken_by` said last, and about which lease.
+local last_lease, last_session, last_taken_ms, last_words
 
 -- Under which lease it happened.
 local function taken_by(token)
-  return text('lease', token.lease) .. text('session', token.session)
-    .. number('taken_ms', token.taken_ms, 0)
+  local lease, session, taken_ms = token[T_LEASE], token[T_SESSION], token[T_TAKEN_MS]
+  if lease ~= last_lease or session ~= last_session or taken_ms ~= last_taken_ms then
+    last_lease, last_session, last_taken_ms = lease, session, taken_ms
+    last_words = text('lease', lease) .. text('session', session) .. number('taken_ms', taken_ms, 0)
+  end
+  return last_words
+end
+
+-- The record of an event: when it was, where in the record the output stands (0 0: it has none),
+-- and the event.
+local HEAD, HEAD_BYTES = '>dI4I4', 16
+local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":', ',"output":'
+
+local event_fields = {}
+
+local function event_field(seq)
+  local field = event_fields[seq]
+  if not field then
+    field = 'e' .. format('%d', seq)
+    event_fields[seq] = field
+  end
+  return field
+end
+
+local function output_of(record)
+  local first, last = struct_unpack('>I4I4', record, 9)
+  return first == 0 and 'null' or sub(record, first, last)
 end

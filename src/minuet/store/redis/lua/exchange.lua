@@ -1,64 +1,74 @@
 -- exchange: hand in, renew and take, in this order, in one step.
--- ARGV[1]: now_ms or nil, tenant, session, seq, lease, lease_ms, hand_in, renew, take, session_ms,
--- strict (false: the session's partition is another one; here numbers need only grow).
+-- ARGV[1]: now_ms or nil, tenant, session, seq, lease, lease_ms, session_ms, strict (false: the
+-- session's partition is another one; here numbers need only grow), what is renewed, takes, how many
+-- items are handed in, and their values, one after the other.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
---    how many were taken by each take}.
+--    how many were taken by each take, when they were taken}. Results are one letter each.
 
-local given, tenant, session, seq, lease, lease_ms, items, held, takes, session_ms, strict =
-  unpack(unpack_row(ARGV[1]), 1, 11)
+local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count
+offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count =
+  unpack_limit(data, 11, 0)
 now = clock(given)
 
 local last = call('HGET', session_key(session), tenant)
-local last_seq, last_lease, results, revoked, members, counts = 0, '', {}, {}, {}, {}
+local last_seq, last_lease, results, revoked, members, counts = 0, '', '', {}, {}, {}
 if last then
   last_seq, last_lease, results, revoked, members, counts = unpack_row(last)
 end
 
-local function reply(taken, counts)
-  local granted, headers, wanted = {}, {}, {}
-  for i, token in ipairs(taken) do
-    granted[i] = grant(token)
-    wanted[token.run] = true
+local function reply(taken, taken_ms)
+  local granted, headers, told = {}, {}, {}
+  for _, token in ipairs(taken) do
+    local run = token[T_RUN]
+    grant(granted, token)
+    if not told[run] then
+      told[run] = true
+      add_header(headers, run)
+    end
   end
-  for i, result in ipairs(results) do
-    if result == 'replan' and items[i] and load_run(items[i][2]) then wanted[items[i][2]] = true end
+  for name in pairs(replanned) do
+    local run = load_run(name)
+    if run and not told[run] then add_header(headers, run) end
   end
-  for run in pairs(wanted) do headers[#headers + 1] = run_reply(runs[run]) end
-  return { 'reply', now, results, revoked, granted, headers, 0, counts }
+  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms }
 end
 
 if seq == last_seq and lease == last_lease then
-  local taken = {}
+  local taken, taken_ms, wanted = {}, now, {}
   for _, member in ipairs(members) do
     local token = load_token(parts(member))
-    if token and token.state == 'leased' and token.lease == lease then
+    if token and token[T_STATE] == 'leased' and token[T_LEASE] == lease then
       taken[#taken + 1] = token
+      taken_ms = token[T_TAKEN_MS]
     end
   end
-  table.sort(taken, function(a, b) return precedes(a.member, b.member) end)
-  return reply(taken, counts)
+  table.sort(taken, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
+  for i = 1, #results do wanted[i] = sub(results, i, i) == 'r' end
+  replanned = runs_of(wanted, item_count)
+  return reply(taken, taken_ms)
 end
 if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
 
 local until_ms = now + lease_ms
-results, revoked, members, counts = {}, {}, {}, {}
-for i, item in ipairs(items) do results[i] = hand_in(tenant, item) end
+local letters = {}
+revoked, members, counts = {}, {}, {}
+for i = 1, item_count do letters[i] = sub(hand_in(tenant), 1, 1) end
+results = concat(letters)
 for _, one in ipairs(held) do
   if not renew(tenant, one, until_ms) then revoked[#revoked + 1] = one end
 end
 -- Before taking, because it decides who is ready.
 promote_waiters()
 local taken = {}
-local request = { tenant = tenant, session = session, lease = lease }
 for i, one in ipairs(takes) do
   local before = #taken
-  take(request, one[1], one[2], until_ms, taken)
+  take(tenant, session, lease, one[1], one[2], until_ms, taken)
   counts[i] = #taken - before
 end
-for i, token in ipairs(taken) do members[i] = token.member end
+for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
 
-local answer = reply(taken, counts)
+local answer = reply(taken, now)
 answer[7] = commit()
 call('HSET', session_key(session), tenant, pack(seq, lease, results, revoked, members, counts))
 call('PEXPIRE', session_key(session), session_ms)

@@ -4,7 +4,7 @@
 local given, tenant, queues = unpack(unpack_row(ARGV[1]), 1, 3)
 now = clock(given)
 for _, queue in ipairs(queues) do
-  local key = ready_key(tenant, queue)
+  local key = READY .. tenant .. '\0' .. queue
   if #call('ZRANGEBYSCORE', key, '-inf', now, 'LIMIT', 0, 1) > 0 then return 1 end
 end
 return 0

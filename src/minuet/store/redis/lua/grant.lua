@@ -1,82 +1,98 @@
--- What a token taken comes with: the outputs that it needs, and its run.
-
-local function output_of(record)
-  local _, last, first_byte, last_byte = find(record, '^%d+ (%d+) (%d+) ')
-  if first_byte == '0' then return 'null' end
-  return sub(record, last + first_byte, last + last_byte)
-end
+-- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
+-- a table for each token would cost more than all the rest.
 
 -- The output of an instance, found by the number of its event (0: nobody knew it then).
 local function add_output(found, run, node, scope, event)
   if event == 0 then
-    local token = load_token(run.run, node, scope)
-    event = token and token.event or 0
-    if event == 0 then return end
+    local token = load_token(run[R_NAME], node, scope)
+    event = token and token[T_EVENT] or 0
+    if event == 0 then return 0 end
   end
-  local data = run.outputs[event]
+  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
   if not data then
-    local record = call('HGET', run.key, 'e' .. event)
-    if not record then return end
-    data = output_of(record)
+    local record = call('HGET', run[R_KEY], event_field(event))
+    -- An event of this very step that has no output is not there yet.
+    data = record and output_of(record) or 'null'
   end
   local count = #found
   found[count + 1], found[count + 2], found[count + 3] = node, scope, data
+  return 1
 end
 
 local function add_arrived(found, run, token)
-  local name = token.node .. '\0' .. token.scope
-  local join = joins[token.member]
+  local name, count = token[T_NODE] .. '\0' .. token[T_SCOPE], 0
+  local join = joins[token[T_MEMBER]]
   if not join then
-    local data = call('HGET', run.key, 'j' .. name)
-    if not data then return end
+    local data = call('HGET', run[R_KEY], 'j' .. name)
+    if not data then return 0 end
     join = parse_join(data)
   end
   local fields = {}
   for i = 1, join.listed do fields[i] = 'n' .. name .. '\0' .. i end
-  for _, data in ipairs(get_fields(run.key, fields)) do
+  for _, data in ipairs(get_fields(run[R_KEY], fields)) do
     local source, scope, event = unpack_row(data)
-    add_output(found, run, source, scope, event)
+    count = count + add_output(found, run, source, scope, event)
   end
-  for _, arrival in ipairs(join.pending) do add_output(found, run, unpack(arrival, 1, 3)) end
+  for _, arrival in ipairs(join.pending) do
+    count = count + add_output(found, run, unpack(arrival, 1, 3))
+  end
+  return count
 end
 
 -- The latest scope in which a node has an output, among those that begin with `prefix`.
 local function add_latest(found, run, node, prefix)
   local latest
   local from = node .. '\0' .. prefix
-  if run.scoped then
-    local key = scopes_key(run.run)
+  if run[R_SCOPED] then
+    local key = scopes_key(run[R_NAME])
     latest = call('ZREVRANGEBYLEX', key, '(' .. from .. '\255', '[' .. from, 'LIMIT', 0, 1)[1]
-    for member in pairs(added[key] or {}) do
-      local fits = sub(member, 1, #from) == from
-      if fits and (not latest or precedes(latest, member)) then latest = member end
+    local entered = added[key] or {}
+    for i = 2, #entered, 2 do
+      local fits = sub(entered[i], 1, #from) == from
+      if fits and (not latest or precedes(latest, entered[i])) then latest = entered[i] end
     end
   end
-  if latest then
-    add_output(found, run, node, sub(latest, #node + 2), 0)
-  elseif prefix == '' then
-    local token = load_token(run.run, node, '')
-    if token and token.event ~= 0 and not token.skip then
-      add_output(found, run, node, '', token.event)
-    end
-  end
+  if latest then return add_output(found, run, node, sub(latest, #node + 2), 0) end
+  if prefix ~= '' then return 0 end
+  local token = load_token(run[R_NAME], node, '')
+  if not token or token[T_EVENT] == 0 or token[T_SKIP] then return 0 end
+  return add_output(found, run, node, '', token[T_EVENT])
 end
 
-local function grant(token)
-  local run = load_run(token.run)
-  local inputs, reads = {}, {}
-  if not token.skip then
-    if token.source ~= '' then
-      add_output(inputs, run, token.source, token.source_scope, token.source_event)
-    elseif token.joined then
-      add_arrived(inputs, run, token)
+-- Add the thirteen values of a token to an answer, followed by three for each of its outputs.
+local function grant(answer, token)
+  local run, at = token[T_RUN], #answer
+  answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
+  answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
+  answer[at + 6], answer[at + 7] = token[T_EXPIRY] or 0, token[T_DELIVERY]
+  answer[at + 8], answer[at + 9] = token[T_HOP], token[T_CURSOR] or 0
+  answer[at + 10], answer[at + 11] = token[T_RESOLUTION] or false, token[T_SLOT] or ''
+  answer[at + 12], answer[at + 13] = 0, 0
+  local inputs, reads = 0, 0
+  if not token[T_SKIP] then
+    if token[T_SOURCE] ~= '' then
+      inputs = add_output(answer, run, token[T_SOURCE], token[T_SOURCE_SCOPE] or '',
+        token[T_SOURCE_EVENT])
+    elseif token[T_JOINED] then
+      inputs = add_arrived(answer, run, token)
     end
   end
-  if token.reads ~= '' then
-    for _, read in ipairs(unpack_row(token.reads)) do add_latest(reads, run, read[1], read[2]) end
+  if token[T_READS] then
+    for _, read in ipairs(unpack_row(token[T_READS])) do
+      reads = reads + add_latest(answer, run, read[1], read[2])
+    end
   end
-  if token.cursor ~= 0 then add_output(reads, run, token.node, token.scope, token.event) end
-  return { token.run, token.node, token.scope, token.lease, token.skip and 1 or 0, token.attempt,
-    token.expiry, token.delivery, token.hop, token.taken_ms, token.cursor,
-    token.resolution or false, token.slot, inputs, reads }
+  if (token[T_CURSOR] or 0) ~= 0 then
+    reads = reads + add_output(answer, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
+  end
+  answer[at + 12], answer[at + 13] = inputs, reads
+end
+
+-- Add the six values of a run to an answer.
+local function add_header(answer, run)
+  load_origin(run)
+  local at = #answer
+  answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], run[R_PLAN], run[R_GENERATION]
+  answer[at + 4], answer[at + 5] = run[R_DEADLINE_MS] or false, run[R_COLD]
+  answer[at + 6] = run[R_INPUT]
 end

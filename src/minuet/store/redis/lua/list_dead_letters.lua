@@ -15,15 +15,15 @@ for _, status in ipairs(statuses) do
   for i = 1, #shown, 2 do
     local member = shown[i]
     local run, generation = parts(member), tonumber(sub(member, -8))
-    local row = call('HGET', run_key(run), 'd' .. generation)
+    local row = call('HGET', RUN .. run, 'd' .. generation)
     add(tonumber(shown[i + 1]), member, run, row)
   end
 end
 
 local run = name and load_run(name)
-if run and run.tenant == tenant then
-  for generation = 1, run.generation do
-    local row = call('HGET', run.key, 'd' .. generation)
+if run and run[R_TENANT] == tenant then
+  for generation = 1, run[R_GENERATION] do
+    local row = call('HGET', run[R_KEY], 'd' .. generation)
     if row then
       local node, scope, _, _, _, _, _, _, _, at_ms, status = unpack_row(row)
       local member = node .. '\0' .. scope .. format('\0%08d', generation)

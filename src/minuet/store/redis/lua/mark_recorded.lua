@@ -6,7 +6,7 @@ local marks, leases = unpack(unpack_row(ARGV[1]), 1, 2)
 
 -- Whether the run still has just these events: it may have lost some and gone another way since.
 local function fits(run, recorded, seq, digest)
-  if not run or run.seq < seq or recorded_of(run) ~= recorded then return false end
+  if not run or run[R_SEQ] < seq or recorded_of(run) ~= recorded then return false end
   return redis.sha1hex(concat(read_events(run, recorded + 1, seq), '\n')) == digest
 end
 
@@ -16,13 +16,13 @@ for i, mark in ipairs(marks) do
   local run = load_run(name)
   marked[i] = 0
   if fits(run, recorded, seq, digest) then
-    call('HSET', run.key, 'm', seq)
-    if run.seq == seq then call('ZREM', UNRECORDED, name) end
+    call('HSET', run[R_KEY], 'm', seq)
+    if run[R_SEQ] == seq then call('ZREM', UNRECORDED, name) end
     marked[i] = 1
   end
 end
 for i, one in ipairs(leases) do
   local token = load_token(one[1], one[2], one[3])
-  current[i] = token and token.state == 'leased' and token.lease == one[4] and 1 or 0
+  current[i] = token and token[T_STATE] == 'leased' and token[T_LEASE] == one[4] and 1 or 0
 end
 return { marked, current }

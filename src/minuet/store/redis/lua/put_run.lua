@@ -9,7 +9,7 @@ local tenant, name, expected, row, key, staged, staged_count, fields, live, scop
   unpack(unpack_row(ARGV[1]), 1, 11)
 local old = load_run(name)
 if expected then
-  if not old or old.tenant ~= tenant or old.seq ~= expected then return { 'no' } end
+  if not old or old[R_TENANT] ~= tenant or old[R_SEQ] ~= expected then return { 'no' } end
 elseif old then
   return { 'no' }
 end
@@ -22,30 +22,30 @@ now = 0
 -- What is there goes.
 local old_key
 if old then
-  load_all_tokens(old)
-  for _, token in ipairs(old.tokens) do
+  for _, token in ipairs(stored_tokens(old)) do
     change_token(token)
     free_slot(token)
-    token.state, token.gone = 'gone', true
+    token[T_STATE], token.gone = 'gone', true
   end
   old_key = hide_run(old, fields_of(old, 'd'))
 end
 
 -- What was given comes.
 local run = parse_run(name, row)
-run.new, run.replaces, run.staged = true, true, staged and stage_key(staged)
+run[R_NEW], run.replaces, run.staged = true, true, staged and stage_key(staged)
 runs[name] = run
 change_run(run)
-run.out = fields
+run[R_OUT], run[R_COUNT] = fields, #fields
+written_runs[1] = run
 for _, one in ipairs(live) do
   local node, scope = one[1], one[2]
   local member = name .. '\0' .. node .. '\0' .. scope
   local token = parse_token(run, node, scope, member, one[3])
-  token.new = true
+  token[T_NEW] = true
   tokens[member] = token
   change_token(token)
-  if token.slot ~= '' and token.lane ~= 'slot' then
-    local slot = tenant .. '\0' .. token.slot
+  if token[T_SLOT] and token[T_LANE] ~= 'slot' then
+    local slot = slot_of(token)
     holders[slot] = (holders[slot] or 0) + 1
   end
 end

@@ -2,7 +2,7 @@
 
 local tenant, name, after_seq, limit = unpack(unpack_row(ARGV[1]), 1, 4)
 local run = load_run(name)
-if not run or run.tenant ~= tenant then return {} end
+if not run or run[R_TENANT] ~= tenant then return {} end
 local fields = {}
-for seq = after_seq + 1, math.min(run.seq, after_seq + limit) do fields[#fields + 1] = 'e' .. seq end
-return get_fields(run.key, fields)
+for seq = after_seq + 1, math.min(run[R_SEQ], after_seq + limit) do fields[#fields + 1] = 'e' .. seq end
+return get_fields(run[R_KEY], fields)

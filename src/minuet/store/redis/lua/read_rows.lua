@@ -3,13 +3,13 @@
 
 local tenant, name, prefix = unpack(unpack_row(ARGV[1]), 1, 3)
 local run = load_run(name)
-if not run or run.tenant ~= tenant then return {} end
-if prefix == '' then return call('HGETALL', run.key) end
+if not run or run[R_TENANT] ~= tenant then return {} end
+if prefix == '' then return call('HGETALL', run[R_KEY]) end
 local fields, answers = {}, {}
-for _, field in ipairs(call('HKEYS', run.key)) do
+for _, field in ipairs(call('HKEYS', run[R_KEY])) do
   if sub(field, 1, #prefix) == prefix then fields[#fields + 1] = field end
 end
-for i, value in ipairs(get_fields(run.key, fields)) do
+for i, value in ipairs(get_fields(run[R_KEY], fields)) do
   answers[2 * i - 1], answers[2 * i] = fields[i], value
 end
 return answers

@@ -2,5 +2,5 @@
 
 local tenant, name = unpack(unpack_row(ARGV[1]), 1, 2)
 local run = load_run(name)
-if not run or run.tenant ~= tenant then return {} end
+if not run or run[R_TENANT] ~= tenant then return {} end
 return run_reply(run)

@@ -3,6 +3,6 @@
 local found = {}
 for _, name in ipairs(unpack_row(ARGV[1])[1]) do
   local run = load_run(name)
-  if run then found[#found + 1] = { name, run.seq, recorded_of(run) } end
+  if run then found[#found + 1] = { name, run[R_SEQ], recorded_of(run) } end
 end
 return found

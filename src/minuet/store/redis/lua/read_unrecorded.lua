@@ -7,7 +7,7 @@ for _, name in ipairs(names) do
   local run = load_run(name)
   if run then
     local recorded = whole and 0 or recorded_of(run)
-    local events = read_events(run, recorded + 1, run.seq)
+    local events = read_events(run, recorded + 1, run[R_SEQ])
     found[#found + 1] = { run_reply(run), recorded, redis.sha1hex(concat(events, '\n')), events }
   end
 end

@@ -1,4 +1,4 @@
--- Rows: Redis keys, rows as Lua tables, and the cache of what this call has loaded.
+-- Rows: Redis keys, rows as Lua arrays, and the cache of what this call has loaded.
 --
 -- KEYS[1] is the partition's name, such as `minuet:{p0}`; all keys begin with it. All that belongs
 -- to one run lies in one hash, so reading its row has checked the only key of the run:
@@ -11,13 +11,16 @@
 --   e<seq>  an event                 d<generation>               a dead letter
 --   m  the events that a record has
 --
--- Payloads are opaque here: they are only ever concatenated.
+-- Payloads are opaque here: they are only ever concatenated. The columns of rows are named in
+-- `columns.py`. A row is stored as numbers, then strings with their lengths, and then, packed, the
+-- columns that most rows do not have: nil is their default.
 
 local base, call = KEYS[1], redis.call
 
 --: Whether events go to a record as well.
 local recorded = ARGV[2] ~= nil
 local pack, unpack_row = cmsgpack.pack, cmsgpack.unpack
+local struct_pack, struct_unpack = struct.pack, struct.unpack
 local concat, find, format, sub = table.concat, string.find, string.format, string.sub
 
 local LEASE_MS_MAX = 3600000
@@ -31,13 +34,11 @@ local LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. 
 local ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
 local WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
 local UNRECORDED, BORN = base .. ':unrecorded', base .. ':born'
+local RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 
-local function run_key(run) return base .. ':run:' .. run end
 local function stage_key(name) return base .. ':stage:' .. name end
-local function scopes_key(run) return base .. ':scopes:' .. run end
+local function scopes_key(name) return base .. ':scopes:' .. name end
 local function session_key(session) return base .. ':session:' .. session end
-local function ready_key(tenant, queue) return base .. ':ready:' .. tenant .. '\0' .. queue end
-local function aside_key(tenant, queue) return base .. ':aside:' .. tenant .. '\0' .. queue end
 local function waiters_key(slot) return base .. ':waiters:' .. slot end
 local function dead_key(tenant, status) return base .. ':dead:' .. tenant .. '\0' .. status end
 
@@ -92,106 +93,124 @@ end
 -- Runs and tokens by name; false: there is none.
 local runs, tokens = {}, {}
 
--- Tables are made with all their fields at once: one that grows is copied at each power of two. For
--- the same reason a token has no more than 32 fields.
-local function parse_run(run, data)
-  local tenant, workflow, plan, status, counter, seq, generation, started_ms, ended_ms, deadline_ms,
-    error, dead_letters, scoped = unpack_row(data)
-  return {
-    run = run, key = run_key(run), tokens = {}, out = {}, outputs = {}, tenant = tenant,
-    workflow = workflow, plan = plan, status = status, counter = counter, seq = seq,
-    generation = generation, started_ms = started_ms, ended_ms = ended_ms,
-    deadline_ms = deadline_ms, error = error, dead_letters = dead_letters, scoped = scoped,
-    changed = false, old_status = nil, old_deadline = nil, old_ended = nil,
-  }
+local RUN_ROW = '>dI4I4I4I4c0I4c0I4c0I4c0'
+local TOKEN_ROW = '>ddI4I4I4I4I4I4c0I4c0I4c0I4c0I4c0I4c0'
+
+--: A time that there is not.
+local NEVER = -9007199254740992
+
+local function parse_run(name, data)
+  local run = { name, RUN .. name, false, 0, false, false, false, false, false, false, false, false,
+    struct_unpack(RUN_ROW, data) }
+  if run[R_STARTED_MS] == NEVER then run[R_STARTED_MS] = nil end
+  if run[R_TAIL] <= #data then
+    run[R_DEADLINE_MS], run[R_SCOPED], run[R_DEAD_LETTERS], run[R_ENDED_MS], run[R_ERROR] =
+      unpack_row(sub(data, run[R_TAIL]))
+  end
+  return run
 end
 
-local function pack_run(row)
-  return pack(row.tenant, row.workflow, row.plan, row.status, row.counter, row.seq, row.generation,
-    row.started_ms, row.ended_ms, row.deadline_ms, row.error, row.dead_letters, row.scoped)
+local function pack_run(run)
+  local tenant, workflow, plan, status =
+    run[R_TENANT], run[R_WORKFLOW], run[R_PLAN], run[R_STATUS]
+  local row = struct_pack(RUN_ROW, run[R_STARTED_MS] or NEVER, run[R_COUNTER], run[R_SEQ],
+    run[R_GENERATION], #tenant, tenant, #workflow, workflow, #plan, plan, #status, status)
+  if next(run, R_TAIL) == nil then return row end
+  return row .. pack(unpack(run, R_TAIL + 1, R_LAST))
 end
 
 local function parse_token(run, node, scope, member, data)
-  local queue, state, outcome, skip, due_ms, hop, attempt, expiry, delivery, lease, session,
-    taken_ms, source, source_scope, reads, cursor, wait, wait_key, resolution, event, lane, slot,
-    slot_limit, source_event, joined = unpack_row(data)
-  return {
-    run = run.run, node = node, scope = scope, member = member, tenant = run.tenant, queue = queue,
-    state = state, outcome = outcome, skip = skip, due_ms = due_ms, hop = hop, attempt = attempt,
-    expiry = expiry, delivery = delivery, lease = lease, session = session, taken_ms = taken_ms,
-    source = source, source_scope = source_scope, reads = reads, cursor = cursor, wait = wait,
-    wait_key = wait_key, resolution = resolution, event = event, lane = lane, slot = slot,
-    slot_limit = slot_limit, source_event = source_event, joined = joined, changed = false,
-    was_leased = false,
-  }
-end
-
-local function pack_token(row)
-  return pack(row.queue, row.state, row.outcome, row.skip, row.due_ms, row.hop, row.attempt,
-    row.expiry, row.delivery, row.lease, row.session, row.taken_ms, row.source, row.source_scope,
-    row.reads, row.cursor, row.wait, row.wait_key, row.resolution, row.event, row.lane, row.slot,
-    row.slot_limit, row.source_event, row.joined)
-end
-
-local function load_run(run)
-  local row = runs[run]
-  if row == nil then
-    local data = call('HGET', run_key(run), 'R')
-    row = data and parse_run(run, data)
-    runs[run] = row
+  local token = { member, run, node, scope, false, false, false, struct_unpack(TOKEN_ROW, data) }
+  if token[T_DUE_MS] == NEVER then token[T_DUE_MS] = nil end
+  if token[T_TAIL] <= #data then
+    token[T_SKIP], token[T_SOURCE_SCOPE], token[T_READS], token[T_JOINED], token[T_LANE],
+      token[T_EXPIRY], token[T_CURSOR], token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION],
+      token[T_SLOT], token[T_SLOT_LIMIT] = unpack_row(sub(data, token[T_TAIL]))
   end
-  return row
+  return token
+end
+
+local function pack_token(token)
+  local state, outcome, lease = token[T_STATE], token[T_OUTCOME], token[T_LEASE]
+  local session, queue, source = token[T_SESSION], token[T_QUEUE], token[T_SOURCE]
+  local row = struct_pack(TOKEN_ROW, token[T_DUE_MS] or NEVER, token[T_TAKEN_MS], token[T_HOP],
+    token[T_ATTEMPT], token[T_DELIVERY], token[T_EVENT], token[T_SOURCE_EVENT], #state, state,
+    #outcome, outcome, #lease, lease, #session, session, #queue, queue, #source, source)
+  if next(token, T_TAIL) == nil then return row end
+  return row .. pack(unpack(token, T_TAIL + 1, T_LAST))
+end
+
+local function load_run(name)
+  local run = runs[name]
+  if run == nil then
+    local data = call('HGET', RUN .. name, 'R')
+    run = data and parse_run(name, data)
+    runs[name] = run
+  end
+  return run
 end
 
 local function keep_token(run, node, scope, member, data)
-  local row = data and parse_token(run, node, scope, member, data)
-  tokens[member] = row
-  if row then run.tokens[#run.tokens + 1] = row end
-  return row
+  local token = data and parse_token(run, node, scope, member, data)
+  tokens[member] = token
+  return token
 end
 
 -- A token with its run: most calls need both, and get them in one command.
-local function load_token(run_id, node, scope)
-  local member = run_id .. '\0' .. node .. '\0' .. scope
-  local token, run = tokens[member], runs[run_id]
+local function load_token(name, node, scope)
+  local member = name .. '\0' .. node .. '\0' .. scope
+  local token, run = tokens[member], runs[name]
   if token ~= nil then return token, run end
   local field = 't' .. node .. '\0' .. scope
   if run == nil then
-    local found = call('HMGET', run_key(run_id), 'R', field)
-    run = found[1] and parse_run(run_id, found[1])
-    runs[run_id] = run
+    local found = call('HMGET', RUN .. name, 'R', field)
+    run = found[1] and parse_run(name, found[1])
+    runs[name] = run
     if not run then return false, false end
     return keep_token(run, node, scope, member, found[2]), run
   elseif not run then
     return false, false
   end
-  return keep_token(run, node, scope, member, call('HGET', run.key, field)), run
+  return keep_token(run, node, scope, member, call('HGET', run[R_KEY], field)), run
 end
 
 local function fields_of(run, kind)
   local fields = {}
-  for _, field in ipairs(call('HKEYS', run.key)) do
+  for _, field in ipairs(call('HKEYS', run[R_KEY])) do
     if sub(field, 1, 1) == kind then fields[#fields + 1] = field end
   end
   return fields
 end
 
-local function load_all_tokens(run)
-  if run.all_loaded or run.new then return end
-  run.all_loaded = true
+-- All tokens that are stored of a run.
+local function stored_tokens(run)
+  local found = run.stored_tokens
+  if found then return found end
+  found = {}
+  run.stored_tokens = found
+  if run[R_NEW] then return found end
   local fields = fields_of(run, 't')
-  local values = get_fields(run.key, fields)
-  for i, field in ipairs(fields) do
-    local member = run.run .. '\0' .. sub(field, 2)
-    if tokens[member] == nil then
+  for i, data in ipairs(get_fields(run[R_KEY], fields)) do
+    local member = run[R_NAME] .. '\0' .. sub(fields[i], 2)
+    local token = tokens[member]
+    if token == nil then
       local _, node, scope = parts(member)
-      keep_token(run, node, scope, member, values[i])
+      token = keep_token(run, node, scope, member, data)
     end
+    found[i] = token
   end
+  return found
+end
+
+-- What never changes of a run, and its input.
+local function load_origin(run)
+  if run[R_COLD] and run[R_INPUT] then return end
+  local found = call('HMGET', run[R_KEY], 'I', 'i')
+  run[R_COLD], run[R_INPUT] = run[R_COLD] or found[1], run[R_INPUT] or found[2]
 end
 
 -- A run as callers get it: rows as they are stored.
 local function run_reply(run)
-  local found = call('HMGET', run.key, 'I', 'i')
-  return { run.run, pack_run(run), run.cold or found[1], run.input or found[2] }
+  load_origin(run)
+  return { run[R_NAME], pack_run(run), run[R_COLD], run[R_INPUT] }
 end

@@ -28,14 +28,14 @@ end
 for _, member in ipairs(timers) do
   local run_id, node, scope = parts(member)
   local run = load_run(run_id)
-  if run and resume(run.tenant, run_id, node, scope, timed_out, '') then resumed = resumed + 1 end
+  if run and resume(run[R_TENANT], run_id, node, scope, timed_out, '') then resumed = resumed + 1 end
 end
 for _, run in ipairs(overdue) do
   if pass_deadline(run) then cancelled = cancelled + 1 end
 end
 for _, name in ipairs(old) do
   local run = load_run(name)
-  if not (run and TERMINAL[run.status]) then
+  if not (run and TERMINAL[run[R_STATUS]]) then
     leave(ENDED, name)
   elseif not (recorded and call('ZSCORE', UNRECORDED, name)) then
     remove_run(run)
@@ -53,7 +53,7 @@ for _, key in ipairs({ LEASES, TIMERS, DEADLINES }) do
   consider(call('ZRANGE', key, 0, 0, 'WITHSCORES'))
 end
 for _, queue in ipairs(call('HKEYS', QUEUES)) do
-  consider(call('ZRANGEBYSCORE', base .. ':ready:' .. queue, '(' .. format('%.0f', now), '+inf',
+  consider(call('ZRANGEBYSCORE', READY .. queue, '(' .. format('%.0f', now), '+inf',
     'WITHSCORES', 'LIMIT', 0, 1))
 end
 local more = #late == limit or #timers == limit or #overdue == limit or (#old > 0 and #old == portion)

@@ -5,61 +5,87 @@
 local function made_ready(tenant, wanted)
   local found, first = {}, now
   for _, token in ipairs(changed_tokens) do
-    if token.state == 'ready' and token.lane == '' and token.tenant == tenant and wanted[token.queue]
-      and token.due_ms <= now
+    if token[T_STATE] == 'ready' and not token[T_LANE] and wanted[token[T_QUEUE]]
+      and token[T_RUN][R_TENANT] == tenant and token[T_DUE_MS] <= now
     then
       found[#found + 1] = token
-      first = math.min(first, token.due_ms)
+      first = math.min(first, token[T_DUE_MS])
     end
   end
   return found, first
 end
 
-local function earlier(a, b)
-  if a[1] ~= b[1] then return a[1] < b[1] end
-  return precedes(a[2], b[2])
+-- Time and name, so that their order is the order of the bytes.
+local function sort_key(due_ms, member) return format('%016.0f', due_ms) .. member end
+
+-- Put {member, due, …} and tokens in their order: {member, …}.
+local function in_order(shown, made)
+  local keys = {}
+  for i = 1, #shown, 2 do keys[#keys + 1] = sort_key(shown[i + 1], shown[i]) end
+  for _, token in ipairs(made) do
+    keys[#keys + 1] = sort_key(token[T_DUE_MS], token[T_MEMBER])
+  end
+  if bytewise then table.sort(keys) else table.sort(keys, precedes) end
+  for i = 1, #keys do keys[i] = sub(keys[i], 17) end
+  return keys
 end
 
--- At most `limit` of {due, name, queue's key}, in their order.
-local function candidates(tenant, queues, limit)
-  local found, wanted, filled = {}, {}, 0
-  for _, queue in ipairs(queues) do
-    if not wanted[queue] then
-      wanted[queue] = true
-      local key, count = ready_key(tenant, queue), #found
-      local shown = call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0,
-        limit + was_ready)
-      for i = 1, #shown, 2 do
-        local token = tokens[shown[i]]
-        if not (token and token.changed) and #found - count < limit then
-          found[#found + 1] = { tonumber(shown[i + 1]), shown[i], key }
+-- At least the first `limit` of what can be taken, in order: {member, …}.
+local function candidates(tenant, names, limit)
+  local shown, members, wanted, filled, last = {}, {}, {}, 0, 0
+  for _, name in ipairs(names) do
+    if not wanted[name] then
+      wanted[name] = true
+      local found = call('ZRANGEBYSCORE', ready_key(tenant, name), '-inf', now, 'WITHSCORES',
+        'LIMIT', 0, limit + was_ready)
+      local count = #members
+      for i = 1, #found, 2 do
+        local token = tokens[found[i]]
+        if not (token and token[T_CHANGED]) and #members - count < limit then
+          members[#members + 1] = found[i]
+          shown[#shown + 1], shown[#shown + 2] = found[i], found[i + 1]
+          last = found[i + 1]
         end
       end
-      if #found > count then filled = filled + 1 end
+      if #members > count then filled = filled + 1 end
     end
   end
   local made, first = made_ready(tenant, wanted)
   -- One queue is in order already; often what this step has made ready comes after all it shows.
-  if filled == 1 and #found == limit and found[limit][1] < first then return found end
-  for _, token in ipairs(made) do found[#found + 1] = { token.due_ms, token.member } end
-  table.sort(found, earlier)
-  return found
+  if filled <= 1 and (#made == 0 or (#members == limit and tonumber(last) < first)) then
+    return members
+  end
+  return in_order(shown, made)
 end
 
-local function take(request, queues, limit, until_ms, taken)
+-- A token that a queue shows, with its run and all of it that a worker must know.
+local function load_shown(member)
+  local name, node, scope = parts(member)
+  local run = runs[name]
+  if run ~= nil then return load_token(name, node, scope) end
+  local found = call('HMGET', RUN .. name, 'R', 't' .. node .. '\0' .. scope, 'I', 'i')
+  run = found[1] and parse_run(name, found[1])
+  runs[name] = run
+  if not run then return false end
+  run[R_COLD], run[R_INPUT] = found[3], found[4]
+  return keep_token(run, node, scope, member, found[2])
+end
+
+local function take(tenant, session, lease, names, limit, until_ms, taken)
   if limit <= 0 then return end
-  local found = candidates(request.tenant, queues, limit)
+  local found = candidates(tenant, names, limit)
   for i = 1, math.min(limit, #found) do
-    local member = found[i][2]
-    local token = tokens[member] or load_token(parts(member))
+    local member = found[i]
+    local token = tokens[member] or load_shown(member)
     if token then
       change_token(token)
-      token.state, token.lease, token.session = 'leased', request.lease, request.session
-      token.due_ms, token.taken_ms, token.delivery = until_ms, now, token.delivery + 1
+      token[T_STATE], token[T_LEASE], token[T_SESSION] = 'leased', lease, session
+      token[T_DUE_MS], token[T_TAKEN_MS] = until_ms, now
+      token[T_DELIVERY] = token[T_DELIVERY] + 1
       taken[#taken + 1] = token
     else
       -- Its row is gone: nothing that anybody could take.
-      leave(found[i][3], member)
+      for _, name in ipairs(names) do leave(ready_key(tenant, name), member) end
     end
   end
 end

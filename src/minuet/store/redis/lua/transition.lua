@@ -2,117 +2,159 @@
 -- one store where the rules must run inside the server. The conformance suite and the differential
 -- test hold the two to the same letter. Nothing here writes: `commit.lua` does, at the end.
 
--- What this step has touched.
-local changed_runs, changed_tokens = {}, {}
+-- What this step has touched: runs with fields to write, runs, tokens, and those that are new.
+local written_runs, changed_runs, changed_tokens, new_tokens = {}, {}, {}, {}
 local joins, arrivals, doomed = {}, {}, {}
---: By zset: what leaves it and what comes into it.
+--: By zset: {member, …} that leave it, then {score, member, …} that come into it.
 local removed, added = {}, {}
 --: By "tenant \0 slot": change in the number of holders; slots that may have room, in order.
 local holders, freed, freed_order = {}, {}, {}
 --: Tokens that were ready when they were loaded, and are touched now: the queue still shows them.
 local was_ready = 0
+--: By tenant, then by queue: {tenant \0 queue, key of what is ready, change in what is leased,
+-- whether a token of it has changed}.
+local queues = {}
+--: What the deliveries of the event at hand have withdrawn.
+local withdrawn
 
 local function leave(key, member)
-  removed[key] = removed[key] or {}
-  removed[key][member] = true
+  local members = removed[key]
+  if members then members[#members + 1] = member else removed[key] = { member } end
 end
 
 local function enter(key, member, score)
-  added[key] = added[key] or {}
-  added[key][member] = score
-  if removed[key] then removed[key][member] = nil end
+  local members = added[key]
+  if members then
+    local count = #members
+    members[count + 1], members[count + 2] = score, member
+  else
+    added[key] = { score, member }
+  end
 end
 
--- The zsets that show a token, up to three, each followed by the token's score in it.
-local function places(token)
-  local state, due_ms = token.state, token.due_ms
-  if state == 'leased' then return LEASES, due_ms end
-  if state == 'ready' then
-    if token.lane == '' then return ready_key(token.tenant, token.queue), due_ms end
-    local aside = aside_key(token.tenant, token.queue)
-    if token.lane ~= 'slot' then return aside, due_ms end
-    return aside, due_ms, waiters_key(token.tenant .. '\0' .. token.slot), due_ms
+local function queue_of(tenant, queue)
+  local of_tenant = queues[tenant]
+  if not of_tenant then
+    of_tenant = {}
+    queues[tenant] = of_tenant
   end
-  if state == 'waiting' then
-    return waiting_key(token.tenant, token.wait), 0,
-      waiting_key(token.tenant, token.wait, token.wait_key), 0, due_ms and TIMERS, due_ms
+  local found = of_tenant[queue]
+  if not found then
+    local name = tenant .. '\0' .. queue
+    found = { name, READY .. name, 0, false }
+    of_tenant[queue] = found
+  end
+  return found
+end
+
+local function ready_key(tenant, queue) return queue_of(tenant, queue)[2] end
+
+-- Do `act` with each zset that shows a token, and the token's score in it.
+local function show(token, act)
+  local state, lane, due_ms = token[T_STATE], token[T_LANE], token[T_DUE_MS]
+  local member, tenant = token[T_MEMBER], token[T_RUN][R_TENANT]
+  if state == 'leased' then
+    act(LEASES, member, due_ms)
+  elseif state == 'ready' and not lane then
+    act(ready_key(tenant, token[T_QUEUE]), member, due_ms)
+  elseif state == 'ready' then
+    act(ASIDE .. tenant .. '\0' .. token[T_QUEUE], member, due_ms)
+    if lane == 'slot' then act(waiters_key(tenant .. '\0' .. token[T_SLOT]), member, due_ms) end
+  elseif state == 'waiting' then
+    act(waiting_key(tenant, token[T_WAIT]), member, 0)
+    act(waiting_key(tenant, token[T_WAIT], token[T_WAIT_KEY]), member, 0)
+    if due_ms then act(TIMERS, member, due_ms) end
   end
 end
 
 -- Call it before the first change of a row.
 local function change_token(token)
-  if token.changed then return end
-  token.changed = true
+  if token[T_CHANGED] then return end
+  token[T_CHANGED] = true
   changed_tokens[#changed_tokens + 1] = token
-  if token.new then return end
-  local first, _, second, _, third = places(token)
-  if first then leave(first, token.member) end
-  if second then leave(second, token.member) end
-  if third then leave(third, token.member) end
-  token.was_leased = token.state == 'leased'
-  if token.state == 'ready' and token.lane == '' then was_ready = was_ready + 1 end
+  if token[T_NEW] then return end
+  show(token, leave)
+  token[T_WAS_LEASED] = token[T_STATE] == 'leased'
+  if token[T_STATE] == 'ready' and not token[T_LANE] then was_ready = was_ready + 1 end
 end
 
 local function change_run(run)
-  if run.changed then return end
-  run.changed = true
+  if run[R_CHANGED] then return end
+  run[R_CHANGED] = true
   changed_runs[#changed_runs + 1] = run
-  if not run.new then
-    run.old_status, run.old_deadline, run.old_ended = run.status, run.deadline_ms, run.ended_ms
+  if not run[R_NEW] then
+    run[R_OLD_STATUS], run[R_OLD_DEADLINE] = run[R_STATUS], run[R_DEADLINE_MS] or false
+    run[R_OLD_ENDED] = run[R_ENDED_MS] or false
   end
 end
 
 local function put(run, field, value)
-  local out = run.out
-  out[#out + 1] = field
-  out[#out + 1] = value
+  local out, count = run[R_OUT], run[R_COUNT]
+  if not out then
+    -- Room for what most steps write: a table that grows is copied at each power of two.
+    out = { nil, nil, nil, nil, nil, nil, nil, nil }
+    run[R_OUT] = out
+    written_runs[#written_runs + 1] = run
+  end
+  out[count + 1], out[count + 2] = field, value
+  run[R_COUNT] = count + 2
 end
 
 -- All tokens of a run that are in these states by now, in the order of their keys.
 local function tokens_in(run, states)
-  load_all_tokens(run)
   local found = {}
-  for _, token in ipairs(run.tokens) do
-    if states[token.state] then found[#found + 1] = token end
+  for _, token in ipairs(stored_tokens(run)) do
+    if states[token[T_STATE]] then found[#found + 1] = token end
   end
-  table.sort(found, function(a, b) return precedes(a.member, b.member) end)
+  for _, token in ipairs(new_tokens) do
+    if token[T_RUN] == run and states[token[T_STATE]] then found[#found + 1] = token end
+  end
+  table.sort(found, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
   return found
 end
 
--- Append an event, in its parts: what comes before the output, the output, and the rest. Its record
--- says when, and where in the event the output stands without the white space around it.
-local function append_output(run, head, output, lead, size, rest)
+-- Append an event, as its record. All events of all verbs come through here.
+local function append_record(run, seq, record)
   change_run(run)
-  local seq, first = run.seq + 1, #head + lead
-  run.seq = seq
-  put(run, 'e' .. seq, in_digits(now) .. ' ' .. in_digits(first + 1) .. ' '
-    .. in_digits(first + size) .. ' ' .. head .. output .. rest)
-  run.outputs[seq] = size == #output and output or sub(output, lead + 1, lead + size)
+  run[R_SEQ] = seq
+  put(run, event_field(seq), record)
   return seq
 end
 
 local function append(run, event)
-  change_run(run)
-  local seq = run.seq + 1
-  run.seq = seq
-  put(run, 'e' .. seq, in_digits(now) .. ' 0 0 ' .. event)
-  run.outputs[seq] = 'null'
+  return append_record(run, run[R_SEQ] + 1, struct_pack(HEAD, now, 0, 0) .. event)
+end
+
+-- Append what `node.completed` says. In one go, because every string that is made on the way costs
+-- time for each of its bytes. The output is found again without the white space around it.
+local function append_completed(run, token, output, lead, size, to, rest)
+  local seq = run[R_SEQ] + 1
+  local node, scope = quote(token[T_NODE]), quote(token[T_SCOPE])
+  local before = HEAD_BYTES + #COMPLETED + #node + #SCOPE + #scope + #OUTPUT + lead
+  append_record(run, seq, struct_pack(HEAD, now, before + 1, before + size)
+    .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. to
+    .. number('counter', run[R_COUNTER], 0) .. number('attempt', token[T_ATTEMPT], 1)
+    .. number('hop', token[T_HOP], 0) .. taken_by(token) .. rest)
+  if size ~= #output then output = sub(output, lead + 1, lead + size) end
+  if run[R_OUTPUTS] then run[R_OUTPUTS][seq] = output else run[R_OUTPUTS] = { [seq] = output } end
   return seq
 end
 
 -- ── concurrency slots ────────────────────────────────────────────────────────────────────
 
+local function slot_of(token) return token[T_RUN][R_TENANT] .. '\0' .. token[T_SLOT] end
+
 local function free_slot(token)
-  if token.slot == '' then return end
-  local slot = token.tenant .. '\0' .. token.slot
-  if token.lane ~= 'slot' then
+  if not token[T_SLOT] then return end
+  if token[T_LANE] ~= 'slot' then
+    local slot = slot_of(token)
     holders[slot] = (holders[slot] or 0) - 1
     if not freed[slot] then
       freed[slot] = true
       freed_order[#freed_order + 1] = slot
     end
   end
-  token.slot, token.slot_limit = '', 0
+  token[T_SLOT], token[T_SLOT_LIMIT] = nil, nil
 end
 
 local function count_holders(slot)
@@ -123,8 +165,7 @@ end
 local function first_waiter(slot)
   local found = {}
   for _, token in ipairs(changed_tokens) do
-    if token.lane == 'slot' and token.state == 'ready' and token.tenant .. '\0' .. token.slot == slot
-    then
+    if token[T_LANE] == 'slot' and token[T_STATE] == 'ready' and slot_of(token) == slot then
       found[#found + 1] = token
     end
   end
@@ -134,7 +175,7 @@ local function first_waiter(slot)
     first = first + 10
     for _, member in ipairs(members) do
       local token = load_token(parts(member))
-      if token and not token.changed then
+      if token and not token[T_CHANGED] then
         found[#found + 1] = token
         members = {}
         break
@@ -142,22 +183,24 @@ local function first_waiter(slot)
     end
   until #members < 10
   table.sort(found, function(a, b)
-    if a.due_ms ~= b.due_ms then return a.due_ms < b.due_ms end
-    return precedes(a.member, b.member)
+    if a[T_DUE_MS] ~= b[T_DUE_MS] then return a[T_DUE_MS] < b[T_DUE_MS] end
+    return precedes(a[T_MEMBER], b[T_MEMBER])
   end)
   return found[1]
 end
+
+local function lane_of(run) return run[R_STATUS] == 'PAUSED' and 'pause' or nil end
 
 local function promote(slot)
   freed[slot] = nil
   local taken = count_holders(slot)
   while true do
     local token = first_waiter(slot)
-    if not token or taken >= token.slot_limit then break end
+    if not token or taken >= token[T_SLOT_LIMIT] then break end
     taken = taken + 1
     holders[slot] = (holders[slot] or 0) + 1
     change_token(token)
-    token.lane = load_run(token.run).status == 'PAUSED' and 'pause' or ''
+    token[T_LANE] = lane_of(token[T_RUN])
   end
 end
 
@@ -170,18 +213,18 @@ local function promote_waiters()
 end
 
 local function ask_slot(token, key, limit)
-  if token.slot == key then return 'held' end
+  if token[T_SLOT] == key then return 'held' end
   change_token(token)
   free_slot(token)
-  local slot = token.tenant .. '\0' .. key
+  local slot = token[T_RUN][R_TENANT] .. '\0' .. key
   if freed[slot] then promote(slot) end
   local taken = count_holders(slot)
-  token.slot, token.slot_limit = key, limit
+  token[T_SLOT], token[T_SLOT_LIMIT] = key, limit
   if taken < limit then
     holders[slot] = (holders[slot] or 0) + 1
     return 'held'
   end
-  token.state, token.due_ms, token.lease, token.lane = 'ready', now, '', 'slot'
+  token[T_STATE], token[T_DUE_MS], token[T_LEASE], token[T_LANE] = 'ready', now, '', 'slot'
   return 'applied'
 end
 
@@ -190,57 +233,55 @@ end
 local function has_token(run, node, scope, member)
   local token = tokens[member]
   if token ~= nil then return token end
-  return not run.new and call('HEXISTS', run.key, 't' .. node .. '\0' .. scope) == 1
+  return not run[R_NEW] and call('HEXISTS', run[R_KEY], 't' .. node .. '\0' .. scope) == 1
 end
 
 -- Make the target's token ready; false when the instance has one already.
-local function emit(run, delivery, live, hop, source, source_scope, event, joined)
-  local node, scope = delivery[1], delivery[2]
-  local member = run.run .. '\0' .. node .. '\0' .. scope
+local function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
+  local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
   if has_token(run, node, scope, member) then return false end
+  -- Any worker can pass a skip on, whatever it takes to run the node.
+  if not live then queue, source, source_scope, event, reads = '', '', nil, 0, nil end
+  if source_scope == '' then source_scope = nil end
   local token = {
-    run = run.run, node = node, scope = scope, member = member, tenant = run.tenant, new = true,
-    -- Any worker can pass a skip on, whatever it takes to run the node.
-    queue = live and delivery[6] or '', state = 'ready', outcome = '', skip = not live, due_ms = now,
-    hop = hop, attempt = 1, expiry = 0, delivery = 0, lease = '', session = '', taken_ms = 0,
-    source = live and source or '', source_scope = live and source_scope or '',
-    reads = live and delivery[7] or '', cursor = 0, wait = '', wait_key = '', event = 0,
-    lane = run.status == 'PAUSED' and 'pause' or '', slot = '', slot_limit = 0,
-    changed = false, was_leased = false, source_event = live and event or 0, joined = joined,
+    member, run, node, scope, true, true, false,
+    now, 0, hop, 1, 0, 0, event, 'ready', '', '', '', queue, source, 0,
+    not live or nil, source_scope, reads, joined, lane_of(run),
   }
   tokens[member] = token
-  run.tokens[#run.tokens + 1] = token
-  change_token(token)
-  run.counter = run.counter + 1
+  new_tokens[#new_tokens + 1] = token
+  changed_tokens[#changed_tokens + 1] = token
+  run[R_COUNTER] = run[R_COUNTER] + 1
   return true
 end
 
 -- A live token ends: it no longer counts.
 local function end_token(run, token, state, outcome)
   change_token(token)
-  token.state, token.outcome = state, outcome
-  token.due_ms, token.wait, token.wait_key = nil, '', ''
+  token[T_STATE], token[T_OUTCOME] = state, outcome
+  token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY] = nil, nil, nil
   free_slot(token)
-  token.lane = ''
-  run.counter = run.counter - 1
+  token[T_LANE] = nil
+  run[R_COUNTER] = run[R_COUNTER] - 1
 end
 
 local function make_ready(run, token, due_ms)
   change_token(token)
-  token.state, token.due_ms = 'ready', due_ms
-  token.wait, token.wait_key = '', ''
+  token[T_STATE], token[T_DUE_MS] = 'ready', due_ms
+  token[T_WAIT], token[T_WAIT_KEY] = nil, nil
   free_slot(token)
-  token.lane = run.status == 'PAUSED' and 'pause' or ''
+  token[T_LANE] = lane_of(run)
 end
 
 -- A join fired without waiting: what only leads to it is no longer wanted.
-local function withdraw(run, delivery, withdrawn)
-  local nodes, scope = {}, delivery[2]
-  for _, node in ipairs(delivery[8]) do nodes[node] = true end
+local function withdraw(run, scope, names)
+  local nodes = {}
+  for _, node in ipairs(names) do nodes[node] = true end
+  withdrawn = withdrawn or {}
   for _, token in ipairs(tokens_in(run, LIVE)) do
-    if nodes[token.node] and sub(token.scope, 1, #scope) == scope then
+    if nodes[token[T_NODE]] and sub(token[T_SCOPE], 1, #scope) == scope then
       end_token(run, token, 'dead', 'superseded')
-      withdrawn[#withdrawn + 1] = place(token.node, token.scope)
+      withdrawn[#withdrawn + 1] = place(token[T_NODE], token[T_SCOPE])
     end
   end
 end
@@ -253,17 +294,17 @@ local function parse_join(data)
 end
 
 -- Count an arrival at a join, once per source; fire the join when it is due.
-local function arrive(run, delivery, source, source_scope, event, hop, withdrawn)
-  local node, scope, live, need, total = unpack(delivery, 1, 5)
+local function arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+  source_scope, event)
   local name = node .. '\0' .. scope
-  local member, field = run.run .. '\0' .. name, 'a' .. name .. '\0' .. source
+  local member, field = run[R_NAME] .. '\0' .. name, 'a' .. name .. '\0' .. source
   local join = joins[member]
   local known = arrivals[member .. '\0' .. source]
-  if not known and not run.new then
+  if not known and not run[R_NEW] then
     if join then
-      known = call('HEXISTS', run.key, field) == 1
+      known = call('HEXISTS', run[R_KEY], field) == 1
     else
-      local found = call('HMGET', run.key, 'j' .. name, field)
+      local found = call('HMGET', run[R_KEY], 'j' .. name, field)
       join, known = found[1] and parse_join(found[1]), found[2]
     end
   end
@@ -284,35 +325,41 @@ local function arrive(run, delivery, source, source_scope, event, hop, withdrawn
   local arrived = join.live + join.skipped
   if not join.fired and (join.live >= join.need or arrived >= join.total) then
     join.fired = true
-    emit(run, delivery, join.live > 0, join.hop, '', '', 0, true)
-    if delivery[8] and arrived < join.total then withdraw(run, delivery, withdrawn) end
+    emit(run, node, scope, join.live > 0, queue, reads, join.hop, '', nil, 0, true)
+    if withdraws and arrived < join.total then withdraw(run, scope, withdraws) end
   end
   return true
 end
 
--- Send deliveries from one source instance; say what was sent and withdrawn. `event` is the
--- number of the event that holds the source's output.
-local function deliver_all(run, source, scope, event, deliveries, hop)
-  local sent, withdrawn = {}, {}
-  for _, delivery in ipairs(deliveries) do
-    local new
-    if delivery[5] <= 1 then
-      new = emit(run, delivery, delivery[3], hop, source, scope, event, false)
-    else
-      new = arrive(run, delivery, source, scope, event, hop, withdrawn)
-    end
-    if new then sent[#sent + 1] = delivery[9] end
+-- Send one delivery from a source instance; whether it was new. `event` is the number of the event
+-- that holds the source's output.
+local function deliver(run, source, source_scope, event, hop, node, scope, live, need, total, queue,
+  reads, withdraws)
+  if total <= 1 then
+    return emit(run, node, scope, live, queue, reads, hop, source, source_scope, event)
   end
-  return sent, withdrawn
+  return arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+    source_scope, event)
+end
+
+-- Send deliveries from one source instance; say which were sent.
+local function deliver_all(run, source, scope, event, deliveries, hop)
+  local sent = {}
+  for _, delivery in ipairs(deliveries) do
+    if deliver(run, source, scope, event, hop, unpack(delivery, 1, 8)) then
+      sent[#sent + 1] = delivery[9]
+    end
+  end
+  return sent
 end
 
 -- ── runs ─────────────────────────────────────────────────────────────────────────────────
 
 local function close(run, status, error)
-  if run.counter > 0 then
+  if run[R_COUNTER] > 0 then
     for _, token in ipairs(tokens_in(run, LIVE)) do end_token(run, token, 'dead', 'cancelled') end
   end
-  run.status, run.ended_ms, run.error, run.deadline_ms = status, now, error, nil
+  run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = status, now, error, nil
 end
 
 local function complete(run)
@@ -329,49 +376,49 @@ end
 local function start(run, entries, deadline_ms, input)
   change_run(run)
   if input then
-    if not run.new then put(run, 'o', call('HGET', run.key, 'i')) end
+    if not run[R_NEW] then put(run, 'o', call('HGET', run[R_KEY], 'i')) end
     put(run, 'i', input)
-    run.input = input
+    run[R_INPUT] = input
   end
-  run.status, run.started_ms = 'RUNNING', now
-  run.deadline_ms = deadline_ms and now + deadline_ms
+  run[R_STATUS], run[R_STARTED_MS] = 'RUNNING', now
+  run[R_DEADLINE_MS] = deadline_ms and now + deadline_ms
   local sent = deliver_all(run, '', '', 0, entries, 0)
   append(run, '{"type":"run.started","to":[' .. concat(sent, ',') .. ']'
-    .. number('counter', run.counter, 0) .. number('deadline_ms', run.deadline_ms)
+    .. number('counter', run[R_COUNTER], 0) .. number('deadline_ms', run[R_DEADLINE_MS])
     .. json('input', input) .. '}')
-  if run.counter == 0 then complete(run) end
+  if run[R_COUNTER] == 0 then complete(run) end
 end
 
 -- ── leases, waiting, deadlines ───────────────────────────────────────────────────────────
 
-local function expire(run_id, node, scope)
-  local token, run = load_token(run_id, node, scope)
-  if not token or token.state ~= 'leased' then return false end
+local function expire(name, node, scope)
+  local token, run = load_token(name, node, scope)
+  if not token or token[T_STATE] ~= 'leased' then return false end
   change_token(token)
-  token.expiry = token.expiry + 1
-  append(run, about('lease.expired', token) .. number('expiry', token.expiry)
-    .. text('session', token.session) .. '}')
-  token.lease = ''
+  token[T_EXPIRY] = (token[T_EXPIRY] or 0) + 1
+  append(run, about('lease.expired', token) .. number('expiry', token[T_EXPIRY])
+    .. text('session', token[T_SESSION]) .. '}')
+  token[T_LEASE] = ''
   make_ready(run, token, now)
   return true
 end
 
-local function resume(tenant, run_id, node, scope, resolution, by, wait_key)
-  local token, run = load_token(run_id, node, scope)
-  if not token or run.tenant ~= tenant or token.state ~= 'waiting' then return false end
-  if wait_key and token.wait_key ~= wait_key then return false end
+local function resume(tenant, name, node, scope, resolution, by, wait_key)
+  local token, run = load_token(name, node, scope)
+  if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'waiting' then return false end
+  if wait_key and token[T_WAIT_KEY] ~= wait_key then return false end
   change_token(token)
-  token.resolution = resolution
+  token[T_RESOLUTION] = resolution
   append(run, about('node.resumed', token) .. json('resolution', resolution) .. text('by', by)
     .. '}')
-  token.lease = ''
+  token[T_LEASE] = ''
   make_ready(run, token, now)
   return true
 end
 
-local function pass_deadline(run_id)
-  local run = load_run(run_id)
-  if not run or TERMINAL[run.status] or not run.deadline_ms then return false end
+local function pass_deadline(name)
+  local run = load_run(name)
+  if not run or TERMINAL[run[R_STATUS]] or not run[R_DEADLINE_MS] then return false end
   change_run(run)
   cancel(run, 'deadline_exceeded', '',
     '{"code":"deadline_exceeded","message":"deadline_exceeded"}')
