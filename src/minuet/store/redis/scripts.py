@@ -16,19 +16,21 @@ from minuet.store.redis.columns import number_columns
 _FOLDER = Path(__file__).parent / "lua"
 
 _CHANGING = ("rows", "event", "transition", "commit")
+_FROM_OUTSIDE = (*_CHANGING, "runs")
+_REMOVING = (*_FROM_OUTSIDE, "remove")
 _WORKERS = ("rows", "workers")
 
 #: The parts that stand before the file of a verb.
 _PARTS: dict[str, tuple[str, ...]] = {
     "exchange": ("rows", "event", "transition", "hand_in", "grant", "take", "commit"),
-    "create_runs": _CHANGING,
-    "change_run": _CHANGING,
-    "resolve": _CHANGING,
+    "create_runs": _FROM_OUTSIDE,
+    "change_run": _FROM_OUTSIDE,
+    "resolve": _FROM_OUTSIDE,
     "record_step": _CHANGING,
-    "sweep": _CHANGING,
-    "delete_runs": _CHANGING,
+    "sweep": _REMOVING,
+    "delete_runs": _REMOVING,
     "discard_dead_letter": _CHANGING,
-    "put_run": _CHANGING,
+    "put_run": _REMOVING,
     "read_unrecorded": ("rows", "record"),
     "mark_recorded": ("rows", "record"),
     "read_standings": ("rows", "record"),

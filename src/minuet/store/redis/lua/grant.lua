@@ -1,6 +1,11 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
+-- What the other parts see of this one: the rest would be in their way.
+local grant, add_header
+
+do
+
 -- The output of an instance, found by the number of its event (0: nobody knew it then).
 local function add_output(found, run, node, scope, event)
   if event == 0 then
@@ -60,7 +65,7 @@ local function add_latest(found, run, node, prefix)
 end
 
 -- Add the thirteen values of a token to an answer, followed by three for each of its outputs.
-local function grant(answer, token)
+function grant(answer, token)
   local run, at = token[T_RUN], #answer
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
@@ -89,10 +94,12 @@ local function grant(answer, token)
 end
 
 -- Add the six values of a run to an answer.
-local function add_header(answer, run)
+function add_header(answer, run)
   load_origin(run)
   local at = #answer
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], run[R_PLAN], run[R_GENERATION]
   answer[at + 4], answer[at + 5] = run[R_DEADLINE_MS] or false, run[R_COLD]
   answer[at + 6] = run[R_INPUT]
+end
+
 end

@@ -11,6 +11,11 @@ local data, offset = ARGV[1], 0
 --: By name: runs that have another plan by now.
 local replanned = {}
 
+-- What the other parts see of this one: the rest would be in their way.
+local hand_in, runs_of, renew
+
+do
+
 local function skip_deliveries(count)
   for _ = 1, count do offset = unpack_limit(data, DELIVERY, offset) end
 end
@@ -140,7 +145,7 @@ local HANDLERS = { done = done, retry = retry, failed = failed, waiting = waitin
   released = released }
 
 -- Judge and apply the next item of the request.
-local function hand_in(tenant)
+function hand_in(tenant)
   local kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count
   offset, kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count =
     unpack_limit(data, ITEM, offset)
@@ -167,7 +172,7 @@ local function hand_in(tenant)
 end
 
 -- The runs that the items of these numbers are about, without judging them.
-local function runs_of(wanted, count)
+function runs_of(wanted, count)
   local names = {}
   for i = 1, count do
     local _, name, deliveries
@@ -179,11 +184,13 @@ local function runs_of(wanted, count)
   return names
 end
 
-local function renew(tenant, held, until_ms)
+function renew(tenant, held, until_ms)
   local token, run = load_token(held[1], held[2], held[3])
   if not token or run[R_TENANT] ~= tenant then return false end
   if token[T_STATE] ~= 'leased' or token[T_LEASE] ~= held[4] then return false end
   change_token(token)
   token[T_DUE_MS] = until_ms
   return true
+end
+
 end

@@ -1,6 +1,11 @@
 -- Taking tokens: the oldest that are ready in any of some queues. This step has written nothing
 -- yet, so what the queues show is put right by what it has changed.
 
+-- What the other parts see of this one: the rest would be in their way.
+local take
+
+do
+
 -- Tokens that this step has made ready for these queues; when the first of them was due.
 local function made_ready(tenant, wanted)
   local found, first = {}, now
@@ -71,7 +76,7 @@ local function load_shown(member)
   return keep_token(run, node, scope, member, found[2])
 end
 
-local function take(tenant, session, lease, names, limit, until_ms, taken)
+function take(tenant, session, lease, names, limit, until_ms, taken)
   if limit <= 0 then return end
   local found = candidates(tenant, names, limit)
   for i = 1, math.min(limit, #found) do
@@ -88,4 +93,6 @@ local function take(tenant, session, lease, names, limit, until_ms, taken)
       for _, name in ipairs(names) do leave(ready_key(tenant, name), member) end
     end
   end
+end
+
 end

@@ -1,0 +1,44 @@
+-- Removing runs, with all that belongs to them.
+
+-- Take a run and these of its dead letters out of all lists. Result: its idempotency key or nil.
+local function hide_run(run, letters)
+  local name, tenant, status = run[R_NAME], run[R_TENANT], run[R_STATUS]
+  for _, data in ipairs(get_fields(run[R_KEY], letters)) do
+    if data then
+      local node, scope, generation, owner, _, _, _, _, _, _, kept = unpack_row(data)
+      leave(dead_key(owner, kept), name .. '\0' .. node .. '\0' .. scope
+        .. format('\0%08d', generation))
+    end
+  end
+  leave(runs_key(tenant, status), name)
+  leave(runs_key(tenant, status, run[R_WORKFLOW]), name)
+  leave(ENDED, name)
+  leave(DEADLINES, name)
+  local _, _, _, _, idempotency_key = unpack_row(call('HGET', run[R_KEY], 'I'))
+  return idempotency_key
+end
+
+-- Remove a run that is over and all that belongs to it.
+local function remove_run(run)
+  local letters = {}
+  for generation = 1, run[R_GENERATION] do letters[generation] = 'd' .. generation end
+  expect(IDEMPOTENCY, 'hash')
+  doomed[#doomed + 1] = { run, hide_run(run, letters) }
+end
+
+-- After `commit`: nothing of these runs is shown any more. Result: the idempotency keys that are
+-- free again, {tenant \0 key, run}, which a cluster keeps elsewhere as well.
+local function remove_doomed()
+  local released = {}
+  for _, pair in ipairs(doomed) do
+    local run, idempotency_key = pair[1], pair[2]
+    call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]))
+    if recorded then call('ZREM', UNRECORDED, run[R_NAME]) end
+    if idempotency_key then
+      local field = run[R_TENANT] .. '\0' .. idempotency_key
+      call('HDEL', IDEMPOTENCY, field)
+      released[#released + 1] = { field, run[R_NAME] }
+    end
+  end
+  return released
+end
