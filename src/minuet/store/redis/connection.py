@@ -176,7 +176,7 @@ def make_client(address: Address) -> Any:
 
 def make_line(address: Address) -> Line:
     """A connection to one server, not yet made."""
-    settings = {**_settings(), "socket_timeout": None}
+    settings = {**_settings(address), "socket_timeout": None}
     pool = _driver().ConnectionPool.from_url(address.url, **settings)
     return Line(pool.make_connection(), ANSWER_S)
 
