@@ -1,0 +1,154 @@
+"""What the hot half has lost comes back from the log, and nothing that was deleted does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from tests import servers
+from tests.store.recorded.conftest import Pair, make_rows
+from tests.store.recorded.test_flusher import flush_all
+
+from minuet.errors import StoreUnusableError
+from minuet.store.recorded import RecordedStore
+from minuet.store.recorded.guard import Guard
+from minuet.store.records import DEFAULT_TENANT, Cancel, RetryRun
+from minuet.store.redis.hot import HotRedisStore
+from minuet.store.redis.store import RedisStore
+from minuet.store.wake import end
+
+
+class Another:
+    """The hot half as a server that has taken the place of another one."""
+
+    def __init__(self, hot: Any, name: str) -> None:
+        self._hot, self._name = hot, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hot, name)
+
+    async def identity(self) -> str:
+        return self._name
+
+
+async def lose(pair: Pair, run: str) -> None:
+    """The hot half has never heard of a run."""
+    await pair.hot.change_run(DEFAULT_TENANT, run, Cancel())
+    assert await pair.hot.delete_runs(DEFAULT_TENANT, [run]) == 1
+
+
+def guard_of(pair: Pair, name: str, owner: str = "somebody") -> Guard:
+    hot: Any = Another(pair.hot, name)
+    return Guard(hot, pair.log, make_rows, owner)
+
+
+@pytest.mark.shows("P-08", "P-09", "P-10", "P-11")
+async def test_runs_that_are_gone_are_made_anew_and_go_on(pair: Pair) -> None:
+    runs = [await pair.create() for _ in range(3)]
+    await pair.work(hops=2)
+    await flush_all(pair, runs)
+    before = {run: await pair.log.read_events(DEFAULT_TENANT, run) for run in runs}
+    for run in runs:
+        await lose(pair, run)
+
+    await guard_of(pair, "another server").look()
+
+    await flush_all(pair, runs)
+    for run in runs:
+        assert await pair.log.read_events(DEFAULT_TENANT, run) == before[run]
+        assert await pair.is_recorded(run)
+    for _ in range(4):
+        await pair.work(hops=3)
+    rows = [await pair.hot.read_run(DEFAULT_TENANT, run) for run in runs]
+    assert [row.status for row in rows if row] == ["COMPLETED"] * 3
+
+
+async def test_a_run_that_has_lost_its_last_steps_gets_them_back(pair: Pair) -> None:
+    run = await pair.create()
+    await flush_all(pair, [run])
+    early = await pair.hot.read_snapshot(DEFAULT_TENANT, run)
+    assert early is not None
+    await pair.work(hops=1)
+    await flush_all(pair, [run])
+    late = await pair.hot.read_run(DEFAULT_TENANT, run)
+    assert late is not None
+    assert await pair.hot.put_run(DEFAULT_TENANT, early, late.seq)
+
+    await guard_of(pair, "a stale one").look()
+
+    again = await pair.hot.read_run(DEFAULT_TENANT, run)
+    assert again is not None
+    assert again.seq == late.seq
+
+
+async def test_a_hot_half_is_compared_by_one_process_and_only_once(pair: Pair) -> None:
+    run = await pair.create()
+    await flush_all(pair, [run])
+    assert await pair.log.claim_check("new", "one") == "yours"
+    assert await pair.log.claim_check("new", "two") == "wait"
+    assert await pair.log.claim_check("new", "one") == "yours"
+    await pair.log.finish_check("new")
+    assert await pair.log.claim_check("new", "two") == "done"
+
+    await lose(pair, run)
+    await guard_of(pair, "new").look()
+    assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
+
+
+async def test_a_run_that_was_submitted_and_never_created_is_created(pair: Pair) -> None:
+    new = pair.new_run()
+    await pair.log.submit([new])
+
+    assert await guard_of(pair, "the same").restore(new.run)
+
+    assert await pair.hot.read_run(DEFAULT_TENANT, new.run) is not None
+
+
+async def test_a_deleted_run_does_not_come_back(pair: Pair) -> None:
+    run = await pair.create()
+    await flush_all(pair, [run])
+    zombie = await pair.hot.read_snapshot(DEFAULT_TENANT, run)
+    assert zombie is not None
+    await pair.hot.change_run(DEFAULT_TENANT, run, Cancel())
+    await flush_all(pair, [run])
+    assert await pair.log.delete_runs(DEFAULT_TENANT, [run]) == 1
+    await pair.hot.delete_runs(DEFAULT_TENANT, [run])
+    assert await pair.hot.put_run(DEFAULT_TENANT, zombie, None)
+
+    await guard_of(pair, "a stale one").look()
+
+    assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
+    (refused,) = await pair.log.submit([msgspec.structs.replace(pair.new_run(), run=run)])
+    assert "was deleted" in str(refused)
+
+
+async def test_runs_with_a_record_are_not_changed_behind_its_back() -> None:
+    url = servers.redis_url()
+    hot = HotRedisStore(url)
+    await hot.open()
+    await hot.identity()
+    await hot.close()
+
+    with pytest.raises(StoreUnusableError, match="has a record elsewhere"):
+        await RedisStore(url).open()
+
+
+async def test_a_run_that_ended_long_ago_can_be_retried(pair: Pair) -> None:
+    """The hot half keeps ended runs for a while, the log for ever."""
+    store = RecordedStore(pair.hot, pair.log, make_rows)
+    store.start()
+    try:
+        new = pair.new_run()
+        await store.create_runs([new])
+        await store.change_run(DEFAULT_TENANT, new.run, Cancel())
+        await pair.hot.delete_runs(DEFAULT_TENANT, [new.run])
+
+        retried = await store.change_run(DEFAULT_TENANT, new.run, RetryRun())
+
+        assert retried.status == "RUNNING"
+        found = await store.read_run(DEFAULT_TENANT, new.run)
+        assert found is not None
+        assert found.status == "RUNNING"
+    finally:
+        await end(*store._tasks)
