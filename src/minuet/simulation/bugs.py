@@ -314,15 +314,6 @@ _ALL = (
         seeds=200,
         planted=unrecorded.appends_out_of_order,
     ),
-    Bug(
-        name="marked-by-number",
-        summary="a mark counts for whatever events have these numbers now",
-        faults=("lossy", "latency"),
-        profile="recorded",
-        haste=8,
-        seeds=600,
-        store=unrecorded.MarksByNumber,
-    ),
 )
 
 #: The planted mistakes, by name.

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from minuet.simulation.model import ModelStore
 from minuet.store.recorded import RecordedStore, memory
 from minuet.store.recorded.base import Appended, Mark, Unrecorded
 from minuet.store.recorded.flusher import Flusher
@@ -88,16 +87,3 @@ def appends_out_of_order() -> Iterator[None]:
         yield
     finally:
         memory.judge = judge  # type: ignore[attr-defined]
-
-
-class MarksByNumber(ModelStore):
-    """A mark counts for whatever events have these numbers now."""
-
-    def _mark(self, mark: Mark) -> bool:
-        row = self._runs.get(mark.run)
-        if row is None or row.seq < mark.seq:
-            return False
-        self._recorded[mark.run] = mark.seq
-        if row.seq == mark.seq:
-            self._unrecorded.pop(mark.run, None)
-        return True

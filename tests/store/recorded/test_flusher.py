@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from tests.store.recorded.conftest import Pair, make_rows
 
+from minuet.store.recorded.base import Mark
 from minuet.store.recorded.flusher import Flusher
 from minuet.store.recorded.guard import Guard
 from minuet.store.records import DEFAULT_TENANT, Held
@@ -114,8 +115,11 @@ async def test_a_late_flusher_does_not_mark_what_has_happened_instead(pair: Pair
     assert lost is not None
 
     assert await pair.hot.put_run(DEFAULT_TENANT, before, lost.seq)
+    await flush_all(pair, [run])
     (grant,) = await pair.exchange(take=1)
     await pair.exchange(pair.done(grant, b'"instead"'))
+    mark = Mark(run, late[0].recorded, late[0].run.seq, late[0].digest)
+    assert await pair.hot.mark_recorded([mark]) == ([False], [])
     await flush_all(pair, [run])
     assert await pair.is_recorded(run)
 
