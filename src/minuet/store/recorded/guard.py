@@ -38,8 +38,8 @@ ENDED_MS = 3_600_000
 SUBMITTED_MS = 2_000
 
 #: Runs compared at once, and made anew at the same time.
-PAGE = 200
-AT_ONCE = 8
+PAGE = 500
+AT_ONCE = 50
 
 #: Deleted runs that are looked for.
 DELETED = 10_000
@@ -96,15 +96,16 @@ class Guard:
         while True:
             page = await self._log.list_logged(after, ENDED_MS, PAGE)
             standings = {s.run: s for s in await self._hot.read_standings([r.run for r in page])}
-            lost = []
+            gone, doubtful = [], []
             for logged in page:
                 stands = standings.get(logged.run)
                 if stands is None:
                     if logged.status not in TERMINAL:
-                        lost.append(logged.run)
+                        gone.append(logged.run)
                 elif stands.recorded != logged.seq or stands.seq < logged.seq:
-                    lost.append(logged.run)
-            count += await self._restore_all(lost)
+                    doubtful.append(logged.run)
+            count += await self._restore_all(gone, self._put_back)
+            count += await self._restore_all(doubtful, self._restore)
             await self._log.claim_check(identity, self._owner)
             if len(page) < PAGE:
                 break
@@ -117,11 +118,13 @@ class Guard:
 
     # ── making a run anew ───────────────────────────────────────────────────────────────
 
-    async def _restore_all(self, runs: Sequence[str]) -> int:
+    async def _restore_all(
+        self, runs: Sequence[str], restore: Callable[[Snapshot], Awaitable[bool]]
+    ) -> int:
         count = 0
         for first in range(0, len(runs), AT_ONCE):
             some = await self._log.read_logs(runs[first : first + AT_ONCE])
-            count += sum(await asyncio.gather(*(self._restore(logged) for logged in some)))
+            count += sum(await asyncio.gather(*(restore(logged) for logged in some)))
         return count
 
     async def restore(self, run: str) -> bool:
@@ -146,15 +149,21 @@ class Guard:
             return False
         if stored is not None and stored.events[: len(logged.events)] == logged.events:
             return False
+        return await self._put_back(logged, stored.run.seq if stored else None)
+
+    async def _put_back(self, logged: Snapshot, expected_seq: int | None = None) -> bool:
+        """Make a run anew in the place of what the hot half has of it: of nothing, or up to an
+        event."""
+        run = logged.run
         try:
             rows = await self._rebuild(logged)
         except StoreUnavailableError:
             raise
         except MinuetError as error:
-            _log.error("run %s cannot be made anew from its record: %s", run, error)
-            self.broken[run] = error
+            _log.error("run %s cannot be made anew from its record: %s", run.run, error)
+            self.broken[run.run] = error
             return False
-        return await self._hot.put_run(tenant, rows, stored.run.seq if stored else None)
+        return await self._hot.put_run(run.tenant, rows, expected_seq)
 
     async def _remove_deleted(self) -> None:
         deleted = {run: tenant for tenant, run in await self._log.list_deleted(ENDED_MS, DELETED)}
