@@ -143,7 +143,10 @@ class Shift:
 
     async def _tell_moved(self) -> None:
         """Say so when there is nothing to do here because it is done elsewhere."""
-        store = await self._app.moved_store()
+        store = None
+        with contextlib.suppress(StoreUnavailableError):
+            # A store that has just gone away is no reason to end: the worker waits for it.
+            store = await self._app.moved_store()
         if store is not None:
             text = f"the runs of this store were moved to {store}: start workers there"
             self._tell("moved", text, to=store)
