@@ -296,14 +296,22 @@ PLACEMENT = Part(
     "Placement",
     "placement constraints",
     Placement,
-    Field("requires_executors", STRINGS, "Node types, of which the worker serves at least one."),
+    Field(
+        "requires_executors",
+        STRINGS,
+        "Node types, handlers or executors, of which the worker offers at least one.",
+    ),
     Field(
         "requires_capabilities",
         JsonObject(),
         "What the worker must offer: a number is a minimum, a list a subset, anything else equal.",
     ),
-    Field("max_parallel_per_node", COUNT, "How many instances one worker runs at once."),
-    Field("allowed_nodes", STRINGS, "The only workers that may run it."),
+    Field(
+        "max_parallel_per_node",
+        COUNT,
+        "How many instances one worker runs at once; 1 if it does not say.",
+    ),
+    Field("allowed_nodes", STRINGS, "The only workers that may run it, by name or id."),
     Field("forbidden_nodes", STRINGS, "Workers that may not."),
 )
 

@@ -14,7 +14,7 @@ from tools.services import HOST, Redis, free_port, redis_programs
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Cancel, Done, Held, Slot
+from minuet.store.records import Cancel, Done, Held, Slot, WorkerRecord
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to
@@ -221,3 +221,20 @@ async def test_runs_are_put_where_they_belong_with_their_idempotency_keys(
         (found,) = await store.create_runs([new_run("fresh", "n", idempotency_key=key)])
         assert not isinstance(found, RunConflictError)
         assert found.run == owner
+
+
+async def test_workers_are_known_to_all_and_queues_are_found_on_every_server(
+    store: RedisStore,
+) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+
+    for worker in ("w2", "w1"):
+        assert await store.register_worker(WorkerRecord(worker)) is False
+    assert await store.drain_worker("default", "w1") is True
+
+    assert [e.record.worker for e in await store.list_workers("default")] == ["w1", "w2"]
+    assert await store.register_worker(WorkerRecord("w1")) is True
+    assert await store.remove_worker("default", "w2") is True
+    assert await store.register_worker(WorkerRecord("w2")) is True
+    assert [e.record.worker for e in await store.list_workers("default")] == ["w1"]
+    assert await store.find_queues("default", "q") == ["q"]
