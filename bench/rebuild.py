@@ -83,7 +83,7 @@ def main() -> None:
         finally:
             hot.kill()
             record.kill()
-    print(  # noqa: T201
+    print(
         f"{found['runs']:,} open runs ({found['events']:,} events): "
         f"brought back in {found['brought_back_s']:.1f} s; "
         f"started and brought to where they were in {found['filled_s']:.1f} s"

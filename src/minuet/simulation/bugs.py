@@ -292,13 +292,6 @@ _ALL = (
         recorded=unrecorded.NoReportGate,
     ),
     Bug(
-        name="never-looks",
-        summary="nobody finds out that the hot half has lost something",
-        profile="recorded",
-        seeds=200,
-        recorded=unrecorded.NeverLooks,
-    ),
-    Bug(
         name="marked-before-appended",
         summary="events count as recorded when they are about to be",
         profile="recorded",

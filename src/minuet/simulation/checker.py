@@ -97,8 +97,9 @@ class Checker:
     ) -> None:
         self._model = model
         self._has_blob = has_blob or model.has_blob
-        #: How many events a run had when a token was granted, and the last of them.
-        self._bases: dict[tuple[Key, str], tuple[int, EventRecord]] = {}
+        #: How many events a run had when a token was granted, and the last of them. A call that
+        #: is repeated after the store was set back grants under the same lease once more.
+        self._bases: dict[tuple[Key, str], list[tuple[int, EventRecord]]] = {}
         self._programs = programs
         self._coverage = coverage
         self._fail = fail
@@ -186,9 +187,9 @@ class Checker:
 
     def check_gate(self, instance: Key, lease: str, logged: Sequence[EventRecord]) -> None:
         """I26: a handler with effects begins when all that its token was granted for is durable."""
-        count, last = self._bases[instance, lease]
-        if len(logged) < count or logged[count - 1] != last:
-            message = f"{instance[1:]} began on event {count}, which is not in the record"
+        bases = self._bases[instance, lease]
+        if not any(len(logged) >= seq and logged[seq - 1] == last for seq, last in bases):
+            message = f"{instance[1:]} began on event {bases[-1][0]}, which is not in the record"
             self._broken("I26", message, instance[0])
 
     # ── leases ──────────────────────────────────────────────────────────────────────────
@@ -205,8 +206,8 @@ class Checker:
             self._broken(id_, message, run)
         for grant in reply.granted:
             events = self._model.events(grant.run)
-            basis = (len(events), events[-1])
-            self._bases.setdefault(((grant.run, grant.node, grant.scope), grant.lease), basis)
+            taken = ((grant.run, grant.node, grant.scope), grant.lease)
+            self._bases.setdefault(taken, []).append((len(events), events[-1]))
         for item, result in zip(request.hand_in, reply.results, strict=True):
             token = self._model.token((item.run, item.node, item.scope))
             if result == "closed" and token is not None and token.outcome == "superseded":

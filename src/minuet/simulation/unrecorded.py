@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from minuet.store.recorded import RecordedStore, memory
 from minuet.store.recorded.base import Appended, Mark, Unrecorded
 from minuet.store.recorded.flusher import Flusher
-from minuet.store.recorded.guard import Guard
 from minuet.store.records import EventRecord, Held, Run
 
 
@@ -35,23 +34,6 @@ class NoReportGate(RecordedStore):
 
     async def _acknowledge(self, *_: object) -> None:
         pass
-
-
-class NeverLooks(RecordedStore):
-    """Nobody finds out that the hot half has lost something."""
-
-    def start(self) -> None:
-        self._guard = _Trusting(self._guard)
-        self._flusher = Flusher(self._hot, self._log, self._guard)
-        super().start()
-
-
-class _Trusting(Guard):
-    def __init__(self, guard: Guard) -> None:
-        self.__dict__.update(guard.__dict__)
-
-    async def _check(self, identity: str) -> bool:
-        return True
 
 
 @contextmanager

@@ -202,28 +202,21 @@ class PostgresLog:
 async def _submit(link: Link, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
     names, tenants = [new.run for new in runs], [new.tenant for new in runs]
     keys = [None if new.idempotency_key is None else new.idempotency_key.encode() for new in runs]
-    deleted = {row[0] for row in await link.rows(_FIND_DELETED, names)}
     # Of several with one key in one call, the first is the one to create.
-    wanted = [place for place, name in enumerate(names) if name not in deleted]
     await link.run(
         _SUBMIT,
-        [names[place] for place in wanted],
-        [tenants[place] for place in wanted],
-        [runs[place].workflow for place in wanted],
-        [submitted(runs[place]) for place in wanted],
-        [keys[place] for place in wanted],
-        [_encode(runs[place]) for place in wanted],
+        names,
+        tenants,
+        [new.workflow for new in runs],
+        [submitted(new) for new in runs],
+        keys,
+        [_encode(new) for new in runs],
         START,
     )
     found: dict[int, Any] = {}
     for row in await link.rows(_FIND_SUBMITTED, names, tenants, keys):
         found.setdefault(row["place"], row)
-    return [
-        RunConflictError(new.run, "was deleted")
-        if new.run in deleted
-        else _answer(new, found[place])
-        for place, new in enumerate(runs, 1)
-    ]
+    return [_answer(new, found[place]) for place, new in enumerate(runs, 1)]
 
 
 def _answer(new: NewRun, row: Any) -> NewRun | Run | RunConflictError:

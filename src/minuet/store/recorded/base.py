@@ -126,7 +126,7 @@ class Log(Protocol):
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
         """Keep runs that are to be created: each answer is what to create, or the run that is
-        there already, or why it is refused. A run that was deleted is not created again.
+        there already, or why it is refused.
 
         An id or idempotency key that is known gives the run that has it, if the content is the
         same.

@@ -54,8 +54,7 @@ class MemoryLog:
 
     def _submit(self, new: NewRun) -> NewRun | Run | RunConflictError:
         run = new.run
-        if run in self._deleted:
-            return RunConflictError(run, "was deleted")
+        self._deleted.pop(run, None)
         if run not in self._contents and new.idempotency_key is not None:
             run = self._keys.get((new.tenant, new.idempotency_key), run)
         row = self._runs.get(run)

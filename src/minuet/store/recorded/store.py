@@ -195,9 +195,9 @@ class RecordedStore:
         return kept
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        count = await self._log.delete_runs(tenant, runs)
+        await self._durable(*runs)
         await self._hot.delete_runs(tenant, runs)
-        return count
+        return await self._log.delete_runs(tenant, runs)
 
     async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
         name = rows.run.run

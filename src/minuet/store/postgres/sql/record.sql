@@ -1,6 +1,7 @@
 -- The record: events of runs that are executed in another store.
 
 -- name: submit_runs
+WITH made_again AS (DELETE FROM minuet.record_deleted WHERE run = ANY ($1::text[]))
 INSERT INTO minuet.record_runs
     (run, tenant, workflow, status, seq, hash, state, input, content, idempotency_key, submission,
      submitted_ms)
