@@ -381,7 +381,7 @@ class ServesEveryQueue(Worker):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._placed = _AnyQueue(self._offer())
+        self._queues.placed = _AnyQueue(self._queues.offer())
 
 
 class _AnyQueue(PlacedQueues):

@@ -19,12 +19,10 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from minuet.clock import Clock, SystemClock
-from minuet.errors import HandlerError, SessionError, StoreUnavailableError
+from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
 from minuet.nodes.handler import REGISTERED, Handlers
-from minuet.nodes.io.task import TASK
-from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
 from minuet.store.records import (
@@ -44,11 +42,12 @@ from minuet.store.records import (
 )
 from minuet.store.records import Failed as BrokenItem
 from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
-from minuet.worker.identity import Identity, identity_here, offer_of
+from minuet.worker.identity import Identity, identity_here
 from minuet.worker.job import Job
 from minuet.worker.membership import Membership
-from minuet.worker.placing import PlacedQueues, Whose
+from minuet.worker.placing import Whose
 from minuet.worker.programs import Programs
+from minuet.worker.queues import INLINE, Queues
 from minuet.worker.suspect import Suspect
 from minuet.worker.tally import Outage, Tally
 
@@ -126,21 +125,10 @@ class Worker:
         )
         self._session = self._ids.token()
         self._seq = 0
-        #: Queues of inline nodes ("" holds skips); the only ones beside them, if somebody chose;
-        #: else queues that were asked for, and those of the handlers that were there when
-        #: somebody last counted.
-        self._inline_queues: tuple[str, ...] = ("", "inline")
-        self._chosen_queues = queues
         self._identity = identity or identity_here()
         #: Its name in the store's list of workers; "": it does not stand there.
         self.id = self._ids.token() if heartbeat_ms is not None else ""
-        self._extra_queues: set[str] = set()
-        self._handlers = handlers
-        self._handlers_counted = -1
-        self._queues: tuple[str, ...] = ()
-        self._placed = PlacedQueues(self._offer())
-        if queues is not None:
-            self._chosen_queues = tuple(q for q in queues if not self._placed.insist(q))
+        self._queues = Queues(handlers, self._identity, self.id, queues)
         self._membership: Membership | None = None
         if heartbeat_ms is not None:
             self._membership = Membership(
@@ -174,25 +162,14 @@ class Worker:
 
     def serve(self, queues: tuple[str, ...]) -> None:
         """Take from these queues as well, except for those of handlers that are not here."""
-        prefix = f"{TASK.queue}:"
-        for base in map(base_queue, queues):
-            name = base.removeprefix(prefix)
-            if name == base or self._has_handler(name):
-                self._extra_queues.add(base)
-        self._handlers_counted = -1
-        self._found([queue for queue in queues if queue.startswith(MARK)])
+        self._queues.serve(queues)
+        self._found(queues)
         self._wake.set()
 
     def _found(self, queues: Sequence[str]) -> None:
-        """Something is ready, or will be, in these queues, which have constraints."""
-        now = asyncio.get_running_loop().time()
-        if queues and self._placed.find(queues, set(self._plain_queues()), now):
+        """Something is ready, or will be, in these queues."""
+        if self._queues.find(queues, asyncio.get_running_loop().time()):
             self._wake.set()
-        if self._placed:
-            self._placed.forget(now)
-
-    def _offer(self) -> Offer:
-        return offer_of(self._identity, self._handlers, self.id)
 
     def _record(self) -> WorkerRecord:
         identity = self._identity
@@ -207,43 +184,19 @@ class Worker:
             self.concurrency,
             len(self._executing),
             self._stopping,
-            self._plain_queues(),
-            tuple(sorted(self._offer().executors)),
+            self._queues.plain,
+            tuple(sorted(self._queues.offer().executors)),
             identity.capabilities,
         )
-
-    def _has_handler(self, name: str) -> bool:
-        """Whether it is here; a function of a module is not counted before it is found."""
-        try:
-            self._handlers.find(name)
-        except HandlerError:
-            return False
-        return True
-
-    def _served(self) -> tuple[str, ...]:
-        """The queues whose tokens need a permit: one for each handler, and those asked for."""
-        if self._chosen_queues is not None:
-            return self._chosen_queues
-        if len(self._handlers) != self._handlers_counted:
-            self._handlers_counted = len(self._handlers)
-            own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
-            wanted = (own | self._extra_queues) - set(self._inline_queues)
-            self._queues = tuple(sorted(wanted))
-            self._placed.offer(self._offer())
-        return self._queues
-
-    def _plain_queues(self) -> tuple[str, ...]:
-        return (*self._inline_queues, *self._served())
 
     @property
     def queues(self) -> tuple[str, ...]:
         """All queues that it takes from."""
-        return (*self._plain_queues(), *self._placed)
+        return self._queues.all
 
     def may_serve(self, queue: str) -> bool:
         """Whether it takes from this queue, or will once it has heard of it."""
-        plain = self._plain_queues()
-        return queue in plain or self._placed.may_serve(queue, plain)
+        return self._queues.may_serve(queue)
 
     @property
     def name(self) -> str:
@@ -371,13 +324,9 @@ class Worker:
         self._asked = max(room, 0)
         takes = []
         if len(self._items) < ITEMS_MAX:
-            takes.append(Take(self._inline_queues, INLINE_TAKE_MAX))
+            takes.append(Take(INLINE, INLINE_TAKE_MAX))
         if room > 0:
-            takes += (
-                self._placed.share(room, self._served(), self._running())
-                if self._placed
-                else [Take(self._served(), room)]
-            )
+            takes += self._queues.takes(room, self._running())
         return tuple(takes)
 
     def _running(self) -> Counter[Whose]:
@@ -561,9 +510,7 @@ class Worker:
         if self._wake.is_set():
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
-        queues = self._inline_queues
-        if self._has_room():
-            queues = (*self._plain_queues(), *self._placed.open(self._running())[0])
+        queues = self._queues.open(self._running()) if self._has_room() else INLINE
         alone = self._suspect.seconds_alone(loop.time())
         if alone > 0:
             queues, until = (), min(until, loop.time() + alone)

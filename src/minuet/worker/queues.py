@@ -1,0 +1,109 @@
+"""Which queues a worker takes from.
+
+Those of inline nodes always; one for each handler that is here, and those that were asked for, or
+only those that somebody has chosen; and those with placement constraints that it meets (`placing`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from minuet.errors import HandlerError
+from minuet.nodes.handler import Handlers
+from minuet.nodes.io.task import TASK
+from minuet.plan.placement import MARK, Offer, base_queue
+from minuet.store.records import Take
+from minuet.worker.identity import Identity, offer_of
+from minuet.worker.placing import PlacedQueues, Whose
+
+#: Queues of nodes that need no permit; "" holds skips.
+INLINE = ("", "inline")
+
+
+class Queues:
+    """The queues of one worker."""
+
+    def __init__(
+        self,
+        handlers: Handlers,
+        identity: Identity,
+        worker: str,
+        chosen: tuple[str, ...] | None = None,
+    ) -> None:
+        self._handlers = handlers
+        self._identity = identity
+        self._worker = worker
+        self._extra: set[str] = set()
+        #: Those of the handlers that were there when somebody last counted, and the extra ones.
+        self._served: tuple[str, ...] = ()
+        self._counted = -1
+        self.placed = PlacedQueues(self.offer())
+        self._chosen = chosen
+        if chosen is not None:
+            self._chosen = tuple(queue for queue in chosen if not self.placed.insist(queue))
+
+    def offer(self) -> Offer:
+        """What nodes with constraints can expect of this worker."""
+        return offer_of(self._identity, self._handlers, self._worker)
+
+    def serve(self, queues: Sequence[str]) -> None:
+        """Take from these as well, except for those of handlers that are not here."""
+        prefix = f"{TASK.queue}:"
+        for base in map(base_queue, queues):
+            name = base.removeprefix(prefix)
+            if name == base or self._has_handler(name):
+                self._extra.add(base)
+        self._counted = -1
+
+    def _has_handler(self, name: str) -> bool:
+        """Whether it is here; a function of a module is not counted before it is found."""
+        try:
+            self._handlers.find(name)
+        except HandlerError:
+            return False
+        return True
+
+    def find(self, queues: Sequence[str], now: float) -> bool:
+        """Something is ready, or will be, in these queues; whether one with constraints is new."""
+        marked = [queue for queue in queues if queue.startswith(MARK)]
+        is_new = bool(marked) and self.placed.find(marked, set(self.plain), now)
+        if self.placed:
+            self.placed.forget(now)
+        return is_new
+
+    @property
+    def served(self) -> tuple[str, ...]:
+        """Those whose tokens need a permit, without constraints."""
+        if self._chosen is not None:
+            return self._chosen
+        if len(self._handlers) != self._counted:
+            self._counted = len(self._handlers)
+            own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
+            self._served = tuple(sorted((own | self._extra) - set(INLINE)))
+            self.placed.offer(self.offer())
+        return self._served
+
+    @property
+    def plain(self) -> tuple[str, ...]:
+        """Those without constraints."""
+        return (*INLINE, *self.served)
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """All of them."""
+        return (*self.plain, *self.placed)
+
+    def may_serve(self, queue: str) -> bool:
+        """Whether the worker takes from this queue, or will once it has heard of it."""
+        plain = self.plain
+        return queue in plain or self.placed.may_serve(queue, plain)
+
+    def open(self, running: Mapping[Whose, int]) -> tuple[str, ...]:
+        """Those from which there is something to take while these nodes run here."""
+        return (*self.plain, *self.placed.open(running)[0])
+
+    def takes(self, room: int, running: Mapping[Whose, int]) -> list[Take]:
+        """What to ask for when there is room for so many."""
+        if not self.placed:
+            return [Take(self.served, room)]
+        return self.placed.share(room, self.served, running)
