@@ -136,10 +136,29 @@ class RedisPlace(Place):
         self._server.stop()
 
 
+class RecordedPlace(RedisPlace):
+    """Redis with a record in PostgreSQL, beside the floor of Redis alone."""
+
+    targets: ClassVar = {"two worker processes against one": ("at least", 1.0)}
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder)
+        self._record = Postgres(folder / "postgres")
+        self._record.start()
+
+    def url(self) -> str:
+        return f"{super().url()}&record={self._record.url}?schema=bench_{next(self._numbers)}"
+
+    def stop(self) -> None:
+        super().stop()
+        self._record.stop()
+
+
 PLACES: dict[str, type[Place]] = {
     "sqlite": SqlitePlace,
     "postgres": PostgresPlace,
     "redis": RedisPlace,
+    "recorded": RecordedPlace,
 }
 
 
