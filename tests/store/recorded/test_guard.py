@@ -95,6 +95,19 @@ async def test_a_hot_half_is_compared_by_one_process_and_only_once(pair: Pair) -
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
 
 
+async def test_an_old_server_that_comes_back_is_compared_once_more(pair: Pair) -> None:
+    """It has missed what happened on the one that took its place."""
+    run = await pair.create()
+    await flush_all(pair, [run])
+    await guard_of(pair, "old").look()
+    await guard_of(pair, "new").look()
+    await lose(pair, run)
+
+    await guard_of(pair, "old").look()
+
+    assert await pair.hot.read_run(DEFAULT_TENANT, run) is not None
+
+
 async def test_a_run_that_was_submitted_and_never_created_is_created(pair: Pair) -> None:
     new = pair.new_run()
     await pair.log.submit([new])

@@ -166,7 +166,11 @@ class Log(Protocol):
         ...
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
-        """Ask to look after a hot half; the claim lasts for a while and can be renewed."""
+        """Ask to look after a hot half; the claim lasts for a while and can be renewed.
+
+        `done` counts for the identity that was looked after last: an old server that comes back
+        has missed what happened on the other.
+        """
         ...
 
     async def finish_check(self, identity: str) -> None:

@@ -34,7 +34,8 @@ class MemoryLog:
         self._events: dict[str, list[EventRecord]] = {}
         self._hashes: dict[str, list[bytes]] = {}
         self._deleted: dict[str, tuple[str, int]] = {}
-        self._checks: dict[str, tuple[str, int]] = {}
+        #: Identity, owner, until when; "done": the check is over.
+        self._check = ("", "done", 0)
         self._blobs: dict[tuple[str, str], bytes] = {}
 
     @property
@@ -140,16 +141,18 @@ class MemoryLog:
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
         now_ms = self._clock.now_ms()
-        holder, until_ms = self._checks.get(identity, ("", 0))
-        if holder == "done":
+        latest, holder, until_ms = self._check
+        if latest == identity and holder == "done":
             return "done"
-        if holder in ("", owner) or not now_ms <= until_ms <= now_ms + CLAIM_MS:
-            self._checks[identity] = (owner, now_ms + CLAIM_MS)
-            return "yours"
-        return "wait"
+        is_held = now_ms <= until_ms <= now_ms + CLAIM_MS
+        if latest == identity and holder != owner and is_held:
+            return "wait"
+        self._check = (identity, owner, now_ms + CLAIM_MS)
+        return "yours"
 
     async def finish_check(self, identity: str) -> None:
-        self._checks[identity] = ("done", 0)
+        if self._check[0] == identity:
+            self._check = (identity, "done", 0)
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

@@ -53,10 +53,11 @@ CREATE TABLE minuet.record_deleted (
     deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
--- Which states of a hot store have been compared with the record, in their order.
-CREATE TABLE minuet.record_checks (
-    identity text PRIMARY KEY,
-    epoch bigint GENERATED ALWAYS AS IDENTITY,
+-- Which state of a hot store was compared with the record last, or is being compared: one row.
+CREATE TABLE minuet.record_check (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    epoch bigint NOT NULL DEFAULT 1,
+    identity text NOT NULL,
     owner text NOT NULL,
     claimed_until timestamptz NOT NULL,
     done boolean NOT NULL DEFAULT false

@@ -88,18 +88,21 @@ WHERE deleted_at >= clock_timestamp() - $1 * interval '1 millisecond'
 LIMIT $2;
 
 -- name: claim_check
-INSERT INTO minuet.record_checks AS known (identity, owner, claimed_until)
+INSERT INTO minuet.record_check AS known (identity, owner, claimed_until)
 VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
-ON CONFLICT (identity) DO UPDATE
-SET owner = EXCLUDED.owner, claimed_until = EXCLUDED.claimed_until
-WHERE NOT known.done AND (known.owner = EXCLUDED.owner OR known.claimed_until < clock_timestamp())
+ON CONFLICT (is_only) DO UPDATE
+SET identity = EXCLUDED.identity, owner = EXCLUDED.owner, claimed_until = EXCLUDED.claimed_until,
+    epoch = known.epoch + (known.identity <> EXCLUDED.identity)::integer, done = false
+WHERE known.identity <> EXCLUDED.identity
+    OR (NOT known.done
+        AND (known.owner = EXCLUDED.owner OR known.claimed_until < clock_timestamp()))
 RETURNING epoch;
 
 -- name: find_check
-SELECT done FROM minuet.record_checks WHERE identity = $1;
+SELECT done FROM minuet.record_check WHERE identity = $1;
 
 -- name: finish_check
-UPDATE minuet.record_checks SET done = true WHERE identity = $1;
+UPDATE minuet.record_check SET done = true WHERE identity = $1;
 
 -- name: read_record_run
 SELECT seq, state, input FROM minuet.record_runs WHERE tenant = $1 AND run = $2 AND seq > 0;
