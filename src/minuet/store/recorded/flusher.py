@@ -54,6 +54,7 @@ class Flusher:
         self._wanted: list[Wanted] = []
         self._kicked = asyncio.Event()
         self._looked_at = -1.0
+        self._over: MinuetError | None = None
 
     def want(self, runs: Iterable[str]) -> None:
         """Record these runs soon."""
@@ -67,6 +68,8 @@ class Flusher:
         With a lease: whether it is still current. If it is not, the run may have lost what the
         lease was given for.
         """
+        if self._over is not None:
+            raise self._over
         wanted = Wanted(run, asyncio.get_running_loop().create_future(), held)
         self._wanted.append(wanted)
         self._kicked.set()
@@ -103,6 +106,7 @@ class Flusher:
 
     def fail(self, error: MinuetError) -> None:
         """Nothing more will be recorded here."""
+        self._over = error
         for wanted in self._wanted:
             if not wanted.answer.done():
                 wanted.answer.set_exception(error)

@@ -107,6 +107,7 @@ class RecordedStore:
 
     def start(self) -> None:
         """Begin to record what happens, and to look after the hot half."""
+        self._flusher = Flusher(self._hot, self._log, self._guard)
         loop = asyncio.get_running_loop()
         self._tasks = [
             loop.create_task(self._flusher.work()),
