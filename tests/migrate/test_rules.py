@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.migrate.work import ORDER, Kept, app_on, fill, finish, inputs, results
-from tests.store.conftest import FACTORIES
+from tests.store.conftest import FACTORIES, ONE_OF_EACH
 
 from minuet.app.migrate import Migration, Outcome
 from minuet.app.parcel import moved_store, moved_to
@@ -86,7 +86,7 @@ class Hand:
 # ── any store to any ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(params=ONE_OF_EACH)
 async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     store = FACTORIES[request.param](tmp_path, None)  # type: ignore[arg-type]
     await store.open()
@@ -94,7 +94,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     await store.close()
 
 
-@pytest.fixture(params=FACTORIES)
+@pytest.fixture(params=ONE_OF_EACH)
 async def target(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     (tmp_path / "target").mkdir()
     store = FACTORIES[request.param](tmp_path / "target", None)  # type: ignore[arg-type]

@@ -90,6 +90,9 @@ async def _never_rebuild(logged: Snapshot) -> Snapshot:
     raise AssertionError(f"nothing was lost of {logged.run.run}")
 
 
+#: One of each kind: where a test is about two stores, and not about their servers.
+ONE_OF_EACH = ("memory", "sqlite", "postgres", servers.KINDS_OF_REDIS[0], "recorded")
+
 LEASE_MS = 30_000
 
 

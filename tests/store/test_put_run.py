@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 from tests.differential.driver import Driver
-from tests.store.conftest import FACTORIES, World
+from tests.store.conftest import FACTORIES, ONE_OF_EACH, World
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, StoreError
@@ -387,7 +387,7 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
         await driver.step(rng)
 
 
-@pytest.mark.parametrize("target", FACTORIES)
+@pytest.mark.parametrize("target", ONE_OF_EACH)
 async def test_a_run_comes_back_from_any_store_unchanged(
     store: Store, target: str, clock: ManualClock, tmp_path: Path
 ) -> None:
