@@ -22,6 +22,9 @@ NOTIFY_S = 0.01
 #: After a failure, how long to leave it at looking again and again.
 RECONNECT_S = 1.0
 
+#: How long closing waits for a hint that is on its way.
+CLOSE_S = 1.0
+
 #: What a hint says: there may be something to take, or only something to look at.
 _WORK, _CHANGE = "work", "change"
 
@@ -65,6 +68,10 @@ class Hints:
 
     async def close(self) -> None:
         """Stop, and wake up everybody who waits."""
+        self._pending = ""
+        if self._tasks:
+            # The driver does not clean up well behind a connection that is given up half-way.
+            await asyncio.wait(self._tasks, timeout=CLOSE_S)
         for task in list(self._tasks):
             task.cancel()
         for task in list(self._tasks):
