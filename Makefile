@@ -18,7 +18,7 @@ CORE := .venv/.core
 DEV := .venv/.dev
 SERVERS := .venv/servers/.complete
 
-.PHONY: help setup demo services test check static format sim faults bench bench-peers requirements docs pins clean
+.PHONY: help setup demo services test check static format sim faults bench bench-peers soak requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -60,6 +60,10 @@ bench: $(DEV) ## Measure; ARGS go to the benchmark
 
 bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"
 	@$(RUN) -m bench.peers.main $(ARGS)
+
+soak: $(DEV) ## A mixed load with faults, does anything grow? STORE=sqlite|postgres|redis|recorded MINUTES=30 SEED=1
+	@$(RUN) -m bench.soak.main --store $(or $(STORE),sqlite) --minutes $(or $(MINUTES),30) \
+		--seed $(or $(SEED),1) $(ARGS)
 
 requirements: $(DEV) ## Which requirement is shown by which test; writes docs/requirements.md
 	@$(RUN) tools/requirements.py

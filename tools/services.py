@@ -43,7 +43,7 @@ def free_port() -> int:
 _PR_SET_PDEATHSIG = 1
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
     """Whoever started the server may be killed; the server must not stay behind."""
     if sys.platform == "linux":
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -64,6 +64,11 @@ class Server:
     def pid(self) -> int:
         assert self._process is not None, "the server does not run"
         return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started and not ended by us."""
+        return self._process is not None
 
     def start(self) -> None:
         """Start it and wait until it answers."""
@@ -119,7 +124,7 @@ class Server:
                 env={**os.environ, **(environment or {})},
                 # Ctrl-C is for who started the server; it ends the server in its own way.
                 start_new_session=True,
-                preexec_fn=_end_with_parent,
+                preexec_fn=end_with_parent,
             )
 
     def _log(self) -> str:
