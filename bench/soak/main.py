@@ -3,7 +3,7 @@
     python -m bench.soak.main --store sqlite --minutes 30 --seed 1
 
 Exit code 0: nothing was wrong and nothing grows; 1: something was, or does; 2: it cannot be run;
-130: it was interrupted, and nothing was wrong so far. The page is written in any case.
+130: it was interrupted, and nothing was wrong so far. The page is written then, too.
 """
 
 from __future__ import annotations
@@ -316,14 +316,18 @@ def main() -> int:
         asyncio.run(soak(place, times, outcome))
     except KeyboardInterrupt:
         outcome.cut_short = "interrupted"
+    except RuntimeError as error:
+        say(f"it cannot be run: {error}")
+        return 2
     finally:
         place.stop()
         shutil.rmtree(folder, ignore_errors=True)
-    page = write(outcome, options.out)
+    if outcome.began or outcome.findings:
+        page = write(outcome, options.out)
+        say(f"written: {os.path.relpath(page)}")
     for finding in outcome.findings:
         say(f"wrong: {' '.join(finding.split())[:300]}")
     say(sentence(outcome).replace("**", ""))
-    say(f"written: {os.path.relpath(page)}")
     if not outcome.is_good:
         return 1
     return 130 if outcome.cut_short else 0

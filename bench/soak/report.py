@@ -21,7 +21,8 @@ PANELS = (
     ("file", "SQLite, MB", ("file", "used", "wal")),
     ("redis", "Redis, MB", ("used_memory", "aof")),
     ("keys", "Redis keys", ("keys",)),
-    ("postgres", "PostgreSQL, MB", ("tables", "indexes", "pg_wal", "tombstones")),
+    ("postgres", "PostgreSQL tables, MB", ("tables", "indexes", "tombstones")),
+    ("wal", "PostgreSQL write-ahead log, MB", ("pg_wal",)),
     ("dead", "PostgreSQL, dead rows", ("dead",)),
     ("runs", "Runs in the store", ("kept",)),
     ("sessions", "Sessions that the store remembers", ("sessions",)),
@@ -91,6 +92,8 @@ def _order(name: str) -> tuple[int, str]:
 
 def sentence(outcome: Outcome) -> str:
     """What came of it, in one sentence."""
+    if outcome.is_good and outcome.cut_short:
+        return f"**Cut short** ({outcome.cut_short}): nothing was wrong so far."
     if outcome.is_good:
         return f"**Passed**: every check held, and {_flat(outcome)}."
     problems = []
