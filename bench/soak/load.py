@@ -37,7 +37,7 @@ PAGE = 1000
 AWAY_S = 120.0
 
 #: How long a removed run is remembered, lest it come back.
-REMEMBERED_S = 600.0
+REMEMBERED_S = 120.0
 
 #: Kept of everything that was found; the rest is counted.
 FINDINGS_MAX = 50

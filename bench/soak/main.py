@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -304,6 +305,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=_minutes, default=30.0)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "soak", help="for the page")
+    parser.add_argument("--json", type=Path, help="write all series to this file as well")
     options = parser.parse_args()
     times = Times(options.minutes * 60)
     outcome = Outcome(options.store, "", options.seed, options.minutes)
@@ -325,6 +327,8 @@ def main() -> int:
     if outcome.began or outcome.findings:
         page = write(outcome, options.out)
         say(f"written: {os.path.relpath(page)}")
+    if options.json:
+        options.json.write_text(json.dumps(outcome.series))
     for finding in outcome.findings:
         say(f"wrong: {' '.join(finding.split())[:300]}")
     say(sentence(outcome).replace("**", ""))

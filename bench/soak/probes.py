@@ -39,7 +39,6 @@ class Probes:
         for name in place.servers:
             self.measures[name] = Measure(f"memory of {name}", "MB", share=0.5, slack=32.0)
         self.series: dict[str, list[Point]] = {}
-        self.latencies_ms: list[int] = []
         self.sessions_most = 0.0
         self._at = time.monotonic()
 
@@ -50,7 +49,6 @@ class Probes:
     def forget(self) -> None:
         """Begin anew: what was before was no part of it."""
         self.series.clear()
-        self.latencies_ms.clear()
         self._load.ended = Ended()
         self._at = time.monotonic()
 
@@ -64,8 +62,6 @@ class Probes:
             ordered = sorted(ended.latencies_ms)
             self._note("p50", now, quantile(ordered, 0.50))
             self._note("p99", now, quantile(ordered, 0.99))
-            # A bounded part of them is enough for the whole.
-            self.latencies_ms += ordered[:: max(1, len(ordered) // 200)]
         self._note("kept", now, self._load.kept)
         self._note("client", now, memory_mb(os.getpid()))
         for worker in self._nemesis.workers:
