@@ -17,6 +17,9 @@ from minuet.types import Scope
 if TYPE_CHECKING:
     from minuet.conditions import Condition
 
+#: Sends kept of one plan: more than any has that does not choose among thousands of ways.
+CONSTANTS_MAX = 100_000
+
 
 class Send(msgspec.Struct, frozen=True, gc=False):
     """What a settled node sends to one target instance."""
@@ -44,8 +47,10 @@ class Program:
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
         self._conditions: dict[str, Condition] = {}
         self._static_targets: dict[str, tuple[str, ...]] = {}
-        #: Sends of nodes outside all constructs, by node and live targets.
+        #: Sends of nodes outside all constructs, by node and live targets; the first tokens of a
+        #: run have no node. And the same once more, to be recognised.
         self._constant: dict[tuple[str, tuple[str, ...]], tuple[Send, ...]] = {}
+        self._constants: dict[int, tuple[Send, ...]] = {}
 
     @cached_property
     def parents(self) -> dict[str, tuple[str, ...]]:
@@ -79,6 +84,10 @@ class Program:
 
     def entries(self) -> tuple[Send, ...]:
         """The first tokens of a run."""
+        found = self._constant.get(("", ()))
+        return found if found is not None else self._keep(("", ()), self._make_entries())
+
+    def _make_entries(self) -> tuple[Send, ...]:
         sends = []
         for name in self.plan.entries:
             node = self.nodes[name]
@@ -93,10 +102,17 @@ class Program:
         key = (node.id, live)
         found = self._constant.get(key)
         if found is None:
-            found = self._make_sends(node, scope, live)
-            if len(self._constant) < 100_000:
-                self._constant[key] = found
+            found = self._keep(key, self._make_sends(node, scope, live))
         return found
+
+    def _keep(self, key: tuple[str, tuple[str, ...]], sends: tuple[Send, ...]) -> tuple[Send, ...]:
+        if len(self._constant) < CONSTANTS_MAX:
+            self._constant[key] = self._constants[id(sends)] = sends
+        return sends
+
+    def is_constant(self, sends: tuple[Send, ...]) -> bool:
+        """Whether this very value is kept here, and will be given again."""
+        return self._constants.get(id(sends)) is sends
 
     def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
         chosen = set(live)

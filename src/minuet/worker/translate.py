@@ -20,7 +20,8 @@ from minuet.store.records import (
 )
 
 #: Deliveries by the tuple of sends they come from. The sends of a node outside all loops are
-#: one cached value (`Program.sends`), so their translation is as well.
+#: one cached value (`Program.sends`), so their translation is as well. Others come and go with
+#: their runs, and are not kept.
 _Cache = dict[int, tuple[tuple[Send, ...], tuple[Delivery, ...]]]
 
 
@@ -66,9 +67,7 @@ class Translator:
         if found is not None and found[0] is sends:
             return found[1]
         made = tuple(_delivery(send) for send in sends)
-        if not sends or not sends[0].scope:
-            if len(self._cache) > 100_000:
-                self._cache.clear()
+        if self._program.is_constant(sends):
             self._cache[id(sends)] = (sends, made)
         return made
 
