@@ -55,8 +55,8 @@ class Verdict:
     median: float = 0.0
     highest: float = 0.0
     per_hour: float = 0.0
-    #: Its ups and downs.
-    noise: float = 0.0
+    #: Its ups and downs, when they are all that speaks for it.
+    noise: float | None = None
 
     @property
     def is_bad(self) -> bool:
@@ -106,4 +106,4 @@ def judge(measure: Measure, points: Sequence[Point], begin_s: float, end_s: floa
         says = "falling" if measure.falls else "growing"
     else:
         says = "flat"
-    return Verdict(measure, says, median, highest, per_hour, noise)
+    return Verdict(measure, says, median, highest, per_hour, noise if worse > bound else None)

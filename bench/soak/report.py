@@ -173,16 +173,17 @@ def _kinds(kinds: Counter[str]) -> str:
 def _row(verdict: Verdict) -> str:
     measure = verdict.measure
     unit = measure.unit
-    adds = f"{verdict.per_hour:+.3g} {unit}"
+    sign = "+" if verdict.per_hour >= 0 else "−"
+    adds = f"{sign}{number(abs(verdict.per_hour))} {unit}"
     if verdict.median:
-        adds += f" ({verdict.per_hour / abs(verdict.median):+.1%})"
+        adds += f" ({sign}{abs(verdict.per_hour / verdict.median):.0%})"
     says = verdict.says
     if says == "not judged":
         says += f": {measure.why_not or 'too short'}"
         adds = adds if measure.why_not and verdict.per_hour else "–"
     elif verdict.is_bad:
-        says = f"**{says}** by {abs(verdict.per_hour):.3g} {unit} an hour"
-    elif abs(verdict.per_hour) > max(measure.share * abs(verdict.median), measure.slack):
+        says = f"**{says}** by {number(abs(verdict.per_hour))} {unit} an hour"
+    elif verdict.noise is not None:
         says += f", within its ups and downs (± {number(verdict.noise)} {unit})"
     return (
         f"| {measure.name} | {number(verdict.median)} {unit} | {number(verdict.highest)} {unit} "
