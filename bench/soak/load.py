@@ -170,7 +170,12 @@ class Load:
             return
         task = asyncio.get_running_loop().create_task(work)
         self._disturbing.add(task)
-        task.add_done_callback(self._disturbing.discard)
+        task.add_done_callback(self._disturbed)
+
+    def _disturbed(self, task: asyncio.Task[None]) -> None:
+        self._disturbing.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self.found(f"a client could not change a run: {error!r}")
 
     async def _cancel(self, name: str, run: Tracked, after_s: float) -> None:
         await asyncio.sleep(after_s)
