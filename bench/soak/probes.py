@@ -37,7 +37,8 @@ class Probes:
             name = f"worker {worker.number}"
             self.measures[name] = Measure(f"memory of {name}", "MB", why_not=_ENDED_NOW_AND_THEN)
         for name in place.servers:
-            self.measures[name] = Measure(f"memory of {name}", "MB", share=0.5, slack=32.0)
+            why = "it is killed and started again, and fills its caches anew"
+            self.measures[name] = Measure(f"memory of {name}", "MB", why_not=why)
         self.series: dict[str, list[Point]] = {}
         self.sessions_most = 0.0
         self._at = time.monotonic()
