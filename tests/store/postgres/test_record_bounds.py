@@ -19,7 +19,7 @@ HOUR_MS = 3_600_000
 
 
 class FullRecord:
-    """A record that has ended a run every second, and deleted another, for hours."""
+    """A record that has ended a run every minute, and deleted another, for two weeks."""
 
     def __init__(self, connection: Any, schema: str) -> None:
         self._connection = connection
@@ -28,14 +28,14 @@ class FullRecord:
     async def fill(self) -> None:
         await self._run(
             "INSERT INTO minuet.record_deleted (run, tenant, deleted_at) "
-            "SELECT 'd' || i, 'default', now() - i * interval '1 second' "
+            "SELECT 'd' || i, 'default', now() - i * interval '1 minute' "
             f"FROM generate_series(1, {KEPT}) AS i"
         )
         await self._run(
             "INSERT INTO minuet.record_runs "
             "(run, tenant, workflow, status, seq, hash, state, input, submitted_ms, ended_ms) "
             "SELECT 'r' || lpad(i::text, 9, '0'), 'default', 'w', 'COMPLETED', 1, sha256(''), '', "
-            f"'', 1, floor(extract(epoch FROM now()) * 1000) - ({KEPT} - i) * 1000 "
+            f"'', 1, floor(extract(epoch FROM now()) * 1000) - ({KEPT} - i) * 60000 "
             f"FROM generate_series(1, {KEPT}) AS i"
         )
         await self._run("ANALYZE minuet.record_runs")

@@ -53,6 +53,8 @@ CREATE TABLE minuet.record_deleted (
     deleted_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 
+CREATE INDEX record_deleted_oldest ON minuet.record_deleted (deleted_at);
+
 -- Which state of a hot store was compared with the record last, or is being compared: one row.
 CREATE TABLE minuet.record_check (
     is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),

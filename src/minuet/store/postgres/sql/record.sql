@@ -1,4 +1,7 @@
 -- The record: events of runs that are executed in another store.
+--
+-- What is compared with a column that has an index does not change while a statement runs, and is of
+-- the column's type: otherwise the index would be of no use.
 
 -- name: submit_runs
 WITH made_again AS (DELETE FROM minuet.record_deleted WHERE run = ANY ($1::text[]))
@@ -73,7 +76,8 @@ SELECT run, seq, state, input FROM minuet.record_runs WHERE run = ANY ($1::text[
  WHERE ended_ms IS NULL AND run > $1 AND seq > 0 ORDER BY run LIMIT $3)
 UNION ALL
 (SELECT tenant, run, seq, status::text FROM minuet.record_runs
- WHERE ended_ms >= floor(extract(epoch FROM clock_timestamp()) * 1000) - $2::bigint AND run > $1
+ WHERE ended_ms >= floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint - $2::bigint
+    AND run > $1
  ORDER BY run LIMIT $3)
 ORDER BY run
 LIMIT $3;
@@ -84,7 +88,8 @@ SELECT submission FROM minuet.record_runs WHERE run = $1;
 -- name: list_record_deleted
 SELECT tenant, run
 FROM minuet.record_deleted
-WHERE deleted_at >= clock_timestamp() - $1 * interval '1 millisecond'
+WHERE deleted_at >= statement_timestamp() - $1 * interval '1 millisecond'
+ORDER BY deleted_at DESC
 LIMIT $2;
 
 -- name: claim_check
@@ -151,7 +156,8 @@ WITH doomed AS (
     INSERT INTO minuet.record_deleted (run, tenant) SELECT run, tenant FROM doomed
     ON CONFLICT DO NOTHING
 ), forgotten AS (
-    DELETE FROM minuet.record_deleted WHERE deleted_at < clock_timestamp() - interval '30 days'
+    DELETE FROM minuet.record_deleted
+    WHERE deleted_at < statement_timestamp() - interval '30 days'
 )
 SELECT count(*) FROM doomed;
 
