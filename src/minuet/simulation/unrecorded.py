@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from minuet.store.recorded import RecordedStore, memory
 from minuet.store.recorded.base import Appended, Mark, Unrecorded
 from minuet.store.recorded.flusher import Flusher
@@ -56,16 +58,25 @@ def marks_before_it_appends() -> Iterator[None]:
 
 @contextmanager
 def appends_out_of_order() -> Iterator[None]:
-    """The log takes events by their numbers, and does not look at those that it has."""
-    judge = memory.judge  # type: ignore[attr-defined]
+    """Of what is new of a run, the end is recorded before the beginning, and the log takes it."""
+    append, judge = Flusher._append, memory.judge  # type: ignore[attr-defined]
+
+    async def end_first(self: Flusher, new: list[Unrecorded]) -> list[Mark]:
+        for one in new:
+            half = len(one.events) // 2
+            await self._log.append([msgspec.structs.replace(one, events=one.events[half:])])
+        return await append(self, new)
 
     def lenient(
         found: Unrecorded, seq: int, overlap: Sequence[EventRecord]
     ) -> tuple[Appended, tuple[EventRecord, ...]]:
-        return "recorded", tuple(event for event in found.events if event.seq > seq)
+        known = {event.seq for event in overlap}
+        return "recorded", tuple(event for event in found.events if event.seq not in known)
 
+    Flusher._append = end_first  # type: ignore[method-assign]
     memory.judge = lenient  # type: ignore[attr-defined]
     try:
         yield
     finally:
+        Flusher._append = append  # type: ignore[method-assign]
         memory.judge = judge  # type: ignore[attr-defined]
