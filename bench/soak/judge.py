@@ -5,8 +5,9 @@ few outliers (a server that was killed) do not move. A measure grows when
 
 * an hour at this slope is more than is tolerated: a share of its median, or, for what is small,
   a fixed amount;
-* what it rose by in the time that was looked at is more than its ups and downs (twice the median
-  distance of the points from the line): what goes up and down like a saw is bounded; and
+* what it rose by in the time that was looked at is more than a quarter of that amount, and more
+  than its ups and downs (twice the median distance of the points from the line): what goes up
+  and down like a saw is bounded; and
 * it rose in the first part of that time and in the second, by at least a quarter of that slope:
   one step (a store is fuller after an outage than ever before) is no growth.
 """
@@ -99,10 +100,11 @@ def judge(measure: Measure, points: Sequence[Point], begin_s: float, end_s: floa
     noise = statistics.median(abs(value - rate * at - level) for at, value in few)
     per_hour = rate * 3600
     worse = -per_hour if measure.falls else per_hour
+    least = max(2 * noise, measure.slack / 4)
     bound = max(measure.share * abs(median), measure.slack)
     if measure.why_not:
         says = "not judged"
-    elif worse > bound and worse * span_s / 3600 > 2 * noise and steady > STEADY:
+    elif worse > bound and worse * span_s / 3600 > least and steady > STEADY:
         says = "falling" if measure.falls else "growing"
     else:
         says = "flat"

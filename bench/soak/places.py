@@ -117,7 +117,7 @@ WHERE s.schemaname = 'minuet'
 _POSTGRES_MEASURES = {
     "tables": Measure("PostgreSQL tables", **_SIZE),
     "indexes": Measure("PostgreSQL indexes", **_SIZE),
-    "dead": Measure("dead rows", "rows", slack=20_000),
+    "dead": Measure("dead rows", "rows", slack=100_000),
     "pg_wal": Measure("PostgreSQL write-ahead log", "MB", slack=64.0),
 }
 
