@@ -62,7 +62,7 @@ async def test_parts_that_were_lost_on_the_way_are_noticed(monkeypatch: pytest.M
         await store.put_run("a", large_run(), None)
 
     assert await store.list_runs("a") == []
-    assert await keys(store) == []
+    assert [key for key in await keys(store) if not key.endswith(b":layout")] == []
     await store.close()
 
 
