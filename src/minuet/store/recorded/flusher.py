@@ -125,10 +125,15 @@ class Flusher:
             return
         chosen = set(names)
         serving = [one for one in wanted if one.run in chosen]
+        # Whoever asks for one of these from now on asks for what this pass does not see.
+        self._runs = {run: None for run in self._runs if run not in chosen}
+        done: set[str] = set()
         try:
             done, current = await self._record(names, [one.held for one in serving if one.held])
         finally:
-            if len(names) == RUNS_MAX:
+            done.update(self._guard.broken)
+            self._runs.update((run, None) for run in names if run not in done)
+            if self._runs:
                 self._kicked.set()
         for one in serving:
             broken = self._guard.broken.get(one.run)
@@ -138,14 +143,10 @@ class Flusher:
                 one.answer.set_exception(broken)
             elif one.run in done:
                 one.answer.set_result(one.held is None or one.held in current)
-        done.update(self._guard.broken)
         self._wanted = [one for one in self._wanted if not one.answer.done()]
-        for run in done:
-            self._runs.pop(run, None)
-        if len(done) < len(names):
+        if not chosen <= done:
             # Somebody else was faster, or a run was made anew: look again, but not at once.
             await asyncio.sleep(PAUSE_S[0])
-            self._kicked.set()
 
     async def _look_for_left(self) -> None:
         now = asyncio.get_running_loop().time()
