@@ -74,7 +74,11 @@ class PairFleet(Fleet):
         await asyncio.to_thread(self._record.start)
 
 
-@pytest.fixture(params=["everysec", "no"])
+#: What Redis keeps on disk; `make faults` also has it keep nothing.
+KEEPS = ("everysec", "no") if "MINUET_TEST_BLOWS" in os.environ else ("everysec",)
+
+
+@pytest.fixture(params=KEEPS)
 async def fleet(
     request: pytest.FixtureRequest, tmp_path: Path, root: Path
 ) -> AsyncIterator[PairFleet]:
