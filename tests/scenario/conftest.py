@@ -11,7 +11,6 @@ import pytest
 from .. import servers
 from .harness import open_scene
 
-
 #: Kinds of stores and how to get a URL of one; a new one is added here and nowhere else.
 STORES: dict[str, Callable[[Path], str]] = {
     "memory": lambda folder: "memory://",
