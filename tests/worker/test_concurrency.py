@@ -136,7 +136,8 @@ async def test_a_thread_that_ignores_its_timeout_keeps_its_permit(scene: Any) ->
             meter.leave()
 
     retry = {"max_attempts": 2, "backoff_ms": 1, "jitter": False}
-    document = workflow(task("stuck", timeout_seconds=0.02, retry=retry))
+    # Long enough for its thread to begin on a busy machine.
+    document = workflow(task("stuck", timeout_seconds=0.3, retry=retry))
     async with scene({"stuck": stuck}, concurrency=1) as s:
         result = await s.run(document)
 

@@ -277,9 +277,10 @@ async def test_a_sync_attempt_that_takes_too_long_is_told_and_its_result_dropped
                 threading.Event().wait(0.002)
         return "kept"
 
-    document = workflow(task("work", timeout_seconds=0.02, retry=QUICK_RETRY))
+    # Long enough for its thread to begin on a busy machine.
+    document = workflow(task("work", timeout_seconds=0.3, retry=QUICK_RETRY))
     async with scene({"work": work}) as s:
         result = await s.run(document)
 
         assert result.output == {"work": "kept"}
-        assert told.is_set()
+        assert await asyncio.to_thread(told.wait, PATIENCE)

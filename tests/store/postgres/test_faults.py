@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import shutil
 import tempfile
@@ -17,6 +18,8 @@ from tools.services import Postgres
 
 from minuet.errors import StoreError, StoreUnavailableError
 from minuet.store.postgres import PostgresStore
+from minuet.store.postgres.address import Address
+from minuet.store.postgres.database import Database
 from minuet.store.records import Cancel, Held, Run, Slot, Waiting
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
@@ -53,6 +56,22 @@ async def test_a_backend_that_is_ended_in_mid_call_does_not_change_the_answer(
     assert [g.node for g in reply.granted] == ["b"]
     again = await store.exchange(request)
     assert (again.results, again.granted) == (reply.results, reply.granted)
+
+
+async def test_a_call_cancelled_while_it_connects_leaves_no_error_behind(url: str) -> None:
+    errors: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+    database = Database(Address(url))
+    for turns in range(24):
+        connecting = asyncio.create_task(database.connect())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        connecting.cancel()
+        await asyncio.wait({connecting})
+    await database.close()
+    gc.collect()
+
+    assert errors == []
 
 
 @pytest.fixture

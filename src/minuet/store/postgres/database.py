@@ -77,6 +77,7 @@ class Database:
         self._idle: list[Link] = []
         self._free = asyncio.Semaphore(address.connections)
         self._links: set[Link] = set()
+        self._unwanted: set[asyncio.Future[Connection]] = set()
         self._open = False
         self._was_usable = False
         self._begin = ""
@@ -104,6 +105,8 @@ class Database:
             await self._free.acquire()
         for link in list(self._links):
             await self.disconnect(link)
+        if self._unwanted:
+            await asyncio.wait(self._unwanted)
         self._idle.clear()
         for _ in range(self.address.connections):
             self._free.release()
@@ -114,9 +117,18 @@ class Database:
         """A new connection to a server that can be used."""
         asyncpg = _driver()
         options: dict[str, Any] = {"statement_cache_size": 0} if self.address.pooled else {}
-        connection = await asyncpg.connect(
-            self.address.dsn, timeout=CONNECT_S, command_timeout=COMMAND_S, **options
+        connecting = asyncio.ensure_future(
+            asyncpg.connect(
+                self.address.dsn, timeout=CONNECT_S, command_timeout=COMMAND_S, **options
+            )
         )
+        try:
+            connection = await asyncio.shield(connecting)
+        except asyncio.CancelledError:
+            # Cancelled halfway, the driver would leave an error behind that nobody asks for.
+            self._unwanted.add(connecting)
+            connecting.add_done_callback(self._drop_unwanted)
+            raise
         link = Link(connection, self._texts)
         self._links.add(link)
         try:
@@ -127,6 +139,11 @@ class Database:
             self.abandon(link)
             raise
         return link
+
+    def _drop_unwanted(self, connecting: asyncio.Future[Connection]) -> None:
+        self._unwanted.discard(connecting)
+        if not connecting.cancelled() and connecting.exception() is None:
+            connecting.result().terminate()
 
     async def _refuse_pooler(self, link: Link) -> None:
         """Find out whether another connection is answered by the same process of the server.
