@@ -1,4 +1,4 @@
-"""What a server can do to a store: forget scripts, run out of memory, hold wrong keys, restart."""
+"""What a server can do to a store: forget functions, run out of memory, hold wrong keys, restart."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ async def store(server: Redis) -> AsyncIterator[RedisStore]:
     await store.close()
 
 
-async def test_scripts_that_the_server_forgot_are_sent_again(
+async def test_functions_that_the_server_forgot_are_sent_again(
     store: RedisStore, client: redis.Redis
 ) -> None:
     await store.create_runs([new_run("r1", "a")])
-    client.script_flush()
+    client.function_flush()
 
     await store.create_runs([new_run("r2", "a")])
 

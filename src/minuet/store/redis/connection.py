@@ -1,4 +1,4 @@
-"""Talking to the server: connections, scripts, and calls repeated when that is safe."""
+"""Talking to the server: connections, verbs, and calls repeated when that is safe."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Any
 
 from minuet.errors import ConfigError, StoreError, StoreUnavailableError
 from minuet.store.redis.address import Address
+from minuet.store.redis.library import library
 from minuet.store.redis.line import Line
-from minuet.store.redis.scripts import script
-from minuet.store.redis.trouble import is_lost, is_passing, translate
+from minuet.store.redis.trouble import is_lost, is_passing, is_unknown_function, translate
 
 #: A call is made at most so often before its caller is told.
 ATTEMPTS = 4
@@ -23,7 +23,7 @@ CONNECTIONS = 16
 CONNECT_S = 5.0
 ANSWER_S = 20.0
 
-#: Scripts whose repetition after a lost answer would get another answer: their callers decide.
+#: Verbs whose repetition after a lost answer would get another answer: their callers decide.
 _ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "put_run"})
 
 
@@ -32,7 +32,7 @@ class Connection:
 
     def __init__(self, address: Address, *, recorded: bool = False) -> None:
         self._address = address
-        #: What every script is told beside its own argument.
+        #: What every verb is told beside its own argument.
         self._told: tuple[str, ...] = ("recorded",) if recorded else ()
         self._client: Any = None
         self._is_cluster = False
@@ -85,23 +85,29 @@ class Connection:
         )
         return found[0][1][-1][0] if found else None
 
-    async def run(self, name: str, partition: str, argument: bytes) -> Any:
-        """A verb's script on a partition."""
-        wanted = script(name)
-        arguments = (partition, argument, *self._told)
+    async def run(self, verb: str, partition: str, request: bytes) -> Any:
+        """Have a verb done on a partition."""
+        functions = library()
+        words = ("FCALL", functions.function(verb), 1, partition, request, *self._told)
 
         async def call(client: Any) -> Any:
-            from redis.exceptions import NoScriptError
-
-            line = self._line if name == "exchange" else None
-            send = line.call if line and not line.is_busy else client.execute_command
+            options: dict[str, Any] = {}
+            send = client.execute_command
+            if self._is_cluster:
+                # Left to itself, the driver asks a server which of the words are keys.
+                await client.initialize()
+                options["target_nodes"] = client.get_node_from_key(partition)
+            elif verb == "exchange" and self._line and not self._line.is_busy:
+                send = self._line.call
             try:
-                return await send("EVALSHA", wanted.sha, 1, *arguments)
-            except NoScriptError:
-                # Sent with its text, it is known from then on.
-                return await client.execute_command("EVAL", wanted.text, 1, *arguments)
+                return await send(*words, **options)
+            except _driver_errors() as error:
+                if not is_unknown_function(error):
+                    raise
+            await client.execute_command("FUNCTION LOAD", "REPLACE", functions.text)
+            return await client.execute_command(*words, **options)
 
-        return await self._repeat(call, once=name in _ONCE)
+        return await self._repeat(call, once=verb in _ONCE)
 
     async def _repeat(self, call: Callable[[Any], Awaitable[Any]], *, once: bool = False) -> Any:
         for attempt in range(1, ATTEMPTS + 1):

@@ -14,6 +14,11 @@ _PASSING = frozenset(
 )
 
 
+def is_unknown_function(error: Exception) -> bool:
+    """Whether the server does not have the library, and has done nothing."""
+    return "Function not found" in str(error)
+
+
 def is_lost(error: Exception) -> bool:
     """Whether nobody knows if the call was made: the connection broke, or took too long."""
     from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError

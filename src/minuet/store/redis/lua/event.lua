@@ -9,7 +9,11 @@ local ESCAPES = {
 
 local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte()) end
 
-local quoted, numbers = {}, {}
+local quoted, numbers, event_fields
+
+local function begin_events()
+  quoted, numbers, event_fields = {}, {}, {}
+end
 
 local function quote(text)
   local known = quoted[text]
@@ -78,8 +82,6 @@ end
 -- and the event.
 local HEAD, HEAD_BYTES = '>dI4I4', 16
 local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":', ',"output":'
-
-local event_fields = {}
 
 local function event_field(seq)
   local field = event_fields[seq]

@@ -3,13 +3,16 @@
 -- how many deliveries follow, with nine values each. They are read where they stand, because a table
 -- for each would cost more than all the rest.
 
-local unpack_limit = cmsgpack.unpack_limit
 local ITEM, DELIVERY = 15, 9
 
 --: The request, and up to where it has been read.
-local data, offset = ARGV[1], 0
+local data, offset
 --: By name: runs that have another plan by now.
-local replanned = {}
+local replanned
+
+local function begin_items(request)
+  data, offset, replanned = request, 0, {}
+end
 
 -- What the other parts see of this one: the rest would be in their way.
 local hand_in, runs_of, renew

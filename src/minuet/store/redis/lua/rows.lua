@@ -1,7 +1,7 @@
 -- Rows: Redis keys, rows as Lua arrays, and the cache of what this call has loaded.
 --
--- KEYS[1] is the partition's name, such as `minuet:{p0}`; all keys begin with it. All that belongs
--- to one run lies in one hash, so reading its row has checked the only key of the run:
+-- The only key of a call is the partition's name, such as `minuet:{p0}`; all keys begin with it. All
+-- that belongs to one run lies in one hash, so reading its row has checked the only key of the run:
 --
 --   R  the run: what changes         t<node>\0<scope>            a token
 --   I  the run: what never changes   j<node>\0<scope>            a join
@@ -15,14 +15,6 @@
 -- `columns.py`. A row is stored as numbers, then strings with their lengths, and then, packed, the
 -- columns that most rows do not have: nil is their default.
 
-local base, call = KEYS[1], redis.call
-
---: Whether events go to a record as well.
-local recorded = ARGV[2] ~= nil
-local pack, unpack_row = cmsgpack.pack, cmsgpack.unpack
-local struct_pack, struct_unpack = struct.pack, struct.unpack
-local concat, find, format, sub = table.concat, string.find, string.format, string.sub
-
 local LEASE_MS_MAX = 3600000
 local TERMINAL = { COMPLETED = true, FAILED = true, CANCELLED = true }
 local LIVE = { ready = true, leased = true, waiting = true }
@@ -30,11 +22,45 @@ local LIVE = { ready = true, leased = true, waiting = true }
 --: As many values as one command is given.
 local PORTION = 2000
 
-local LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
-local ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
-local WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
-local UNRECORDED, BORN = base .. ':unrecorded', base .. ':born'
-local RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
+--: The partition, and the names of its keys.
+local base
+local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, WAKE, IDEMPOTENCY, UNRECORDED, BORN, BEATS
+local RUN, READY, ASIDE
+
+local function use_partition(name)
+  if name == base then return end
+  base = name
+  LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
+  ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
+  WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
+  UNRECORDED, BORN, BEATS = base .. ':unrecorded', base .. ':born', base .. ':beats'
+  RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
+end
+
+--: What a server gives to functions, but only once it has loaded them.
+local call, pack, unpack_row, unpack_limit, struct_pack, struct_unpack
+local concat, find, format, sub
+
+local function use_server()
+  if call then return end
+  call = redis.call
+  pack, unpack_row, unpack_limit = cmsgpack.pack, cmsgpack.unpack, cmsgpack.unpack_limit
+  struct_pack, struct_unpack = struct.pack, struct.unpack
+  concat, find, format, sub = table.concat, string.find, string.format, string.sub
+end
+
+--: Whether events go to a record as well.
+local recorded
+--: The time of this step, in milliseconds.
+local now
+--: Runs and tokens by name; false: there is none.
+local runs, tokens
+
+local function begin_rows(partition, is_recorded)
+  use_server()
+  use_partition(partition)
+  recorded, now, runs, tokens = is_recorded, nil, {}, {}
+end
 
 local function stage_key(name) return base .. ':stage:' .. name end
 local function scopes_key(name) return base .. ':scopes:' .. name end
@@ -51,9 +77,6 @@ local function runs_key(tenant, status, workflow)
   local name = base .. ':runs:' .. tenant .. '\0' .. status
   return workflow and name .. '\0' .. workflow or name
 end
-
---: The time of this step, in milliseconds.
-local now
 
 local function clock(given)
   if given then return given end
@@ -89,9 +112,6 @@ local function get_fields(key, fields)
   end
   return found
 end
-
--- Runs and tokens by name; false: there is none.
-local runs, tokens = {}, {}
 
 local RUN_ROW = '>dI4I4I4I4c0I4c0I4c0I4c0'
 local TOKEN_ROW = '>ddI4I4I4I4I4I4c0I4c0I4c0I4c0I4c0I4c0'

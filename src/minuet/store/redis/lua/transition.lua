@@ -3,19 +3,25 @@
 -- test hold the two to the same letter. Nothing here writes: `commit.lua` does, at the end.
 
 -- What this step has touched: runs with fields to write, runs, tokens, and those that are new.
-local written_runs, changed_runs, changed_tokens, new_tokens = {}, {}, {}, {}
-local joins, arrivals, doomed = {}, {}, {}
+local written_runs, changed_runs, changed_tokens, new_tokens
+local joins, arrivals, doomed
 --: By zset: {member, …} that leave it, then {score, member, …} that come into it.
-local removed, added = {}, {}
+local removed, added
 --: By "tenant \0 slot": change in the number of holders; slots that may have room, in order.
-local holders, freed, freed_order = {}, {}, {}
+local holders, freed, freed_order
 --: Tokens that were ready when they were loaded, and are touched now: the queue still shows them.
-local was_ready = 0
+local was_ready
 --: By tenant, then by queue: {tenant \0 queue, key of what is ready, change in what is leased,
 -- whether a token of it has changed}.
-local queues = {}
+local queues
 --: What the deliveries of the event at hand have withdrawn.
 local withdrawn
+
+local function begin_changes()
+  written_runs, changed_runs, changed_tokens, new_tokens = {}, {}, {}, {}
+  joins, arrivals, doomed, removed, added = {}, {}, {}, {}, {}
+  holders, freed, freed_order, was_ready, queues, withdrawn = {}, {}, {}, 0, {}, nil
+end
 
 local function leave(key, member)
   local members = removed[key]

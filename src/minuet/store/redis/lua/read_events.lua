@@ -1,8 +1,0 @@
--- read_events: in their order. ARGV[1]: tenant, run, after seq, limit. Result: {record, …}.
-
-local tenant, name, after_seq, limit = unpack(unpack_row(ARGV[1]), 1, 4)
-local run = load_run(name)
-if not run or run[R_TENANT] ~= tenant then return {} end
-local fields = {}
-for seq = after_seq + 1, math.min(run[R_SEQ], after_seq + limit) do fields[#fields + 1] = 'e' .. seq end
-return get_fields(run[R_KEY], fields)

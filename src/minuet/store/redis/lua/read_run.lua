@@ -1,6 +1,0 @@
--- read_run: one run. ARGV[1]: tenant, run. Result: nothing, or {run, R, I, i}.
-
-local tenant, name = unpack(unpack_row(ARGV[1]), 1, 2)
-local run = load_run(name)
-if not run or run[R_TENANT] ~= tenant then return {} end
-return run_reply(run)

@@ -1,4 +1,0 @@
--- wait_for_change looks at a run's event number. ARGV[1]: run. Result: the number, 0 without a run.
-
-local run = load_run(unpack_row(ARGV[1])[1])
-return run and run[R_SEQ] or 0

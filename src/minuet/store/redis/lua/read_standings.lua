@@ -1,8 +1,0 @@
--- read_standings: how far runs are. ARGV[1]: runs. Result: {{run, seq, recorded}, …}.
-
-local found = {}
-for _, name in ipairs(unpack_row(ARGV[1])[1]) do
-  local run = load_run(name)
-  if run then found[#found + 1] = { name, run[R_SEQ], recorded_of(run) } end
-end
-return found

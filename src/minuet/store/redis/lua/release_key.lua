@@ -1,6 +1,0 @@
--- delete_runs and sweep, on a cluster: an idempotency key whose run is gone is free again.
--- ARGV[1]: tenant \0 key, run. Result: 1 or 0.
-
-local field, run = unpack(unpack_row(ARGV[1]), 1, 2)
-if call('HGET', IDEMPOTENCY, field) ~= run then return 0 end
-return call('HDEL', IDEMPOTENCY, field)

@@ -1,7 +1,0 @@
--- create_runs, on a cluster: reserve an idempotency key for a run's name, unless it has one.
--- ARGV[1]: tenant, key, run. Result: the run that has the key.
-
-local tenant, key, run = unpack(unpack_row(ARGV[1]), 1, 3)
-local field = tenant .. '\0' .. key
-if call('HSETNX', IDEMPOTENCY, field, run) == 1 then return run end
-return call('HGET', IDEMPOTENCY, field)

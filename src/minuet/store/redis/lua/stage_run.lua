@@ -1,8 +1,0 @@
--- put_run: keep a portion of a large run's fields aside, for the call that puts it in its place.
--- ARGV[1]: name of the place, how long to keep it in seconds, {field, value, …}. Result: 1.
-
-local name, seconds, values = unpack(unpack_row(ARGV[1]), 1, 3)
-for first = 1, #values, PORTION do
-  call('HSET', stage_key(name), unpack(values, first, math.min(first + PORTION - 1, #values)))
-end
-return call('EXPIRE', stage_key(name), seconds)

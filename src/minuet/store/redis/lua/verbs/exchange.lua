@@ -1,0 +1,75 @@
+-- exchange: hand in, renew and take, in this order, in one step.
+-- request: now_ms or nil, tenant, session, seq, lease, lease_ms, session_ms, strict (false: the
+-- session's partition is another one; here numbers need only grow), what is renewed, takes, how many
+-- items are handed in, and their values, one after the other.
+-- Result: {'session', last seq} for a call out of turn, else
+--   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
+--    how many were taken by each take, when they were taken}. Results are one letter each.
+
+local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count
+offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count =
+  unpack_limit(data, 11, 0)
+now = clock(given)
+
+local last = call('HGET', session_key(session), tenant)
+local last_seq, last_lease, results, revoked, members, counts = 0, '', '', {}, {}, {}
+if last then
+  last_seq, last_lease, results, revoked, members, counts = unpack_row(last)
+end
+
+local function reply(taken, taken_ms)
+  local granted, headers, told = {}, {}, {}
+  for _, token in ipairs(taken) do
+    local run = token[T_RUN]
+    grant(granted, token)
+    if not told[run] then
+      told[run] = true
+      add_header(headers, run)
+    end
+  end
+  for name in pairs(replanned) do
+    local run = load_run(name)
+    if run and not told[run] then add_header(headers, run) end
+  end
+  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms }
+end
+
+if seq == last_seq and lease == last_lease then
+  local taken, taken_ms, wanted = {}, now, {}
+  for _, member in ipairs(members) do
+    local token = load_token(parts(member))
+    if token and token[T_STATE] == 'leased' and token[T_LEASE] == lease then
+      taken[#taken + 1] = token
+      taken_ms = token[T_TAKEN_MS]
+    end
+  end
+  table.sort(taken, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
+  for i = 1, #results do wanted[i] = sub(results, i, i) == 'r' end
+  replanned = runs_of(wanted, item_count)
+  return reply(taken, taken_ms)
+end
+if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
+
+local until_ms = now + lease_ms
+local letters = {}
+revoked, members, counts = {}, {}, {}
+for i = 1, item_count do letters[i] = sub(hand_in(tenant), 1, 1) end
+results = concat(letters)
+for _, one in ipairs(held) do
+  if not renew(tenant, one, until_ms) then revoked[#revoked + 1] = one end
+end
+-- Before taking, because it decides who is ready.
+promote_waiters()
+local taken = {}
+for i, one in ipairs(takes) do
+  local before = #taken
+  take(tenant, session, lease, one[1], one[2], until_ms, taken)
+  counts[i] = #taken - before
+end
+for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
+
+local answer = reply(taken, now)
+answer[7] = commit()
+call('HSET', session_key(session), tenant, pack(seq, lease, results, revoked, members, counts))
+call('PEXPIRE', session_key(session), session_ms)
+return answer

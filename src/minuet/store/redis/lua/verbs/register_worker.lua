@@ -1,0 +1,23 @@
+-- register_worker: a worker is there. request: now_ms or nil, tenant, worker, record, worker_ms_max.
+-- Result: 1 when it has been asked to drain or was removed, else 0.
+--
+-- A row is {registered_ms, heartbeat_ms, draining, removed, record}; who was heard of when stands
+-- in a sorted set beside them.
+
+local given, tenant, worker, record, longest = unpack(unpack_row(request), 1, 5)
+now = clock(given)
+local key, field = workers_key(tenant), tenant .. '\0' .. worker
+local known = call('HGET', key, worker)
+local registered, draining, removed = now, false, false
+if known then
+  local _
+  registered, _, draining, removed = unpack_row(known)
+end
+call('HSET', key, worker, pack(registered, now, draining, removed, record))
+call('ZADD', BEATS, now, field)
+for _, old in ipairs(call('ZRANGEBYSCORE', BEATS, '-inf', '(' .. now - longest, 'LIMIT', 0, 100)) do
+  local cut = find(old, '\0', 1, true)
+  call('HDEL', workers_key(sub(old, 1, cut - 1)), sub(old, cut + 1))
+  call('ZREM', BEATS, old)
+end
+return (draining or removed) and 1 or 0
