@@ -115,6 +115,31 @@ async def test_waiting_for_a_change_ends_when_the_run_moves_on(world: Any) -> No
     assert await waiting
 
 
+async def test_waiting_for_the_end_of_a_run_ends_with_it(world: Any) -> None:
+    run = await world.start("a")
+    assert not await world.store.wait_for_end(run, 1)
+
+    waiting = [asyncio.create_task(world.store.wait_for_end(run, 60_000)) for _ in range(3)]
+    await asyncio.sleep(0)
+    await world.finish(await world.take_one())
+
+    assert await asyncio.gather(*waiting) == [True, True, True]
+    assert await world.store.wait_for_end(run, 60_000)
+
+
+async def test_waiting_for_the_end_of_a_run_ends_when_it_is_cancelled(world: Any) -> None:
+    run = await world.start("a")
+    waiting = asyncio.create_task(world.store.wait_for_end(run, 60_000))
+    await asyncio.sleep(0)
+    await world.change(run, Cancel())
+
+    assert await waiting
+
+
+async def test_waiting_for_the_end_of_a_run_that_is_not_there_ends_in_time(world: Any) -> None:
+    assert not await world.store.wait_for_end("no-such-run", 1)
+
+
 # ── blobs ───────────────────────────────────────────────────────────────────────────────
 
 

@@ -319,7 +319,7 @@ class App:
                 if loop.time() >= deadline:
                     raise RunTimeoutError(run_id, timeout or 0)
                 wait_ms = min(LOOK_MS, int((deadline - loop.time()) * 1000) + 1)
-            await self._store.wait_for_change(run_id, run.seq, wait_ms)
+            await self._store.wait_for_end(run_id, wait_ms)
 
     async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """A run's events as they happen, until the run is over."""

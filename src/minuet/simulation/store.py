@@ -28,7 +28,7 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
-from minuet.types import RunStatus
+from minuet.types import TERMINAL, RunStatus
 
 T = TypeVar("T")
 
@@ -131,6 +131,15 @@ class SimStore:
             return row is not None and row.seq > after_seq
 
         return await self._server.wait(timeout_ms, happened)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        model = self._server.model
+
+        def is_over() -> bool:
+            row = model.run(run)
+            return row is not None and row.status in TERMINAL
+
+        return await self._server.wait(timeout_ms, is_over)
 
     async def read_run(self, tenant: str, run: str) -> Run | None:
         model = self._server.model

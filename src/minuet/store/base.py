@@ -142,6 +142,10 @@ class Store(Protocol):
         """Wait until the run may have events after `after_seq`; a hint, False after the timeout."""
         ...
 
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        """Wait until the run is over; a hint, False after the timeout."""
+        ...
+
     # ── reads ───────────────────────────────────────────────────────────────────────────
 
     async def read_run(self, tenant: str, run: str) -> Run | None:

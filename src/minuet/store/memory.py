@@ -15,6 +15,7 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, SessionError
 from minuet.store.blob import blob_ref
+from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
@@ -75,6 +76,7 @@ class MemoryStore:
         self._removed: dict[tuple[str, str], WorkerEntry] = {}
         self._work = Wake()
         self._change = Wake()
+        self._ends = Ends(self._find_ended)
 
     @property
     def durability(self) -> str:
@@ -86,6 +88,7 @@ class MemoryStore:
     async def close(self) -> None:
         self._work.notify()
         self._change.notify()
+        await self._ends.close()
 
     # ── rows, as a transition loads them ────────────────────────────────────────────────
 
@@ -149,6 +152,7 @@ class MemoryStore:
             )
         self._work.notify()
         self._change.notify()
+        self._ends.tell(step.ended)
 
     # ── the exchange ────────────────────────────────────────────────────────────────────
 
@@ -394,6 +398,12 @@ class MemoryStore:
         if row is not None and row.seq > after_seq:
             return True
         return await self._change.wait(timeout_ms)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        return await self._ends.wait(run, timeout_ms)
+
+    async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
+        return [run for run in runs if run in self._runs and self._runs[run].status in TERMINAL]
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

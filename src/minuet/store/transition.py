@@ -104,6 +104,8 @@ class Transition:
         self.new_tokens: set[Key] = set()
         self.new_joins: set[Key] = set()
         self.changed_runs: set[str] = set()
+        #: Runs that this step has brought to their end.
+        self.ended: set[str] = set()
         #: Changed runs of which more has changed than the counter and the event number.
         self.rewritten_runs: set[str] = set()
         self.changed_tokens: set[Key] = set()
@@ -366,6 +368,7 @@ class Transition:
         run.deadline_ms = None
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
+        self.ended.add(run.run)
 
     # ── tokens ──────────────────────────────────────────────────────────────────────────
 

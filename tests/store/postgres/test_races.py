@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from minuet.errors import MinuetError, RunConflictError
+from minuet.store import ends as ends_module
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres import store as store_module
 from minuet.store.records import (
@@ -243,12 +244,15 @@ async def test_an_event_written_elsewhere_wakes_up_who_waits_for_it(
     here, elsewhere = await opened(), await opened()
     (run,) = await here.create_runs([new_run("a")])
     assert isinstance(run, Run)
+    monkeypatch.setattr(ends_module, "SOON_MS", 50_000)
     waiting = asyncio.create_task(here.wait_for_change(run.run, run.seq, 50_000))
+    ending = asyncio.create_task(here.wait_for_end(run.run, 50_000))
     await _waits(here, admin)
 
     await elsewhere.change_run("default", run.run, Cancel())
 
     assert await waiting
+    assert await ending
 
 
 async def test_without_hints_looking_again_finds_what_another_process_did(

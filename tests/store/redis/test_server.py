@@ -1,4 +1,4 @@
-"""What a server can do to a store: forget functions, run out of memory, hold wrong keys, restart."""
+"""What a server can do: forget functions, run out of memory, hold wrong keys, restart."""
 
 from __future__ import annotations
 

@@ -82,6 +82,8 @@ async def test_a_store_that_waits_for_a_run_sees_what_another_process_did(
 ) -> None:
     await stores[1].create_runs([new_run("r1", "a")])
     waiting = asyncio.create_task(stores[0].wait_for_change("r1", 2, 60_000))
+    ending = asyncio.create_task(stores[0].wait_for_end("r1", 60_000))
     await finish_all(stores[1], "s")
 
     assert await waiting
+    assert await ending

@@ -6,7 +6,8 @@ When all that it hands in is known from the take before, it is one (`known`, `se
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Collection
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -38,20 +39,30 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(_Answer).decode
 
 
+class Exchanged(NamedTuple):
+    """What an exchange has led to."""
+
+    reply: Reply
+    #: Whether something may have become ready to be taken.
+    made_ready: bool = False
+    #: Runs that are over now.
+    ended: Collection[str] = ()
+
+
 class Moved(Exception):
     """What was known is not so any more."""
 
 
 async def exchange(
     link: Link, wanted: Wanted, request: Exchange, now_ms: int | None, known: Known
-) -> tuple[Reply, bool]:
-    """The reply, and whether something may have become ready to be taken."""
+) -> Exchanged:
+    """Load, let the rules change, write and take."""
     rows = Rows(wanted, inputs=False)
     await rows.load(link, now_ms, request.session)
     last = rows.last_call
     assert last is not None
     if request.seq == last.seq and request.lease == last.lease:
-        return await _repeat(link, request, _decode(last.answer), rows.now_ms), False
+        return Exchanged(await _repeat(link, request, _decode(last.answer), rows.now_ms))
     if request.seq != last.seq + 1:
         raise SessionError(f"session {request.session}: call {request.seq} after {last.seq}")
     step, answer = _work_out(rows, request)
@@ -62,12 +73,12 @@ async def exchange(
     # A run that was loaded came without its input, so it is not one that is known.
     known.learn(request.seq, granted.tokens, granted.runs.values())
     others = await _to_replan(link, request, answer)
-    return _reply(answer, granted, others, rows.now_ms), made_ready(step)
+    return Exchanged(_reply(answer, granted, others, rows.now_ms), made_ready(step), step.ended)
 
 
 async def exchange_known(
     link: Link, request: Exchange, now_ms: int | None, known: Known, durability: str
-) -> tuple[Reply, bool]:
+) -> Exchanged:
     """The same in one call, on rows that are known; raises when they do not hold any more."""
     rows = Rows(Wanted(request.tenant), inputs=False)
     rows.know(known, request)
@@ -88,7 +99,7 @@ async def exchange_known(
     known.forget(request)
     mine = (row for row in rows.numbered(seqs) if row[1].run not in granted.runs)
     known.learn(request.seq, granted.tokens, (*mine, *granted.runs.values()))
-    return _reply(answer, granted, [], taken[0][0]), made_ready(step)
+    return Exchanged(_reply(answer, granted, [], taken[0][0]), made_ready(step), step.ended)
 
 
 def _work_out(rows: Rows, request: Exchange) -> tuple[Transition, _Answer]:

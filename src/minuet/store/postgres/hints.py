@@ -12,6 +12,7 @@ import contextlib
 import logging
 from typing import Any
 
+from minuet.store.ends import Ends
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.statements import statement
 from minuet.store.wake import Wake
@@ -36,8 +37,9 @@ _log = logging.getLogger("minuet.store.postgres")
 class Hints:
     """Sends and receives hints. Nothing here raises: whoever waits looks again anyway."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, ends: Ends) -> None:
         self.work, self.changed = Wake(), Wake()
+        self._ends = ends
         self._database = database
         self._channel = f"minuet_{database.address.schema}"
         self._link: Link | None = None
@@ -141,3 +143,4 @@ class Hints:
         if payload == _WORK:
             self.work.notify()
         self.changed.notify()
+        self._ends.look()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import get_args
 
 from minuet.store.postgres.database import Link
@@ -31,6 +31,7 @@ _LIST_QUEUES = statement("list_queues")
 _LIST_TENANTS = statement("list_tenants")
 _NEXT_WORK = statement("next_work")
 _RUN_SEQ = statement("run_seq")
+_FIND_ENDED = statement("find_ended")
 _GET_BLOB = statement("get_blob")
 
 #: PostgreSQL's LIMIT for "all of them".
@@ -136,6 +137,11 @@ async def next_work_ms(
 async def run_seq(link: Link, run: str) -> int:
     """The number of a run's last event; 0: there is no such run."""
     return int(await link.value(_RUN_SEQ, run) or 0)
+
+
+async def find_ended(link: Link, runs: Collection[str]) -> set[str]:
+    """Those of some runs that are over."""
+    return {row["run"] for row in await link.rows(_FIND_ENDED, list(runs))}
 
 
 async def get_blob(link: Link, tenant: str, ref: str) -> bytes | None:

@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
 from minuet.store.blob import blob_ref
+from minuet.store.ends import Ends
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
-from minuet.store.postgres.exchange import exchange, exchange_known
+from minuet.store.postgres.exchange import Exchanged, exchange, exchange_known
 from minuet.store.postgres.hints import Hints
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.migrate import open_schema
@@ -73,7 +74,8 @@ class PostgresStore:
         self._address = Address(url)
         self._clock = clock
         self._database = Database(self._address)
-        self._hints = Hints(self._database)
+        self._ends = Ends(self._find_ended)
+        self._hints = Hints(self._database, self._ends)
         #: By tenant and session.
         self._known: dict[tuple[str, str], Known] = {}
 
@@ -94,6 +96,7 @@ class PostgresStore:
 
     async def close(self) -> None:
         self._known.clear()
+        await self._ends.close()
         await self._hints.close()
         await self._database.close()
 
@@ -135,12 +138,12 @@ class PostgresStore:
         if len(self._known) >= SESSIONS_KNOWN_MAX:
             self._known.clear()
         self._known[name] = known
-        reply, work = answer
-        if work or request.hand_in:
-            self._hints.tell(work=work)
-        return reply
+        if answer.made_ready or request.hand_in:
+            self._hints.tell(work=answer.made_ready)
+        self._ends.tell(answer.ended)
+        return answer.reply
 
-    async def _exchange_known(self, request: Exchange, known: Known) -> tuple[Reply, bool] | None:
+    async def _exchange_known(self, request: Exchange, known: Known) -> Exchanged | None:
         """The answer to a call that can be worked out on what is known; None: it cannot."""
         if not known.covers(request):
             return None
@@ -277,6 +280,13 @@ class PostgresStore:
             return 0 if await reads.run_seq(link, run) > after_seq else None
 
         return await self._wait(self._hints.changed, has_more, timeout_ms)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        self._hints.listen()
+        return await self._ends.wait(run, timeout_ms)
+
+    async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
+        return await self._database.read(lambda link: reads.find_ended(link, runs))
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

@@ -271,6 +271,14 @@ class RecordedStore:
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         if not await self._hot.wait_for_change(run, after_seq, timeout_ms):
             return False
+        return await self._durable_within(run, timeout_ms)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        if not await self._hot.wait_for_end(run, timeout_ms):
+            return False
+        return await self._durable_within(run, timeout_ms)
+
+    async def _durable_within(self, run: str, timeout_ms: int) -> bool:
         try:
             async with asyncio.timeout(timeout_ms / 1000):
                 return await self._flusher.durable(run)

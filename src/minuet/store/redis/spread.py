@@ -154,7 +154,7 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
     for places, answer in answers:
         if answer[0] == b"session":
             raise SessionError(f"session {request.session}: call {request.seq} after {answer[1]}")
-        _, now, letters, part_revoked, part_granted, part_headers, _, _, taken_ms = answer
+        _, now, letters, part_revoked, part_granted, part_headers, _, _, taken_ms, _ = answer
         now_ms = max(now_ms, now)
         results += zip(places, [_RESULTS[letter] for letter in letters], strict=False)
         revoked += [Held(*(word.decode() for word in held)) for held in part_revoked]

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,6 +29,7 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.blob import blob_ref
+from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
     WORKER_MS_MAX,
@@ -102,6 +103,7 @@ class RedisStore:
         self._partitions = Partitions(self._address.prefix, 1)
         self._work = Wake()
         self._changed = Wake()
+        self._ends = Ends(self._find_ended)
         self._listener: Listener | None = None
         self._durability = ""
 
@@ -136,6 +138,7 @@ class RedisStore:
     async def close(self) -> None:
         if self._listener is not None:
             await self._listener.stop()
+        await self._ends.close()
         await self._connection.close()
         self._work.notify()
         self._changed.notify()
@@ -155,6 +158,7 @@ class RedisStore:
         if work:
             self._work.notify()
         self._changed.notify()
+        self._ends.look()
 
     # ── the exchange ────────────────────────────────────────────────────────────────────
 
@@ -166,7 +170,10 @@ class RedisStore:
         packed = requests.exchange(request, self._now_ms(), SESSION_MS, strict=strict)
         answer = await self._connection.run("exchange", partition, packed)
         if answer[0] == b"reply":
-            self._notify(answer[6])
+            if answer[6]:
+                self._work.notify()
+            self._changed.notify()
+            self._ends.tell(name.decode() for name in answer[9])
         return answer
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:
@@ -356,6 +363,16 @@ class RedisStore:
             return seq > after_seq
 
         return await self._wait(self._changed, is_there, timeout_ms, POLL_MS)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        return await self._ends.wait(run, timeout_ms)
+
+    async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
+        ended: list[str] = []
+        for partition, names in self._partitions.by_run(runs, lambda run: run):
+            found = await self._run("find_ended", partition, names)
+            ended += [name.decode() for name in found]
+        return ended
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

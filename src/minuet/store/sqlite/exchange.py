@@ -101,6 +101,11 @@ class ExchangeGroup:
         #: Whether something may have become ready to be taken.
         self.made_ready = False
 
+    @property
+    def ended(self) -> set[str]:
+        """The runs that this group has brought to their end."""
+        return self._step.ended
+
     def apply(self) -> list[Reply | SessionError]:
         """Apply all of them; the answers, in the same order."""
         self._check_sessions()

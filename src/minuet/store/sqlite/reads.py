@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
@@ -42,6 +42,7 @@ _LIST_QUEUES = statement("list_queues")
 _LIST_TENANTS = statement("list_tenants")
 _HAS_WORK = statement("has_work")
 _RUN_SEQ = statement("run_seq")
+_FIND_ENDED = statement("find_ended")
 _GET_BLOB = statement("get_blob")
 
 #: No snapshot holds more events than a run may have.
@@ -167,6 +168,11 @@ def has_work(db: apsw.Connection, tenant: str, queues: Sequence[str], now_ms: in
 def run_seq(db: apsw.Connection, run: str) -> int:
     """The number of a run's last event; 0: there is no such run."""
     return int(db.execute(_RUN_SEQ, {"run": run}).get or 0)
+
+
+def find_ended(db: apsw.Connection, runs: Collection[str]) -> set[str]:
+    """Those of some runs that are over."""
+    return {run for (run,) in db.execute(_FIND_ENDED, {"runs": to_json(list(runs))})}
 
 
 def get_blob(db: apsw.Connection, tenant: str, ref: str) -> bytes | None:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.store.blob import blob_ref
+from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
     Change,
@@ -81,6 +82,7 @@ class SqliteStore:
         self._work = Wake()
         self._work_seen = 0
         self._changed = Wake()
+        self._ends = Ends(self._find_ended)
 
     @property
     def durability(self) -> str:
@@ -109,6 +111,7 @@ class SqliteStore:
     async def close(self) -> None:
         writing, reading = self._writing, self._reading
         self._writing = self._reading = None
+        await self._ends.close()
         # The reader goes first, so that the writer is the one to remove the log.
         if reading is not None:
             await reading.stop()
@@ -124,6 +127,8 @@ class SqliteStore:
             self._work_seen = count
             self._work.notify()
         self._changed.notify()
+        ended = self._writer.ended
+        self._ends.tell(ended.popleft() for _ in range(len(ended)))
 
     def _write(self, call: WriteCall) -> asyncio.Future[Any]:
         if self._writing is None:
@@ -235,6 +240,12 @@ class SqliteStore:
         return await self._wait(
             self._changed, lambda db: reads.run_seq(db, run) > after_seq, timeout_ms
         )
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        return await self._ends.wait(run, timeout_ms)
+
+    async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
+        return await self._read(reads.find_ended, runs)
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

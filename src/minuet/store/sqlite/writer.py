@@ -9,6 +9,7 @@ commit; if it fails, all of them hear of it.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -80,6 +81,9 @@ class Writer:
         #: How many commits have made something ready to be taken. It is counted after the
         #: commit, so who sees it change can also see what is ready.
         self.commits_with_work = 0
+        #: Runs that have ended, once that is committed.
+        self.ended: deque[str] = deque()
+        self._ended: set[str] = set()
 
     def open(self) -> None:
         """Connect and bring the file up to date."""
@@ -137,6 +141,7 @@ class Writer:
             self._db.execute("BEGIN IMMEDIATE")
             self._check_known()
             self._made_ready = False
+            self._ended.clear()
             answers = self._apply(calls, self._clock.now_ms(), careful=careful)
             self._commit()
         except BaseException as error:
@@ -150,6 +155,7 @@ class Writer:
         self._known.trim()
         if self._made_ready:
             self.commits_with_work += 1
+        self.ended.extend(self._ended)
         return answers
 
     def _commit(self) -> None:
@@ -191,6 +197,7 @@ class Writer:
                 )
                 answers.extend(group.apply())
                 self._made_ready |= group.made_ready
+                self._ended |= group.ended
                 exchanges.clear()
                 sessions.clear()
 
@@ -216,6 +223,7 @@ class Writer:
             return error
         finally:
             self._made_ready |= change.made_ready
+            self._ended |= change.step.ended
 
     # ── the write-ahead log ─────────────────────────────────────────────────────────────
 

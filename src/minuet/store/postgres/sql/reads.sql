@@ -154,5 +154,9 @@ CROSS JOIN LATERAL (
 -- name: run_seq
 SELECT seq FROM minuet.runs WHERE run = $1;
 
+-- name: find_ended
+SELECT run FROM minuet.runs
+WHERE run = ANY($1::text[]) AND status IN ('COMPLETED', 'FAILED', 'CANCELLED');
+
 -- name: get_blob
 SELECT data FROM minuet.blobs WHERE tenant = $1 AND ref = $2;

@@ -16,11 +16,13 @@ local was_ready
 local queues
 --: What the deliveries of the event at hand have withdrawn.
 local withdrawn
+--: Names of runs that have ended.
+local ended
 
 local function begin_changes()
   written_runs, changed_runs, changed_tokens, new_tokens = {}, {}, {}, {}
   joins, arrivals, doomed, removed, added = {}, {}, {}, {}, {}
-  holders, freed, freed_order, was_ready, queues, withdrawn = {}, {}, {}, 0, {}, nil
+  holders, freed, freed_order, was_ready, queues, withdrawn, ended = {}, {}, {}, 0, {}, nil, {}
 end
 
 local function leave(key, member)
@@ -355,6 +357,7 @@ local function close(run, status, error)
     for _, token in ipairs(tokens_in(run, LIVE)) do end_token(run, token, 'dead', 'cancelled') end
   end
   run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = status, now, error, nil
+  ended[#ended + 1] = run[R_NAME]
 end
 
 local function complete(run)

@@ -134,5 +134,9 @@ LIMIT 1;
 -- name: run_seq
 SELECT seq FROM runs WHERE run = :run;
 
+-- name: find_ended
+SELECT run FROM runs
+WHERE run IN (SELECT value FROM json_each(:runs)) AND status IN ('COMPLETED', 'FAILED', 'CANCELLED');
+
 -- name: get_blob
 SELECT data FROM blobs WHERE tenant = :tenant AND ref = :ref;

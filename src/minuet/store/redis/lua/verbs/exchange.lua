@@ -4,7 +4,8 @@
 -- items are handed in, and their values, one after the other.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
---    how many were taken by each take, when they were taken}. Results are one letter each.
+--    how many were taken by each take, when they were taken, runs that have ended}. Results are
+--    one letter each.
 
 local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count
 offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count =
@@ -31,7 +32,7 @@ local function reply(taken, taken_ms)
     local run = load_run(name)
     if run and not told[run] then add_header(headers, run) end
   end
-  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms }
+  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms, ended }
 end
 
 if seq == last_seq and lease == last_lease then
