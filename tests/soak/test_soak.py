@@ -62,7 +62,7 @@ def test_a_short_soak_finds_nothing_wrong_and_leaves_a_page(root: Path, tmp_path
 def test_an_interrupted_soak_ends_its_processes_and_still_leaves_a_page(
     root: Path, tmp_path: Path
 ) -> None:
-    process = soak(root, tmp_path, "--store", "sqlite", "--minutes", "30")
+    process = soak(root, tmp_path, "--store", "sqlite", "--minutes", "1")
     assert process.stderr is not None
     for line in process.stderr:
         if "soaking" in line:

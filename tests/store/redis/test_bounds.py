@@ -138,6 +138,20 @@ async def test_a_session_is_forgotten_by_itself(store: RedisStore, client: redis
     assert 0 < client.pttl(session) <= SESSION_MS  # type: ignore[operator]
 
 
+async def test_a_session_in_use_is_kept(
+    store: RedisStore, client: redis.Redis, clock: ManualClock
+) -> None:
+    worker = Worker(store)
+    await worker.exchange()
+    (session,) = keys(client, store, "session")
+    client.pexpire(session, 50_000)
+
+    clock.advance(2 * HOUR_MS)
+    await worker.exchange()
+
+    assert client.pttl(session) > 50_000  # type: ignore[operator]
+
+
 async def test_the_stream_that_wakes_has_one_entry(store: RedisStore, client: redis.Redis) -> None:
     for number in range(5):
         await store.create_runs([new_run(f"r{number}", "a")])

@@ -12,7 +12,7 @@ local holders, freed, freed_order
 --: Tokens that were ready when they were loaded, and are touched now: the queue still shows them.
 local was_ready
 --: By tenant, then by queue: {tenant \0 queue, key of what is ready, change in what is leased,
--- whether a token of it has changed}.
+-- whether a new token is for it}.
 local queues
 --: What the deliveries of the event at hand have withdrawn.
 local withdrawn

@@ -13,9 +13,9 @@ offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, 
 now = clock(given)
 
 local last = call('HGET', session_key(session), tenant)
-local last_seq, last_lease, results, revoked, members, counts = 0, '', '', {}, {}, {}
+local last_seq, last_lease, results, revoked, members, counts, kept_ms = 0, '', '', {}, {}, {}, now
 if last then
-  last_seq, last_lease, results, revoked, members, counts = unpack_row(last)
+  last_seq, last_lease, results, revoked, members, counts, kept_ms = unpack_row(last)
 end
 
 local function reply(taken, taken_ms)
@@ -71,6 +71,10 @@ for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
 
 local answer = reply(taken, now)
 answer[7] = commit()
-call('HSET', session_key(session), tenant, pack(seq, lease, results, revoked, members, counts))
-call('PEXPIRE', session_key(session), session_ms)
+-- How long it is kept need not be said each time.
+local says_so = not last or now < kept_ms or now - kept_ms > session_ms / 24
+if says_so then kept_ms = now end
+call('HSET', session_key(session), tenant,
+  pack(seq, lease, results, revoked, members, counts, kept_ms))
+if says_so then call('PEXPIRE', session_key(session), session_ms) end
 return answer
