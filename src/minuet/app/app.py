@@ -302,8 +302,7 @@ class App:
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> RunResult:
         """Wait until a run is over; RunTimeoutError when that takes too long."""
-        await self.wait_ended(run_id, timeout=timeout)
-        return await self._runs.show(run_id)
+        return await self._runs.show_ended(await self.wait_ended(run_id, timeout=timeout))
 
     async def wait_ended(self, run_id: str, *, timeout: float | None = None) -> Run:
         """As `wait`, without looking at the run's history."""

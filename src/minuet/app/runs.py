@@ -119,6 +119,11 @@ class Runs:
     ) -> list[Recorded]:
         """A run's events."""
         await self.get(run_id)
+        return await self._read_history(run_id, after, upto)
+
+    async def _read_history(
+        self, run_id: str, after: int = 0, upto: int | None = None
+    ) -> list[Recorded]:
         found: list[Recorded] = []
         while True:
             page = await self._store.read_events(self._tenant, run_id, after, PAGE)
@@ -170,6 +175,13 @@ class Runs:
         tokens = await self._store.read_tokens(self._tenant, run_id)
         leased = frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
         return await self._result(run_id, replay(history), history, leased)
+
+    async def show_ended(self, run: Run) -> RunResult:
+        """How a run that is over has ended: nothing of it runs, so its history is enough."""
+        history = await self._read_history(run.run)
+        if not history:
+            raise RunNotFoundError(run.run)
+        return await self._result(run.run, replay(history), history)
 
     async def why(self, run_id: str, node: str) -> Explanation:
         """Why a node has not run, or why it is in its state."""

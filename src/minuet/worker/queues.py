@@ -6,7 +6,7 @@ only those that somebody has chosen; and those with placement constraints that i
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from minuet.errors import HandlerError
 from minuet.nodes.handler import Handlers
@@ -98,12 +98,14 @@ class Queues:
         plain = self.plain
         return queue in plain or self.placed.may_serve(queue, plain)
 
-    def open(self, running: Mapping[Whose, int]) -> tuple[str, ...]:
+    def open(self, running: Callable[[], Mapping[Whose, int]]) -> tuple[str, ...]:
         """Those from which there is something to take while these nodes run here."""
-        return (*self.plain, *self.placed.open(running)[0])
+        if not self.placed:
+            return self.plain
+        return (*self.plain, *self.placed.open(running())[0])
 
-    def takes(self, room: int, running: Mapping[Whose, int]) -> list[Take]:
+    def takes(self, room: int, running: Callable[[], Mapping[Whose, int]]) -> list[Take]:
         """What to ask for when there is room for so many."""
         if not self.placed:
             return [Take(self.served, room)]
-        return self.placed.share(room, self.served, running)
+        return self.placed.share(room, self.served, running())

@@ -326,7 +326,7 @@ class Worker:
         if len(self._items) < ITEMS_MAX:
             takes.append(Take(INLINE, INLINE_TAKE_MAX))
         if room > 0:
-            takes += self._queues.takes(room, self._running())
+            takes += self._queues.takes(room, self._running)
         return tuple(takes)
 
     def _running(self) -> Counter[Whose]:
@@ -510,7 +510,7 @@ class Worker:
         if self._wake.is_set():
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
-        queues = self._queues.open(self._running()) if self._has_room() else INLINE
+        queues = self._queues.open(self._running) if self._has_room() else INLINE
         alone = self._suspect.seconds_alone(loop.time())
         if alone > 0:
             queues, until = (), min(until, loop.time() + alone)
