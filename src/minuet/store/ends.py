@@ -15,6 +15,9 @@ from minuet.store.wake import Wake, end
 SOON_MS = 10.0
 SELDOM_MS = 100.0
 
+#: After each look there is a pause of so many times what it took, however many hints come.
+REST = 9
+
 
 class Ends:
     """Those who wait on one event loop for runs to end."""
@@ -70,6 +73,7 @@ class Ends:
             self._unseen.discard(run)
 
     async def _look_on(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             pause_ms = SOON_MS
             while self._waiters:
@@ -79,7 +83,9 @@ class Ends:
                     self._unseen.clear()
                 else:
                     names = list(self._waiters)
+                began = loop.time()
                 self.tell(await self._find_ended(names))
+                await asyncio.sleep(REST * (loop.time() - began))
                 if not await self._hint.wait(pause_ms, seen):
                     pause_ms = min(2 * pause_ms, SELDOM_MS)
         except Exception as error:

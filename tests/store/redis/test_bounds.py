@@ -60,7 +60,7 @@ async def test_an_ended_run_is_removed_when_its_time_is_over(
     assert await store.read_run("default", "r1") is None
     assert await store.list_runs("default") == []
     left = {key.rpartition(b":")[2] for key in keys(client, store)}
-    assert left <= {b"queues", b"wake", b"layout"}
+    assert left <= {b"queues", b"wake", b"ends", b"layout"}
     (again,) = await store.create_runs([new_run("r2", "a", idempotency_key="r1")])
     assert again.run == "r2"  # type: ignore[union-attr]
 
@@ -152,10 +152,12 @@ async def test_a_session_in_use_is_kept(
     assert client.pttl(session) > 50_000  # type: ignore[operator]
 
 
-async def test_the_stream_that_wakes_has_one_entry(store: RedisStore, client: redis.Redis) -> None:
+async def test_the_streams_that_wake_have_one_entry(store: RedisStore, client: redis.Redis) -> None:
     for number in range(5):
         await store.create_runs([new_run(f"r{number}", "a")])
+        await store.change_run("default", f"r{number}", Cancel())
 
-    (wake,) = keys(client, store, "wake")
+    (wake,), (ends,) = keys(client, store, "wake"), keys(client, store, "ends")
 
     assert client.xlen(wake) == 1
+    assert client.xlen(ends) == 1

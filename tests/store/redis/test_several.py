@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from tests import servers
 
+from minuet.store import ends
 from minuet.store.records import Delivery, Done, Grant
 from minuet.store.redis import RedisStore
 
@@ -82,8 +83,19 @@ async def test_a_store_that_waits_for_a_run_sees_what_another_process_did(
 ) -> None:
     await stores[1].create_runs([new_run("r1", "a")])
     waiting = asyncio.create_task(stores[0].wait_for_change("r1", 2, 60_000))
-    ending = asyncio.create_task(stores[0].wait_for_end("r1", 60_000))
     await finish_all(stores[1], "s")
 
     assert await waiting
-    assert await ending
+
+
+async def test_a_store_that_waits_hears_of_the_end_of_a_run_from_another_process(
+    stores: tuple[RedisStore, RedisStore], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # So that looking again cannot be what ends the wait.
+    monkeypatch.setattr(ends, "SOON_MS", 60_000)
+    await stores[1].create_runs([new_run("r1", "a")])
+    waiting = asyncio.create_task(stores[0].wait_for_end("r1", 60_000))
+    assert not await stores[0].wait_for_end("r1", 1)
+    await finish_all(stores[1], "s")
+
+    assert await waiting

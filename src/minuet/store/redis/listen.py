@@ -1,6 +1,7 @@
-"""Hearing from other processes that there is work: a stream that the scripts write to.
+"""Hearing from other processes: that there is work, and that runs have ended, by streams that the
+functions write to.
 
-It is a hint and nothing more. The stream keeps one entry; a lost one costs a poll.
+They are hints and nothing more. A stream keeps one entry; a lost one costs a poll.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ PAUSE_S = 0.5
 
 
 class Listener:
-    """One task that reads the stream while somebody waits, from the first waiting on."""
+    """One task that reads a stream while somebody waits, from the first waiting on."""
 
     def __init__(self, connection: Connection, stream: str, notify: Callable[[], None]) -> None:
         self._connection, self._stream, self._notify = connection, stream, notify

@@ -7,7 +7,7 @@ hash of their name (`spread`), and each part of an exchange is atomic for itself
 Queues are sorted sets, by time and then by name, and not Streams: a token that is delayed, paused
 or cancelled leaves its queue at once, there is no list of pending entries that could be trimmed
 away, and the order is exact. The token's row is the truth, the queue shows it, and both change in
-the same step. A Stream of one entry only tells those who wait that there is work.
+the same step. Streams of one entry only tell those who wait: of work, and of runs that have ended.
 
 How durable an answer is, is the server's setting: `RedisStore.durability` says it in words.
 """
@@ -105,6 +105,7 @@ class RedisStore:
         self._changed = Wake()
         self._ends = Ends(self._find_ended)
         self._listener: Listener | None = None
+        self._end_listener: Listener | None = None
         self._durability = ""
 
     async def open(self) -> None:
@@ -114,8 +115,9 @@ class RedisStore:
             if is_cluster:
                 self._partitions = Partitions.of_cluster(self._address.prefix)
             else:
-                stream = f"{self._partitions.names[0]}:wake"
-                self._listener = Listener(self._connection, stream, self._work.notify)
+                name = self._partitions.names[0]
+                self._listener = Listener(self._connection, f"{name}:wake", self._work.notify)
+                self._end_listener = Listener(self._connection, f"{name}:ends", self._ends.look)
             await check_layout(self._connection, self._partitions.names, self._address)
             await self._check_record()
         except BaseException:
@@ -136,8 +138,9 @@ class RedisStore:
             )
 
     async def close(self) -> None:
-        if self._listener is not None:
-            await self._listener.stop()
+        for listener in (self._listener, self._end_listener):
+            if listener is not None:
+                await listener.stop()
         await self._ends.close()
         await self._connection.close()
         self._work.notify()
@@ -365,7 +368,10 @@ class RedisStore:
         return await self._wait(self._changed, is_there, timeout_ms, POLL_MS)
 
     async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
-        return await self._ends.wait(run, timeout_ms)
+        if self._end_listener is None:
+            return await self._ends.wait(run, timeout_ms)
+        with self._end_listener.waiting():
+            return await self._ends.wait(run, timeout_ms)
 
     async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
         ended: list[str] = []

@@ -131,6 +131,7 @@ function commit()
     if not removed[key] then expect(key, 'zset') end
   end
   if wake then expect(WAKE, 'stream') end
+  if #ended > 0 then expect(ENDS, 'stream') end
 
   -- The first key of these was not looked at: if it is of another kind, nothing is written yet.
   for key, members in pairs(removed) do send('ZREM', key, members) end
@@ -150,6 +151,7 @@ function commit()
     for _, run in ipairs(changed_runs) do call('ZADD', UNRECORDED, 'NX', now, run[R_NAME]) end
   end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end
+  if #ended > 0 then call('XADD', ENDS, 'MAXLEN', 1, '*', 'e', '') end
   return wake and 1 or 0
 end
 

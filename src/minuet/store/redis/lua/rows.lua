@@ -24,7 +24,8 @@ local PORTION = 2000
 
 --: The partition, and the names of its keys.
 local base
-local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, WAKE, IDEMPOTENCY, UNRECORDED, BORN, BEATS
+local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNRECORDED, BORN, BEATS
+local WAKE, ENDS
 local RUN, READY, ASIDE
 
 local function use_partition(name)
@@ -32,7 +33,7 @@ local function use_partition(name)
   base = name
   LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
   ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
-  WAKE, IDEMPOTENCY = base .. ':wake', base .. ':idempotency'
+  WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
   UNRECORDED, BORN, BEATS = base .. ':unrecorded', base .. ':born', base .. ':beats'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 end
