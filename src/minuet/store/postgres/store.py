@@ -44,7 +44,7 @@ from minuet.store.records import (
     WorkerRecord,
 )
 from minuet.store.wake import Wake
-from minuet.types import RunStatus
+from minuet.types import TERMINAL, RunStatus
 
 Value = TypeVar("Value")
 
@@ -235,6 +235,8 @@ class PostgresStore:
             ),
         )
         self._hints.tell(work=True)
+        if changed.status in TERMINAL:
+            self._ends.tell([run])
         return changed
 
     async def resolve(

@@ -161,7 +161,6 @@ class RedisStore:
         if work:
             self._work.notify()
         self._changed.notify()
-        self._ends.look()
 
     # ── the exchange ────────────────────────────────────────────────────────────────────
 
@@ -173,9 +172,7 @@ class RedisStore:
         packed = requests.exchange(request, self._now_ms(), SESSION_MS, strict=strict)
         answer = await self._connection.run("exchange", partition, packed)
         if answer[0] == b"reply":
-            if answer[6]:
-                self._work.notify()
-            self._changed.notify()
+            self._notify(answer[6])
             self._ends.tell(name.decode() for name in answer[9])
         return answer
 
