@@ -122,6 +122,19 @@ class Pair:
         )
 
 
+class Another:
+    """The hot half as a server that has taken the place of another one."""
+
+    def __init__(self, hot: Any, name: str) -> None:
+        self._hot, self.name = hot, name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._hot, name)
+
+    async def identity(self) -> str:
+        return self.name
+
+
 @pytest.fixture
 def clock() -> ManualClock:
     return ManualClock(1_700_000_000_000)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.store.recorded.conftest import Pair, make_rows
+from tests.store.recorded.conftest import Another, Pair, make_rows
 
 from minuet.store.recorded.base import Mark
 from minuet.store.recorded.flusher import Flusher
@@ -149,7 +149,9 @@ def _fields(row: Any) -> dict[str, Any]:
 
 async def test_the_gate_opens_when_the_log_has_the_inputs(pair: Pair) -> None:
     run = await pair.create()
-    flusher = flusher_of(pair.hot, pair.log)
+    guard = Guard(pair.hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(pair.hot, pair.log, guard)
     (grant,) = await pair.exchange(take=1)
     waiting = asyncio.create_task(
         flusher.durable(run, Held(run, grant.node, grant.scope, grant.lease))
@@ -163,9 +165,32 @@ async def test_the_gate_opens_when_the_log_has_the_inputs(pair: Pair) -> None:
     assert len(await pair.log.read_events(DEFAULT_TENANT, run)) > 0
 
 
+async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair) -> None:
+    run = await pair.create()
+    hot: Any = Another(pair.hot, "the first")
+    guard = Guard(hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(hot, pair.log, guard)
+    (grant,) = await pair.exchange(take=1)
+    hot.name = "the second"
+    waiting = asyncio.create_task(
+        flusher.durable(run, Held(run, grant.node, grant.scope, grant.lease))
+    )
+    await asyncio.sleep(0)
+
+    await flusher.flush()
+    assert not waiting.done()
+    await guard.look()
+    await flusher.flush()
+
+    assert await waiting is True
+
+
 async def test_the_gate_stays_shut_for_a_lease_that_is_lost(pair: Pair) -> None:
     run = await pair.create()
-    flusher = flusher_of(pair.hot, pair.log)
+    guard = Guard(pair.hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(pair.hot, pair.log, guard)
     waiting = asyncio.create_task(flusher.durable(run, Held(run, "a", "", "another lease")))
     await asyncio.sleep(0)
 

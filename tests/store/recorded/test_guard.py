@@ -6,29 +6,16 @@ from typing import Any
 
 import pytest
 from tests import servers
-from tests.store.recorded.conftest import Pair, make_rows
+from tests.store.recorded.conftest import Another, Pair, make_rows
 from tests.store.recorded.test_flusher import flush_all
 
-from minuet.errors import StoreUnusableError
+from minuet.errors import StoreUnavailableError, StoreUnusableError
 from minuet.store.recorded import RecordedStore
 from minuet.store.recorded.guard import Guard
-from minuet.store.records import DEFAULT_TENANT, Cancel, RetryRun
+from minuet.store.records import DEFAULT_TENANT, Cancel, Pause, Resume, RetryRun
 from minuet.store.redis.hot import HotRedisStore
 from minuet.store.redis.store import RedisStore
 from minuet.store.wake import end
-
-
-class Another:
-    """The hot half as a server that has taken the place of another one."""
-
-    def __init__(self, hot: Any, name: str) -> None:
-        self._hot, self._name = hot, name
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._hot, name)
-
-    async def identity(self) -> str:
-        return self._name
 
 
 async def lose(pair: Pair, run: str) -> None:
@@ -160,5 +147,28 @@ async def test_a_run_that_ended_long_ago_can_be_retried(pair: Pair) -> None:
         found = await store.read_run(DEFAULT_TENANT, new.run)
         assert found is not None
         assert found.status == "RUNNING"
+    finally:
+        await end(*store._tasks)
+
+
+async def test_a_change_made_to_a_run_that_had_lost_events_is_not_acknowledged(pair: Pair) -> None:
+    store = RecordedStore(pair.hot, pair.log, make_rows)
+    store.start()
+    try:
+        new = pair.new_run()
+        await store.create_runs([new])
+        early = await pair.hot.read_snapshot(DEFAULT_TENANT, new.run)
+        assert early is not None
+        await store.change_run(DEFAULT_TENANT, new.run, Pause())
+        resumed = await store.change_run(DEFAULT_TENANT, new.run, Resume())
+        assert await pair.hot.put_run(DEFAULT_TENANT, early, resumed.seq)
+
+        # The log has a pause at this place, and it is another one.
+        with pytest.raises(StoreUnavailableError, match="lost before it was durable"):
+            await store.change_run(DEFAULT_TENANT, new.run, Pause("somebody else"))
+
+        found = await store.read_run(DEFAULT_TENANT, new.run)
+        assert found is not None
+        assert (found.status, found.seq) == ("RUNNING", resumed.seq)
     finally:
         await end(*store._tasks)

@@ -128,8 +128,13 @@ class Flusher:
         # Whoever asks for one of these from now on asks for what this pass does not see.
         self._runs = {run: None for run in self._runs if run not in chosen}
         done: set[str] = set()
+        held = [one.held for one in serving if one.held]
         try:
-            done, current = await self._record(names, [one.held for one in serving if one.held])
+            done, current = await self._record(names, held)
+            # A lease that another server gave, or gave again, since this one was looked at may
+            # be about a run of which the log knows better: nothing begins before they agree.
+            if held and not await self._guard.is_sound():
+                done = set()
         finally:
             done.update(self._guard.broken)
             self._runs.update((run, None) for run in names if run not in done)

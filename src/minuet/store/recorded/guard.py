@@ -58,6 +58,7 @@ class Guard:
         self._owner = owner
         self._identity: str | None = None
         self._is_sound = asyncio.Event()
+        self._in_doubt = asyncio.Event()
         #: Runs that cannot be made anew, and why.
         self.broken: dict[str, MinuetError] = {}
 
@@ -65,16 +66,31 @@ class Guard:
         """Wait until nothing that the hot half has lost is missing."""
         await self._is_sound.wait()
 
+    async def is_sound(self) -> bool:
+        """Whether the hot half still is the one that was compared with the log."""
+        if not self._is_sound.is_set():
+            return False
+        if await self._hot.identity() == self._identity:
+            return True
+        self._is_sound.clear()
+        self._in_doubt.set()
+        return False
+
     async def work(self) -> None:
         """Look after the hot half; ends when it is cancelled."""
         while True:
+            self._in_doubt.clear()
             try:
                 await self.look()
             except StoreUnavailableError as error:
                 _log.info("cannot look after the hot store for now: %s", error)
             except MinuetError as error:
                 _log.error("cannot look after the hot store: %s", error)
-            await asyncio.sleep(LOOK_S)
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._in_doubt.wait()
+            except TimeoutError:
+                pass
 
     async def look(self) -> None:
         """Compare with the log if the hot half is not the one that it was; seed what waits."""

@@ -225,18 +225,27 @@ class RecordedStore:
     async def _acknowledge(
         self, tenant: str, run: str, before: int, is_it: Callable[[events.Event], bool]
     ) -> None:
-        """Wait until what was done to a run after event `before` is in the log.
+        """Wait until what was just done to a run after event `before` is in the log.
 
-        The hot half may have lost it by now: then nobody is told that it has happened.
+        The hot half may have lost it by now, or may have lacked events when it did it, so that the
+        log has another one in its place: then nobody is told that it has happened.
         """
+        made = await self._find_made(tenant, run, before, is_it)
         await self._durable(run)
+        if made is None or not await self._has(tenant, made):
+            raise StoreUnavailableError(f"run {run}: this was lost before it was durable")
+
+    async def _find_made(
+        self, tenant: str, run: str, after: int, is_it: Callable[[events.Event], bool]
+    ) -> EventRecord | None:
         while True:
-            page = await self._log.read_events(tenant, run, before, LIST_MAX)
-            if any(is_it(events.decode_event(record.data)) for record in page):
-                return
+            page = await self._hot.read_events(tenant, run, after, LIST_MAX)
+            for record in page:
+                if is_it(events.decode_event(record.data)):
+                    return record
             if len(page) < LIST_MAX:
-                raise StoreUnavailableError(f"run {run}: this was lost before it was durable")
-            before = page[-1].seq
+                return None
+            after = page[-1].seq
 
     async def _seq(self, tenant: str, run: str) -> int:
         row = await self._hot.read_run(tenant, run)

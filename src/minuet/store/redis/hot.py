@@ -24,15 +24,8 @@ class HotRedisStore(RedisStore):
         super().__init__(url, clock=clock, recorded=True)
 
     async def identity(self) -> str:
-        servers = [
-            f"{info.get('run_id')}/{info.get('master_replid')}"
-            for info in await self._connection.ask_servers("INFO")
-        ]
-        born = [
-            (await self._run("identity", partition, secrets.token_hex(8))).decode()
-            for partition in self._partitions.names
-        ]
-        return " ".join((*servers, *born))
+        words = await self._all("identity", secrets.token_hex(8))
+        return " ".join(word.decode() for word in words)
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
         found = await self._all("list_unrecorded", self._now_ms(), age_ms, limit)

@@ -1,4 +1,9 @@
--- identity: a name that lasts as long as what this partition holds. request: a new one.
+-- identity: which server this is, and a name that lasts as long as what this partition holds.
+-- request: a new one. Result: {run id, replication id, name}.
 
 call('SETNX', BORN, unpack_row(request)[1])
-return call('GET', BORN)
+return {
+  string.match(call('INFO', 'server'), 'run_id:(%x+)') or '',
+  string.match(call('INFO', 'replication'), 'master_replid:(%x+)') or '',
+  call('GET', BORN),
+}
