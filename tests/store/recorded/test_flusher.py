@@ -179,6 +179,7 @@ async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair)
     await asyncio.sleep(0)
 
     await flusher.flush()
+    await asyncio.sleep(0)
     assert not waiting.done()
     await guard.look()
     await flusher.flush()
