@@ -20,7 +20,7 @@ PANELS = (
     ("servers", "Memory of servers, MB", ("Redis", "PostgreSQL")),
     ("file", "SQLite, MB", ("file", "used", "wal")),
     ("redis", "Redis, MB", ("used_memory", "aof")),
-    ("keys", "Redis keys", ("keys",)),
+    ("keys", "Redis keys, beside one for each run", ("keys",)),
     ("postgres", "PostgreSQL tables, MB", ("tables", "indexes", "tombstones")),
     ("wal", "PostgreSQL write-ahead log, MB", ("pg_wal",)),
     ("dead", "PostgreSQL, dead rows", ("dead",)),
