@@ -1,12 +1,14 @@
 """The log of a recorded store, in a schema of a PostgreSQL database.
 
 Appending is one transaction: the runs are locked in the order of their names, compared with what
-is there, and their events added with the hashes that continue the chain. Committed with
-`synchronous_commit` on, as all changes of this store are.
+is there, and their events added with the hashes that continue the chain. What continues just what
+this process has added before is one statement instead, which adds nothing where that is not what
+is there. Committed with `synchronous_commit` on, as all changes of this store are.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +27,9 @@ from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
 from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
 from minuet.store.transition import key_conflict
-from minuet.types import RunStatus
+from minuet.types import TERMINAL, RunStatus
+
+_log = logging.getLogger("minuet.store.postgres")
 
 #: How long a claim to look after a hot store lasts.
 CLAIM_MS = 30_000
@@ -33,12 +37,16 @@ CLAIM_MS = 30_000
 #: Events read at once.
 PAGE = 5_000
 
+#: Runs of which is known up to where they are recorded.
+LAST_MAX = 20_000
+
 _SUBMIT = statement("submit_runs")
 _FIND_SUBMITTED = statement("find_submitted")
 _LIST_SUBMITTED = statement("list_submitted")
 _LOCK = statement("lock_record_runs")
 _EVENTS_AFTER = statement("record_events_after")
 _APPEND = statement("append_record")
+_CONTINUE = statement("continue_record")
 _READ_RUNS = statement("read_record_runs")
 _LIST_LOGGED = statement("list_logged")
 _CLAIM_CHECK = statement("claim_check")
@@ -67,6 +75,8 @@ class PostgresLog:
     def __init__(self, url: str) -> None:
         self._address = Address(url)
         self._database = Database(self._address)
+        #: Up to where runs were recorded by this process: the number and the hash of an event.
+        self._last: dict[str, tuple[int, bytes]] = {}
 
     @property
     def durability(self) -> str:
@@ -94,7 +104,52 @@ class PostgresLog:
     # ── the log ─────────────────────────────────────────────────────────────────────────
 
     async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
-        return await self._database.write(lambda link: _append(link, found), repeatable=True)
+        """In one statement what continues just what this process has recorded before; the rest,
+        and what turns out otherwise, in a transaction."""
+        continued = await self._continue(found)
+        rest = [one for one in found if one.run.run not in continued]
+        answers: list[Appended] = []
+        if rest:
+            answers, last = await self._database.write(
+                lambda link: _append(link, rest), repeatable=True
+            )
+            self._remember(last)
+        others = iter(answers)
+        return ["recorded" if one.run.run in continued else next(others) for one in found]
+
+    async def _continue(self, found: Sequence[Unrecorded]) -> set[str]:
+        """The runs whose events are recorded now."""
+        events: list[tuple[Any, ...]] = []
+        runs: list[tuple[Any, ...]] = []
+        last: dict[str, tuple[int, bytes]] = {}
+        for one in found:
+            run, before = one.run, self._last.pop(one.run.run, None)
+            if before is None or before[0] != one.recorded:
+                continue
+            hashes = list(chain(before[1], one.events))
+            events += _event_rows(one.events, hashes)
+            last[run.run] = seq, end = one.events[-1].seq, hashes[-1]
+            runs.append(
+                (run.run, *before, run.workflow, run.status, seq, end, _state(run), run.ended_ms)
+            )
+        if not runs:
+            return set()
+        columns = (*zip(*events, strict=True), *zip(*runs, strict=True))
+        arguments = (self._database.durability, *(list(column) for column in columns))
+        try:
+            moved = await self._database.try_once(lambda link: link.rows(_CONTINUE, *arguments))
+        except Exception as error:
+            # Whatever it was, the ordinary way meets it again, or finds that it happened.
+            _log.debug("events are recorded in the ordinary way: %r", error)
+            return set()
+        names = {row[0] for row in moved}
+        self._remember({run: end for run, end in last.items() if run in names})
+        return names
+
+    def _remember(self, last: dict[str, tuple[int, bytes]]) -> None:
+        if len(self._last) + len(last) > LAST_MAX:
+            self._last.clear()
+        self._last.update(last)
 
     async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
         return await self._database.write(lambda link: _put_log(link, rows, expected_seq))
@@ -228,7 +283,10 @@ def _answer(new: NewRun, row: Any) -> NewRun | Run | RunConflictError:
     return known if known is not None else _decode_new(row["submission"])
 
 
-async def _append(link: Link, found: Sequence[Unrecorded]) -> list[Appended]:
+async def _append(
+    link: Link, found: Sequence[Unrecorded]
+) -> tuple[list[Appended], dict[str, tuple[int, bytes]]]:
+    """What became of each, and up to where runs are recorded now."""
     names = [one.run.run for one in found]
     known = {row[0]: (row[1], row[2]) for row in await link.rows(_LOCK, names)}
     # A run that is there was not deleted; one that was is not there.
@@ -238,6 +296,7 @@ async def _append(link: Link, found: Sequence[Unrecorded]) -> list[Appended]:
     answers: list[Appended] = []
     events: list[tuple[Any, ...]] = []
     runs: list[tuple[Any, ...]] = []
+    ends: dict[str, tuple[int, bytes]] = {}
     for one in found:
         name = one.run.run
         if name in deleted:
@@ -248,12 +307,15 @@ async def _append(link: Link, found: Sequence[Unrecorded]) -> list[Appended]:
         answers.append(appended)
         if appended == "recorded" and new:
             hashes = list(chain(last, new))
-            events += [(name, e.seq, e.at_ms, e.data, h) for e, h in zip(new, hashes, strict=True)]
+            events += _event_rows(new, hashes)
             runs.append(_row(one, hashes[-1]))
+            # Before, it may still get its input; afterwards, nothing follows for long.
+            if new[-1].seq >= 2 and one.run.status not in TERMINAL:
+                ends[name] = new[-1].seq, hashes[-1]
     if runs:
         columns = (*zip(*events, strict=True), *zip(*runs, strict=True))
         await link.run(_APPEND, *(list(column) for column in columns))
-    return answers
+    return answers, ends
 
 
 async def _put_log(link: Link, rows: Snapshot, expected_seq: int | None) -> bool:
@@ -306,13 +368,24 @@ def _row(found: Unrecorded, last: bytes) -> tuple[Any, ...]:
         run.status,
         found.events[-1].seq,
         last,
-        _encode(msgspec.structs.replace(run, input=b"")),
+        _state(run),
         run.input if found.recorded < 2 else None,
         created(found.events),
         None if key is None else key.encode(),
         run.created_ms,
         run.ended_ms,
     )
+
+
+def _event_rows(
+    events: Sequence[EventRecord], hashes: Sequence[bytes]
+) -> list[tuple[str, int, int, bytes, bytes]]:
+    pairs = zip(events, hashes, strict=True)
+    return [(event.run, event.seq, event.at_ms, event.data, hash_) for event, hash_ in pairs]
+
+
+def _state(run: Run) -> bytes:
+    return _encode(msgspec.structs.replace(run, input=b""))
 
 
 def _run_of(row: Any) -> Run:

@@ -65,6 +65,27 @@ SET workflow = EXCLUDED.workflow, status = EXCLUDED.status, seq = EXCLUDED.seq,
     input = CASE WHEN EXCLUDED.input = '' THEN known.input ELSE EXCLUDED.input END,
     submission = NULL, ended_ms = EXCLUDED.ended_ms;
 
+-- name: continue_record
+WITH durable AS (SELECT set_config('synchronous_commit', $1, true)),
+moved AS (
+    UPDATE minuet.record_runs AS known
+    SET workflow = new.workflow, status = new.status::minuet.run_status, seq = new.seq,
+        hash = new.hash, state = new.state, ended_ms = new.ended_ms
+    FROM unnest($7::text[], $8::integer[], $9::bytea[], $10::text[], $11::text[], $12::integer[],
+            $13::bytea[], $14::bytea[], $15::bigint[])
+        AS new (run, before_seq, before_hash, workflow, status, seq, hash, state, ended_ms)
+    WHERE known.run = new.run AND known.seq = new.before_seq AND known.hash = new.before_hash
+    RETURNING known.run
+),
+added AS (
+    INSERT INTO minuet.record_events (run, seq, at_ms, data, hash)
+    SELECT e.*
+    FROM unnest($2::text[], $3::integer[], $4::bigint[], $5::bytea[], $6::bytea[])
+        AS e (run, seq, at_ms, data, hash)
+    JOIN moved USING (run)
+)
+SELECT run FROM moved, durable;
+
 -- name: find_record_key
 SELECT run FROM minuet.record_runs WHERE tenant = $1 AND idempotency_key = $2;
 
