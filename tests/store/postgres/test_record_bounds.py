@@ -87,3 +87,14 @@ async def test_comparing_with_a_hot_store_does_not_walk_over_all_runs_that_ever_
     assert "record_runs_open" in plan
     assert "record_runs_ended" in plan
     assert "record_runs_pkey" not in plan
+
+
+async def test_continuing_runs_finds_them_by_their_names(record: FullRecord) -> None:
+    run = "r000000001"
+    event = ([run], [2], [1], [b"{}"], [b"h"])
+    row = ([run], [1], [b"h"], ["w"], ["RUNNING"], [2], [b"h"], [b""], [None])
+
+    plan = await record.plan("continue_record", "on", *event, *row)
+
+    assert "record_runs_pkey" in plan
+    assert "Seq Scan on record_runs" not in plan
