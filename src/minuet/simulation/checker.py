@@ -46,7 +46,7 @@ from minuet.simulation.rules import (
     event_rules,
     exchange_rules,
 )
-from minuet.store.records import EventRecord, Exchange, Key, Reply
+from minuet.store.records import EventRecord, Exchange, Held, Key, Reply
 from minuet.types import TERMINAL
 
 #: Checks of a run's whole record; comparing it with the fold is done step by step.
@@ -100,6 +100,10 @@ class Checker:
         #: How many events a run had when a token was granted, and the last of them. A call that
         #: is repeated after the store was set back grants under the same lease once more.
         self._bases: dict[tuple[Key, str], list[tuple[int, EventRecord]]] = {}
+        #: What the record has of a run, if there is one; leases whose inputs it had when they were
+        #: looked at.
+        self.logged: Callable[[str], Sequence[EventRecord]] = lambda run: ()
+        self._gated: set[tuple[Key, str]] = set()
         self._programs = programs
         self._coverage = coverage
         self._fail = fail
@@ -185,12 +189,26 @@ class Checker:
                 self._broken("I32", message, instance[0])
                 return
 
-    def check_gate(self, instance: Key, lease: str, logged: Sequence[EventRecord]) -> None:
-        """I26: a handler with effects begins when all that its token was granted for is durable."""
-        bases = self._bases[instance, lease]
-        if not any(len(logged) >= seq and logged[seq - 1] == last for seq, last in bases):
-            message = f"{instance[1:]} began on event {bases[-1][0]}, which is not in the record"
+    def note_gate(self, held: Held) -> None:
+        """A lease has just been found to be current, for a handler that is about to begin."""
+        taken = ((held.run, held.node, held.scope), held.lease)
+        if self._has_inputs(*taken):
+            self._gated.add(taken)
+
+    def check_gate(self, instance: Key, lease: str) -> None:
+        """I26: a handler with effects begins when all that its token was granted for is durable.
+
+        Its process may be stopped just before it begins, and its run deleted meanwhile.
+        """
+        if (instance, lease) not in self._gated and not self._has_inputs(instance, lease):
+            seq, _ = self._bases[instance, lease][-1]
+            message = f"{instance[1:]} began on event {seq}, which is not in the record"
             self._broken("I26", message, instance[0])
+
+    def _has_inputs(self, instance: Key, lease: str) -> bool:
+        logged = self.logged(instance[0])
+        bases = self._bases.get((instance, lease), ())
+        return any(len(logged) >= seq and logged[seq - 1] == last for seq, last in bases)
 
     # ── leases ──────────────────────────────────────────────────────────────────────────
 

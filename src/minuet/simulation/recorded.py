@@ -49,8 +49,14 @@ class SimHotStore(SimStore):
     async def mark_recorded(
         self, marks: Sequence[Mark], held: Sequence[Held] = ()
     ) -> tuple[list[bool], list[bool]]:
-        model = self._server.model
-        return await self._call("mark_recorded", lambda: model.mark_recorded(marks, held))
+        async def mark() -> tuple[list[bool], list[bool]]:
+            marked, current = await self._server.model.mark_recorded(marks, held)
+            for one, holds in zip(held, current, strict=True):
+                if holds:
+                    self._server.checker.note_gate(one)
+            return marked, current
+
+        return await self._call("mark_recorded", mark)
 
     async def read_standings(self, runs: Sequence[str]) -> list[Standing]:
         model = self._server.model

@@ -110,6 +110,8 @@ class World:
             self.lease_s,
             self._has_blob,
         )
+        if self.log is not None:
+            self.checker.logged = self.log.events
         self._hash = hashlib.blake2b(digest_size=16)
         self._trace: collections.deque[str] = collections.deque(
             maxlen=None if config.trace else TRACE_LINES
@@ -189,7 +191,7 @@ class World:
         self.checker.note_start(instance, process)
         if self.log is not None:
             lease = self.outside.starts[instance][-1].lease
-            self.checker.check_gate(instance, lease, self.log.events(instance[0]))
+            self.checker.check_gate(instance, lease)
 
     # ── building ────────────────────────────────────────────────────────────────────────
 
