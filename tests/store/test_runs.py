@@ -204,6 +204,17 @@ async def test_a_new_plan_delivers_along_its_new_edges_at_once(world: Any) -> No
     assert (await world.last_event(run, "run.patched")).plan == "p2"
 
 
+async def test_a_patch_may_deliver_from_a_node_that_has_no_output_yet(world: Any) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+    await world.change(run, NewPlan("p", (("a", "", world.to("new")),)))
+    await world.finish(grant, output=b'"late"')
+
+    new = await world.take_one()
+
+    assert (new.node, [output.data for output in new.inputs]) == ("new", [b'"late"'])
+
+
 async def test_a_change_that_expects_another_event_number_is_a_conflict(world: Any) -> None:
     run = await world.start("a")
     before = await world.snapshot(run)

@@ -134,7 +134,17 @@ BEGIN
             l.delivery, l.source, l.source_scope, l.reads, l.cursor, l.resolution, l.event,
             l.slot, l.slot_limit,
             -- Not a join: that might look through all events of the run.
-            (SELECT e.data FROM minuet.events AS e WHERE e.run_id = r.id AND e.seq = l.source_event),
+            -- A patch may have delivered before its source had an output: then the source knows.
+            (
+                SELECT e.data FROM minuet.events AS e
+                WHERE e.run_id = r.id AND e.seq = CASE
+                    WHEN l.source_event > 0 OR l.source = '' THEN l.source_event
+                    ELSE (
+                        SELECT s.event FROM minuet.tokens AS s
+                        WHERE s.run = l.run AND s.node = l.source AND s.scope = l.source_scope
+                    )
+                END
+            ),
             CASE WHEN l.reads IS NOT NULL OR l.cursor > 0 OR (l.source = '' AND l.hop > 0) THEN
                 (
                     SELECT array_agg(o::minuet.output)

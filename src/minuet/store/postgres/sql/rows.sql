@@ -56,7 +56,16 @@ SELECT
     t.taken_ms, t.ctid, t.run, t.node, t.scope, t.queue, t.skip, t.hop, t.attempt, t.expiry,
     t.delivery, t.source, t.source_scope, t.reads, t.cursor, t.resolution, t.event, t.slot,
     t.slot_limit,
-    (SELECT e.data FROM minuet.events AS e WHERE e.run_id = r.id AND e.seq = t.source_event),
+    (
+        SELECT e.data FROM minuet.events AS e
+        WHERE e.run_id = r.id AND e.seq = CASE
+            WHEN t.source_event > 0 OR t.source = '' THEN t.source_event
+            ELSE (
+                SELECT s.event FROM minuet.tokens AS s
+                WHERE s.run = t.run AND s.node = t.source AND s.scope = t.source_scope
+            )
+        END
+    ),
     (
         SELECT array_agg(o::minuet.output)
         FROM minuet.outputs_of(
