@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -21,7 +22,7 @@ MB = 1_000_000
 _SIZE: dict[str, Any] = {"unit": "MB", "slack": 8.0}
 
 
-class Place:
+class Place(ABC):
     """A store, and the servers that it stands on."""
 
     #: What `sizes` tells, by name.
@@ -35,12 +36,12 @@ class Place:
         self.servers: dict[str, Server] = {}
 
     @property
-    def url(self) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def url(self) -> str: ...
 
+    @abstractmethod
     async def sizes(self) -> dict[str, float]:
         """What it measures now; raises when a server is away."""
-        raise NotImplementedError
 
     def start(self) -> None:
         for server in self.servers.values():
