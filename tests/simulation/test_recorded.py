@@ -9,8 +9,9 @@ from minuet.simulation.config import Config
 from minuet.simulation.world import simulate
 
 #: Each of these found something once: deleted runs that came back, starts and retries that were
-#: acknowledged and lost, or acknowledged for others, runs that nobody could see for a moment.
-FOUND = (20, 87, 138, 237, 453, 1006, 1020, 6_000_208, 6_000_537, 6_000_555, 6_000_970)
+#: acknowledged and lost, or acknowledged for others, runs that nobody could see for a moment, a
+#: step that its handler went on with and that was lost.
+FOUND = (20, 87, 138, 237, 453, 1006, 1020, 6_000_208, 6_000_537, 6_000_555, 6_000_970, 7_200_218)
 
 
 @pytest.mark.parametrize("seed", [*FOUND, *range(2000, 2025)])

@@ -56,7 +56,8 @@ class Guard:
         self._log = log
         self._rebuild = rebuild
         self._owner = owner
-        self._identity: str | None = None
+        #: Of the hot half that was compared with the log last.
+        self.identity: str | None = None
         self._is_sound = asyncio.Event()
         self._in_doubt = asyncio.Event()
         #: Runs that cannot be made anew, and why.
@@ -70,7 +71,7 @@ class Guard:
         """Whether the hot half still is the one that was compared with the log."""
         if not self._is_sound.is_set():
             return False
-        if await self._hot.identity() == self._identity:
+        if await self._hot.identity() == self.identity:
             return True
         self._is_sound.clear()
         self._in_doubt.set()
@@ -95,10 +96,10 @@ class Guard:
     async def look(self) -> None:
         """Compare with the log if the hot half is not the one that it was; seed what waits."""
         identity = await self._hot.identity()
-        if identity != self._identity:
+        if identity != self.identity:
             self._is_sound.clear()
             if await self._check(identity):
-                self._identity = identity
+                self.identity = identity
                 self._is_sound.set()
         for new in await self._log.list_submitted(SUBMITTED_MS, PAGE):
             await self._hot.create_runs([new])

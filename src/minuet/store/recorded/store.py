@@ -189,11 +189,16 @@ class RecordedStore:
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        kept = await self._hot.record_step(tenant, held, name, value)
-        # A handler goes on from here, with effects of its own.
-        if kept is None or not await self._flusher.durable(held.run, held):
-            return None
-        return kept
+        while True:
+            hot = self._guard.identity
+            kept = await self._hot.record_step(tenant, held, name, value)
+            # A handler goes on from here, with effects of its own.
+            if kept is None or not await self._flusher.durable(held.run, held):
+                return None
+            if self._guard.identity == hot:
+                return kept
+            # The server that kept it may have lost it, and not the lease.
+            value = kept
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         await self._durable(*runs)
