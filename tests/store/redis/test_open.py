@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 import redis
 from tools.services import HOST, Redis, free_port
 
+from minuet.app.app import App
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
 from minuet.store.redis import RedisStore
 from minuet.store.redis.server import find_problem
 
 Start = Callable[..., Redis]
+
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "stores.md"
 
 
 async def refusal(url: str) -> str:
@@ -147,16 +152,60 @@ async def test_keys_of_another_layout_are_refused(start_server: Start) -> None:
     await store.close()
     with redis.Redis(port=server.port) as client:
         (key,) = client.keys("*layout*")
-        assert client.get(key) == b"1"
-        client.set(key, 2)
+        assert client.get(key) == b"2"
+        client.set(key, 3)
 
     said = await refusal(server.url)
 
     assert said == (
-        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 2, "
-        "and this version of Minuet knows 1: use the version that made them, or another prefix"
+        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 3, "
+        "and this version of Minuet knows 2: use the version that made them, or another prefix"
     )
     assert await durability(f"{server.url}?prefix=another")
+
+
+async def test_keys_of_the_layout_before_are_gone_on_with(start_server: Start) -> None:
+    server = start_server()
+    with redis.Redis(port=server.port) as client:
+        client.set("minuet:{minuet-0}:layout", 1)
+
+        assert await durability(server.url)
+
+        assert client.get("minuet:{minuet-0}:layout") == b"2"
+
+
+async def test_a_user_with_the_rights_of_the_guide_can_do_all_that_is_needed(
+    start_server: Start,
+) -> None:
+    server = start_server()
+    (line,) = re.findall(r"^ACL SETUSER minuet on >… (.*)$", GUIDE.read_text(), re.MULTILINE)
+    with redis.Redis(port=server.port) as client:
+        client.execute_command("ACL SETUSER", "minuet", "on", ">word", *line.split())
+
+    async with App(f"redis://minuet:word@{HOST}:{server.port}") as app:
+        result = await app.run({"name": "w", "nodes": [{"id": "a", "type": "noop"}]}, timeout=30)
+        assert await app.store.delete_runs("default", [result.run_id]) == 1
+
+    assert result.status == "COMPLETED"
+    assert "appendfsync always" in app.store.durability
+
+
+@pytest.mark.parametrize("missing", ["time", "info", "function", "zadd"])
+async def test_a_user_who_may_not_use_a_command_is_told_which(
+    start_server: Start, missing: str
+) -> None:
+    server = start_server()
+    with redis.Redis(port=server.port) as client:
+        user = ("limited", "on", ">word", "~*", "+@all", f"-{missing}")
+        client.execute_command("ACL SETUSER", *user)
+
+    with pytest.raises(StoreUnusableError) as caught:
+        async with App(f"redis://limited:word@{HOST}:{server.port}", worker=False) as app:
+            await app.start({"name": "w", "nodes": [{"id": "a", "type": "noop"}]})
+
+    assert "the Redis user at" in str(caught.value)
+    # Redis does not say which command a function may not use.
+    assert f"'{missing}" in str(caught.value) or "can't run this command" in str(caught.value)
 
 
 async def test_what_cannot_be_checked_is_said(start_server: Start) -> None:

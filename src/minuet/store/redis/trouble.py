@@ -13,6 +13,9 @@ _PASSING = frozenset(
     }
 )
 
+#: How an answer begins when a function may not use a command: Valkey's, Redis's.
+_FORBIDDEN = ("ACL failure in script", "The user executing the script can't")
+
 
 def is_unknown_function(error: Exception) -> bool:
     """Whether the server does not have the library, and has done nothing."""
@@ -54,7 +57,7 @@ def translate(error: Exception, shown: str) -> StoreError:
 
     if isinstance(error, AuthenticationError | AuthorizationError):
         return StoreUnusableError(f"the Redis server at {shown} does not accept the password")
-    if isinstance(error, NoPermissionError):
+    if isinstance(error, NoPermissionError) or str(error).startswith(_FORBIDDEN):
         return StoreUnusableError(f"the Redis user at {shown} may not do what is needed: {error}")
     untrusted = find_untrusted(error)
     if untrusted is not None:
