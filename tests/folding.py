@@ -239,9 +239,11 @@ class FoldingStore:
             await self._compare(tenant, [held.run])
         return kept
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self, tenant: str, rows: Snapshot, expected_seq: int | None, **options: Any
+    ) -> bool:
         async with self._lock:
-            put = await self._store.put_run(tenant, rows, expected_seq)
+            put = await self._store.put_run(tenant, rows, expected_seq, **options)
             await self._compare(tenant, [rows.run.run])
         return put
 

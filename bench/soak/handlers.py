@@ -1,7 +1,6 @@
 """What the nodes of the load run. `minuet worker` loads this module.
 
-Handlers do next to nothing: the soak is about the engine. What they return follows from their
-arguments alone, so large values come from a small set and make a small number of blobs.
+Handlers do next to nothing: the soak is about the engine.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ PAYLOAD_BYTES = 100_000
 
 
 def payload(number: int) -> str:
-    """One of a small set of large texts."""
-    return f"{number:02d}" * (PAYLOAD_BYTES // 2)
+    """A large text, another one for each number."""
+    return f"{number:010d}" * (PAYLOAD_BYTES // 10)
 
 
 async def small(ctx: minuet.Context) -> dict[str, Any]:
@@ -50,7 +49,7 @@ async def stepwise(ctx: minuet.Context) -> dict[str, Any]:
 
 
 async def enlarge(number: int, ctx: minuet.Context) -> dict[str, Any]:
-    return {"text": payload(number)}
+    return {"text": payload(number), "node": ctx.node_id}
 
 
 async def measure(ctx: minuet.Context) -> dict[str, Any]:

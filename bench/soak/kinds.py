@@ -11,8 +11,8 @@ from bench.soak.handlers import FAILURES, payload
 
 MODULE = "bench.soak.handlers"
 
-#: Large values, and concurrency keys, come from sets of this size.
-SET = 8
+#: Concurrency keys.
+KEYS = 8
 
 
 def node(name: str, *dependencies: str, handler: str = "small", **fields: Any) -> dict[str, Any]:
@@ -85,11 +85,12 @@ def _blobs() -> list[dict[str, Any]]:
 
 
 def _number(chance: Random) -> dict[str, Any]:
-    return {"number": chance.randrange(SET)}
+    return {"number": chance.randrange(KEYS)}
 
 
 def _large(chance: Random) -> dict[str, Any]:
-    number = chance.randrange(SET)
+    # No two runs have the same: what is not removed shows.
+    number = chance.randrange(10**10)
     return {"number": number, "text": payload(number)}
 
 

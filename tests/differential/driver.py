@@ -15,6 +15,7 @@ from typing import Any
 from minuet.clock import ManualClock
 from minuet.errors import MinuetError
 from minuet.store.base import Store
+from minuet.store.blob import blob_ref, blob_value
 from minuet.store.records import (
     LEASE_MS_MAX,
     Cancel,
@@ -42,6 +43,7 @@ from minuet.store.records import (
     WorkerRecord,
 )
 
+BLOBS = (b"", b"one", b"\x00\xff" * 40_000)
 TENANTS = ("a", "b")
 QUEUES = ("", "q1", "q2")
 SCOPES = ("", "0001", "0002")
@@ -87,7 +89,8 @@ EXPECTED = {
     *(("register_worker", r) for r in ("True", "False")),
     *((verb, r) for verb in ("drain_worker", "remove_worker") for r in ("True", "False")),
     *(("find_queues", "some"), ("list_workers", "some")),
-    ("blob", "same"),
+    *(("put_blob", r) for r in ("kept", "refused")),
+    *(("get_blob", r) for r in ("some", "none")),
 }
 
 
@@ -98,6 +101,8 @@ class Driver:
         self._clock = clock
         self._stores = list(stores)
         self._runs: list[tuple[str, str]] = []
+        #: Whether results stand for blobs, which may be there or not.
+        self.names_blobs = True
         self._granted: list[tuple[str, Grant]] = []
         self._sessions: dict[tuple[str, str], int] = {}
         self._last: dict[tuple[str, str], Exchange] = {}
@@ -255,6 +260,8 @@ class Driver:
         output = rng.choice((b"1", b'{"a":[1.50, "\xc3\xa9"]}', b"null", b" [ ] "))
         if rng.random() < 0.01:
             output = b'"' + b"x" * (1 << 20) + b'"'
+        elif self.names_blobs and rng.random() < 0.05:
+            output = blob_value(blob_ref(rng.choice(BLOBS)), 1)
         cursor = None
         if not g.skip and rng.random() < 0.1:
             cursor = g.cursor + 1
@@ -341,6 +348,7 @@ class Driver:
             idempotency_key=rng.choice((None, None, None, "key1", "key2")),
             tags=rng.choice(({}, {"team": "blue", "n": 1})),
             parent=rng.choice((None, "parent")),
+            blobs=BLOBS[: rng.choice((0, 0, 0, 1, 2))],
         )
 
     async def change(self, rng: Random) -> None:
@@ -426,7 +434,8 @@ class Driver:
         if rng.random() < 0.2:
             rows.run.idempotency_key = rng.choice((None, "key1", "key2"))
         tenant = rng.choice(TENANTS) if rng.random() < 0.1 else rows.run.tenant
-        answer = await self._ask(lambda s: s.put_run(tenant, rows, expected))
+        blobs = BLOBS[1 : rng.randint(1, 3)]
+        answer = await self._ask(lambda s: s.put_run(tenant, rows, expected, blobs=blobs))
         if isinstance(answer, MinuetError):
             outcome = type(answer).__name__
         elif not answer or expected is not None:
@@ -502,13 +511,19 @@ class Driver:
         self.seen["find_queues", "some" if queues else "none"] += 1
 
     async def blob(self, rng: Random) -> None:
-        data = rng.choice((b"", b"one", b"\x00\xff"))
-        ref = await self._ask(lambda s: s.put_blob(data, tenant="a"))
-        same = await self._ask(lambda s: s.get_blob(ref, tenant="a")) == data
-        other = await self._ask(lambda s: s.get_blob(ref, tenant="b"))
-        assert same
-        assert other is None
-        self.seen["blob", "same"] += 1
+        data = rng.choice(BLOBS)
+        tenant, run = rng.choice(self._runs[-8:]) if self._runs else ("a", "none")
+        tenant = rng.choice(TENANTS) if rng.random() < 0.2 else tenant
+        owner = rng.choice((run, run, None))
+        # Nobody's hide whether a run has its own.
+        if owner is not None or data == BLOBS[0]:
+            kept = await self._ask(lambda s: s.put_blob(data, run=owner, tenant=tenant))
+            self.seen["put_blob", "refused" if isinstance(kept, MinuetError) else "kept"] += 1
+        for asked in BLOBS:
+            ref = blob_ref(asked)
+            found = await self._ask(lambda s, ref=ref: s.get_blob(ref, run=run, tenant=tenant))
+            assert found in (None, asked)
+            self.seen["get_blob", "none" if found is None else "some"] += 1
 
 
 def given_back(rows: Snapshot, now_ms: int) -> None:

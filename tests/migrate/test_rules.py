@@ -202,7 +202,7 @@ async def test_all_tenants_are_moved_with_their_own_blobs(
 
 
 def _blobs(store: MemoryStore) -> set[tuple[str, bytes]]:
-    return {(tenant, data) for (tenant, _), data in store._blobs.items()}
+    return {(tenant, data) for (tenant, _, _), data in store._blobs.items()}
 
 
 async def test_slots_are_asked_for_again_where_the_runs_are_now(

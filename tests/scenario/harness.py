@@ -74,7 +74,7 @@ class CheckingStore(FoldingStore):
     async def _check(self, snapshot: Snapshot) -> None:
         run = snapshot.run
         self._checked_at[run.run] = run.seq
-        loaded = await self._programs.load(run.plan, tenant=run.tenant)
+        loaded = await self._programs.load(run.plan, run=run.run, tenant=run.tenant)
         found = check_snapshot(snapshot, loaded.program, self._clock.now_ms())
         self.problems += [f"{f.run_id} {f.id}: {f.message}" for f in found]
 
@@ -126,7 +126,9 @@ class Scene:
     async def result_of(self, grant: Grant, output: Any) -> Item:
         """What a worker would hand in for a token, without one."""
         plan = (await self.app.runs.get(grant.run)).plan
-        loaded = await Programs(self.store).load(plan, tenant=self.store.runs[grant.run])
+        loaded = await Programs(self.store).load(
+            plan, run=grant.run, tenant=self.store.runs[grant.run]
+        )
         node = loaded.program.nodes[grant.node]
         outcome = Succeeded(output)
         settlement = settle(loaded.program, node, decode(grant.scope), outcome, variables={})

@@ -138,15 +138,3 @@ async def test_waiting_for_the_end_of_a_run_ends_when_it_is_cancelled(world: Any
 
 async def test_waiting_for_the_end_of_a_run_that_is_not_there_ends_in_time(world: Any) -> None:
     assert not await world.store.wait_for_end("no-such-run", 1)
-
-
-# ── blobs ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_a_blob_is_named_by_its_content(world: Any) -> None:
-    ref = await world.store.put_blob(b"\x00bytes\xff")
-
-    assert ref.startswith("cas://sha256:")
-    assert await world.store.put_blob(b"\x00bytes\xff") == ref
-    assert await world.store.get_blob(ref) == b"\x00bytes\xff"
-    assert await world.store.get_blob("cas://sha256:" + "0" * 64) is None

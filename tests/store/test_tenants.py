@@ -107,13 +107,6 @@ async def test_slots_belong_to_their_tenant(world: Any, theirs: Any) -> None:
     assert await world.hand_in(slot(mine)) == ("held",)
 
 
-async def test_blobs_belong_to_their_tenant(world: Any) -> None:
-    ref = await world.store.put_blob(b"secret", tenant="b")
-
-    assert await world.store.get_blob(ref, tenant="a") is None
-    assert await world.store.get_blob(ref, tenant="b") == b"secret"
-
-
 async def test_everybody_who_has_runs_is_listed_once(world: Any) -> None:
     assert await world.store.list_tenants() == []
     for tenant in ("b", "a", "b", "ünï c"):

@@ -40,6 +40,7 @@ from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan, Retry
 from minuet.store.base import Store
+from minuet.store.blob import blob_ref, blob_value
 from minuet.store.records import (
     DEFAULT_TENANT,
     Cancel,
@@ -52,7 +53,7 @@ from minuet.store.records import (
 )
 from minuet.types import TERMINAL, Json, RunStatus
 from minuet.worker.identity import identity_here, offer_of
-from minuet.worker.output import blob_value, encode_value, needs_blob
+from minuet.worker.output import encode_value, needs_blob
 from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
 
@@ -228,7 +229,7 @@ class App:
         compiled = self.compile(workflow)
         for value in inputs:
             check_input(compiled.plan, value)
-        data = [await self._put(value) for value in inputs]
+        data = [_encode_input(value) for value in inputs]
         loaded = await self._keep(compiled)
         self._serve(loaded)
         keys = idempotency_keys or [None] * len(inputs)
@@ -239,8 +240,9 @@ class App:
                 input=value,
                 idempotency_key=key,
                 tags=tags or {},
+                blobs=blobs,
             )
-            for value, key in zip(data, keys, strict=True)
+            for (value, blobs), key in zip(data, keys, strict=True)
         ]
         created = []
         for answer in await self._store.create_runs(new):
@@ -262,9 +264,11 @@ class App:
     async def trigger(self, run_id: str, input: Json = None) -> Run:
         """Start a PENDING run with an input; RunConflictError when it has been started."""
         run = await self._runs.get(run_id)
-        loaded = await self._programs.load(run.plan, tenant=self._tenant)
+        loaded = await self._programs.load(run.plan, run=run_id, tenant=self._tenant)
         check_input(loaded.program.plan, input)
-        data = await self._put(input)
+        data, blobs = _encode_input(input)
+        for blob in blobs:
+            await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
         self._serve(loaded)
         entries = loaded.translator.deliveries(loaded.program.entries())
         return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
@@ -287,16 +291,6 @@ class App:
         """Make the worker serve all queues that a plan uses."""
         if self._worker is not None:
             self._worker.serve(tuple(sorted({node.queue for node in loaded.program.plan.nodes})))
-
-    async def _put(self, value: Json) -> bytes:
-        """Encode a run's input; a large one becomes a blob."""
-        try:
-            data = encode_value(value)
-        except OutputError as error:
-            raise InputError([str(error)]) from None
-        if not needs_blob(data):
-            return data
-        return blob_value(await self._store.put_blob(data, tenant=self._tenant), len(data))
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 
@@ -410,8 +404,8 @@ class App:
 
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Make the worker serve all queues that these runs use."""
-        for digest in sorted({run.plan for run in runs}):
-            self._serve(await self._programs.load(digest, tenant=self._tenant))
+        for digest, run in sorted({run.plan: run.run for run in runs}.items()):
+            self._serve(await self._programs.load(digest, run=run, tenant=self._tenant))
 
 
 def _checked(queues: Iterable[str]) -> set[str]:
@@ -424,3 +418,14 @@ def raise_unless_completed(result: RunResult) -> RunResult:
         node = (result.error or {}).get("node")
         raise RunFailed(result.run_id, result.status, node=node, error=result.error)
     return result
+
+
+def _encode_input(value: Json) -> tuple[bytes, tuple[bytes, ...]]:
+    """A run's input as it is stored, and the blob that it stands for, if it is large."""
+    try:
+        data = encode_value(value)
+    except OutputError as error:
+        raise InputError([str(error)]) from None
+    if not needs_blob(data):
+        return data, ()
+    return blob_value(blob_ref(data), len(data)), (data,)

@@ -114,7 +114,7 @@ class Doctor:
 
     async def _program(self, run_id: str, plan: str) -> tuple[list[Finding], Program | None]:
         try:
-            return [], (await self._programs.load(plan, tenant=self._tenant)).program
+            return [], (await self._programs.load(plan, run=run_id, tenant=self._tenant)).program
         except StoreError as error:
             return [Finding(run_id, "plan", str(error))], None
 

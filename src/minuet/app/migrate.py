@@ -40,6 +40,7 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.base import Store
+from minuet.store.blob import blob_ref
 from minuet.store.records import EventRecord, Resume, Run, Snapshot
 from minuet.types import TERMINAL, RunStatus
 from minuet.worker.programs import Programs
@@ -257,13 +258,13 @@ class Migration:
             return _outcome(snapshot, "busy", "a worker holds it: stop the workers, or use --wait")
         parcel = wrap(snapshot, self._clock.now_ms())
         # Everything that can fail comes before the closing.
-        await self._copy_blobs(parcel)
+        blobs = await self._copy_blobs(parcel)
         try:
             await close(self._source, snapshot, parcel, self._to)
         except RunConflictError:
             return None
         closed = await self._source.read_run(snapshot.run.tenant, snapshot.run.run)
-        return None if closed is None else await self._deliver_closed(closed, parcel)
+        return None if closed is None else await self._deliver_closed(closed, parcel, blobs)
 
     async def _resume(self, run: Run) -> None:
         try:
@@ -276,14 +277,15 @@ class Migration:
         if store != self._to:
             return Outcome(closed.tenant, closed.run, "elsewhere", True, f"it was moved to {store}")
         parcel = await reopen(self._source, closed)
-        if not self._dry_run:
-            await self._copy_blobs(parcel)
-        return await self._deliver_closed(closed, parcel)
+        blobs = [] if self._dry_run else await self._copy_blobs(parcel)
+        return await self._deliver_closed(closed, parcel, blobs)
 
-    async def _deliver_closed(self, closed: Run, parcel: Snapshot) -> Outcome | None:
+    async def _deliver_closed(
+        self, closed: Run, parcel: Snapshot, blobs: list[bytes]
+    ) -> Outcome | None:
         """Put a run that is closed here into the other store, or open it here again."""
         try:
-            outcome = await self._deliver(parcel)
+            outcome = await self._deliver(parcel, blobs)
         except StoreUnavailableError:
             raise  # Nobody knows: the mark stays, and the next one goes on from here.
         except (RunConflictError, StoreError) as error:
@@ -294,8 +296,9 @@ class Migration:
 
     # ── the other side ──────────────────────────────────────────────────────────────────
 
-    async def _deliver(self, rows: Snapshot) -> Outcome | None:
-        """Put a run into the other store, unless it has it; None: somebody else did."""
+    async def _deliver(self, rows: Snapshot, blobs: list[bytes] | None = None) -> Outcome | None:
+        """Put a run into the other store with its blobs, unless it has it; None: somebody else
+        did."""
         run = rows.run
         there = await self._target.read_run(run.tenant, run.run)
         expected: int | None = None
@@ -307,10 +310,11 @@ class Migration:
             expected = there.seq
         if self._dry_run:
             return _outcome(rows, "moved")
-        if run.status in TERMINAL:
-            await self._copy_blobs(rows)
-        if not await self._target.put_run(run.tenant, rows, expected):
+        if blobs is None:
+            blobs = await self._copy_blobs(rows)
+        if not await self._target.put_run(run.tenant, rows, expected, blobs=blobs):
             return None
+        self.blobs += len(blobs)
         return await self._verify(rows)
 
     def _compare(
@@ -352,33 +356,45 @@ class Migration:
         loaded = self._programs.get(snapshot.run.plan)
         if loaded is None:
             # The same plan on both sides: it is named by its content.
-            loaded = await self._programs.load(snapshot.run.plan, tenant=snapshot.run.tenant)
+            run = snapshot.run
+            loaded = await self._programs.load(run.plan, run=run.run, tenant=run.tenant)
         for finding in check_snapshot(snapshot, loaded.program, self._clock.now_ms()):
             return f"[{finding.id}] {finding.message}"
         return None
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def _copy_blobs(self, rows: Snapshot) -> None:
-        """Copy every blob that a run names, and those that they name."""
-        tenant = rows.run.tenant
+    async def _copy_blobs(self, rows: Snapshot) -> list[bytes]:
+        """Copy every blob that a run names, and those that they name; except for those that
+        belong to the run, which are to come with it."""
+        tenant, own = rows.run.tenant, []
         wanted = dict.fromkeys(refs_of(rows))
+        seen: set[str] = set()
         while wanted:
             ref, _ = wanted.popitem()
             if (tenant, ref) in self._known_blobs:
                 continue
-            data = await self._source.get_blob(ref, tenant=tenant)
+            shared = await self._source.get_blob(ref, tenant=tenant)
+            data = shared
+            if data is None:
+                data = await self._source.get_blob(ref, run=rows.run.run, tenant=tenant)
             if data is None:
                 # Only looks like one, or was not kept: nobody could have read it here either.
                 continue
-            if await self._target.put_blob(data, tenant=tenant) != ref:
+            if blob_ref(data) != ref:
                 raise StoreUnusableError(f"the blob {ref} is damaged: it has another content")
-            # Another run may have brought the same one meanwhile.
-            self.blobs += (tenant, ref) not in self._known_blobs
-            if len(self._known_blobs) >= BLOBS_KNOWN_MAX:
-                self._known_blobs.clear()
-            self._known_blobs.add((tenant, ref))
-            wanted.update(dict.fromkeys(refs_in(data)))
+            if shared is None:
+                own.append(data)
+            else:
+                await self._target.put_blob(data, tenant=tenant)
+                # Another run may have brought the same one meanwhile.
+                self.blobs += (tenant, ref) not in self._known_blobs
+                if len(self._known_blobs) >= BLOBS_KNOWN_MAX:
+                    self._known_blobs.clear()
+                self._known_blobs.add((tenant, ref))
+            seen.add(ref)
+            wanted.update(dict.fromkeys(new for new in refs_in(data) if new not in seen))
+        return own
 
 
 def _is_open(run: Run) -> bool:

@@ -57,7 +57,7 @@ async def close(store: Store, snapshot: Snapshot, parcel: Snapshot, to: str) -> 
     RunConflictError: it has moved on.
     """
     run = snapshot.run
-    ref = await store.put_blob(_encode(parcel), tenant=run.tenant)
+    ref = await store.put_blob(_encode(parcel), run=run.run, tenant=run.tenant)
     await store.change_run(run.tenant, run.run, Cancel(MOVED + to, by=ref), run.seq)
 
 
@@ -66,7 +66,7 @@ async def reopen(store: Store, run: Run) -> Snapshot:
     (last,) = await store.read_events(run.tenant, run.run, run.seq - 1, 1)
     event = decode_event(last.data)
     ref = event.by if isinstance(event, RunCancelled) else ""
-    data = await store.get_blob(ref, tenant=run.tenant)
+    data = await store.get_blob(ref, run=run.run, tenant=run.tenant)
     if data is None:
         raise StoreUnusableError(f"run {run.run}: what was left of it ({ref}) is missing")
     return _decode(data)

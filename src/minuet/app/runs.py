@@ -18,9 +18,9 @@ from minuet.kernel.program import Program
 from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import NodeView, node_views, run_output
 from minuet.store.base import Store
+from minuet.store.blob import blob_of
 from minuet.store.records import LIVE_STATES, DeadLetter, Run, Token
 from minuet.types import Json, RunStatus
-from minuet.worker.output import blob_of
 from minuet.worker.programs import Programs
 
 #: Events read at once.
@@ -162,7 +162,7 @@ class Runs:
 
     async def program(self, run_id: str, digest: str) -> Program:
         """The program that a run goes by."""
-        return (await self._programs.load(digest, tenant=self._tenant)).program
+        return (await self._programs.load(digest, run=run_id, tenant=self._tenant)).program
 
     async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
         """How the run stood after event `at` (or stands now, by its history alone)."""
@@ -204,7 +204,7 @@ class Runs:
     ) -> RunResult:
         state = fold.state
         program = await self.program(run_id, state.plan)
-        await self._open_blobs(fold)
+        await self._open_blobs(run_id, fold)
         views = node_views(program, state, fold.details, leased)
         started_ms, last_ms = history[0][1], history[-1][1]
         over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
@@ -222,12 +222,12 @@ class Runs:
             last_event_ms=last_ms,
         )
 
-    async def _open_blobs(self, fold: Fold) -> None:
+    async def _open_blobs(self, run_id: str, fold: Fold) -> None:
         """Put large outputs in the place of the references that stand for them."""
         for token in fold.state.tokens.values():
             ref = blob_of(token.output) if token.output else None
             if ref is not None:
-                data = await self._store.get_blob(ref, tenant=self._tenant)
+                data = await self._store.get_blob(ref, run=run_id, tenant=self._tenant)
                 token.output = data if data is not None else token.output
 
 

@@ -62,8 +62,8 @@ def _make_recorded(url: str, record: str, clock: Clock | None) -> Store:
     from minuet.worker.programs import Programs
 
     async def make_rows(logged: Snapshot) -> Snapshot:
-        digest = plan_of(logged)
-        loaded = await programs.load(digest or "", tenant=logged.run.tenant)
+        run, digest = logged.run, plan_of(logged)
+        loaded = await programs.load(digest or "", run=run.run, tenant=run.tenant)
         return rebuild(logged, loaded.program, (clock or SystemClock()).now_ms())
 
     store = RecordedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)

@@ -88,6 +88,13 @@ _ALL = (
         ids=wrong.CounterIds,
     ),
     Bug(
+        name="blob-on-trust",
+        summary="a result stands for a blob that a failover has lost",
+        faults=("lossy",),
+        seeds=400,
+        store=wrong.TakesBlobsOnTrust,
+    ),
+    Bug(
         name="send-apart",
         summary="consuming and sending are two steps",
         store=wrong.SendsInASecondStep,

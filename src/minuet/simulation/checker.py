@@ -46,6 +46,7 @@ from minuet.simulation.rules import (
     event_rules,
     exchange_rules,
 )
+from minuet.store.blob import blob_of
 from minuet.store.records import EventRecord, Exchange, Held, Key, Reply
 from minuet.types import TERMINAL
 
@@ -93,7 +94,7 @@ class Checker:
         fail: Callable[[Broken], None],
         now: Callable[[], float],
         lease_s: float,
-        has_blob: Callable[[str, str], bool] | None = None,
+        has_blob: Callable[[str, str, str], bool] | None = None,
     ) -> None:
         self._model = model
         self._has_blob = has_blob or model.has_blob
@@ -289,9 +290,12 @@ class Checker:
             self._note(run, event)
             # A store that was set back may have lost a plan, whose run then fails and says so.
             if isinstance(event, RunCreated | RunPatched) and not (
-                self._model.timeline or self._has_blob(row.tenant, event.plan)
+                self._model.timeline or self._has_blob(row.tenant, run, event.plan)
             ):
                 self._broken("I17", f"event {record.seq} names a plan that is not there", run)
+            ref = blob_of(bytes(event.output)) if isinstance(event, NodeCompleted) else None
+            if ref is not None and not self._has_blob(row.tenant, run, ref):
+                self._broken("I17", f"event {record.seq} names a blob that is not there", run)
         book.records = records[:]
         stored = self._model.state(run, book.outputs)
         program = self._programs.get(stored.plan)

@@ -282,7 +282,10 @@ class Client:
         """Go on by another plan; send again what settled nodes have sent already."""
         store, revised = self._app.store, script.revised
         loaded = self._programs.keep(revised.digest, revised.plan)
-        await self._repeat(lambda: store.put_blob(revised.data, tenant=self._tenant))
+        try:
+            await self._repeat(lambda: store.put_blob(revised.data, run=run, tenant=self._tenant))
+        except RunNotFoundError:
+            return
         for look in range(2 * LOOKS):
             snapshot = await self._repeat(lambda: store.read_snapshot(self._tenant, run))
             if snapshot is None or snapshot.run.status in TERMINAL:

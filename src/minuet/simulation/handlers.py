@@ -26,6 +26,9 @@ from minuet.simulation.loop import Process, current_process
 from minuet.simulation.streams import Streams
 from minuet.store.records import Key
 
+#: More than is kept beside an event.
+LONG = "x" * 70_000
+
 _encoder = msgspec.json.Encoder(order="sorted")
 
 
@@ -92,11 +95,12 @@ class Outside:
         return _value(ctx)
 
     async def fickle(self, ctx: Context, x: Any = None) -> Any:
-        """Another output each time, as a language model would give."""
+        """Another output each time, as a language model would give, and sometimes a long one."""
         chance = self._begin(ctx)
         await asyncio.sleep(_moment(chance))
         self._leave_effect(ctx)
-        return _output(ctx, chance.randrange(1000))
+        output = _output(ctx, chance.randrange(1000))
+        return {**output, "text": LONG} if chance.random() < 0.3 else output
 
     async def stepwise(self, ctx: Context, x: Any = None) -> Any:
         """Two steps whose results are kept."""
@@ -170,7 +174,7 @@ class Outside:
         """More than some limits allow, and sometimes more than is kept beside the event."""
         chance = self._begin(ctx)
         self._leave_effect(ctx)
-        return {**_value(ctx), "text": "x" * chance.choice((200, 70_000))}
+        return {**_value(ctx), "text": chance.choice(("x" * 200, LONG))}
 
     def threaded(self, ctx: Context, x: Any = None) -> Any:
         """A sync handler: it runs in a thread, which cannot be stopped."""

@@ -243,10 +243,10 @@ class Intruder:
         return self._chance.choice(lists)
 
     def _get_blob(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
-        if self._model.has_blob(tenant, run.plan):
+        if self._model.has_blob(tenant, run.run, run.plan):
             # It has the same plan of its own.
             return None
-        return lambda: self._model.get_blob(run.plan, tenant=tenant), _is(None)
+        return lambda: self._model.get_blob(run.plan, run=run.run, tenant=tenant), _is(None)
 
 
 def _is(expected: Any) -> Callable[[Any], bool]:

@@ -65,6 +65,8 @@ def _record_is_right(world: World, log: LogModel) -> None:
         found, _ = apply(log.find_break(run.tenant, run.run))
         if found is not None:
             world.fail(Broken("I25", f"the chain of its record breaks at {found}", run.run))
+    for name in log.orphans():
+        world.fail(Broken("I18", "blobs of it are left although it is gone", name))
 
 
 def _leases_are_kept(world: World) -> None:

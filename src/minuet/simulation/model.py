@@ -44,6 +44,8 @@ class ModelStore(HotMemoryStore):
         self.timeline = 0
         #: Whether it has ever lost what it knew of sessions.
         self.has_forgotten = False
+        #: Whether it is half of a recorded store.
+        self.is_half = False
 
     # ── watching ────────────────────────────────────────────────────────────────────────
 
@@ -86,15 +88,19 @@ class ModelStore(HotMemoryStore):
         """A token's row."""
         return self._tokens.get(key)
 
-    def has_blob(self, tenant: str, ref: str) -> bool:
-        """Whether a tenant has a blob."""
-        return (tenant, ref) in self._blobs
+    def has_blob(self, tenant: str, run: str, ref: str) -> bool:
+        """Whether a tenant has a blob, of a run's own or of nobody's."""
+        return (tenant, run, ref) in self._blobs or (tenant, None, ref) in self._blobs
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        return self.is_half or self.has_blob(self._runs[run].tenant, run, ref)
 
     def orphans(self) -> list[str]:
         """Runs of which something is left although they are gone."""
         known = {key[0] for table in (self._tokens, self._joins) for key in table}
         known |= {key[0] for table in (self._arrivals, self._steps) for key, _ in table}
         known |= {key[0] for key, _ in self._dead_letters} | set(self._events)
+        known |= {run for _, run, _ in self._blobs if run is not None}
         return sorted(known - self._runs.keys())
 
     def session(self, tenant: str, session: str) -> tuple[int, str] | None:

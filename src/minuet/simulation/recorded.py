@@ -66,9 +66,13 @@ class SimHotStore(SimStore):
 class LogModel(MemoryLog):
     """The log, watched."""
 
-    def has_blob(self, tenant: str, ref: str) -> bool:
-        """Whether a tenant has a blob."""
-        return (tenant, ref) in self._blobs
+    def has_blob(self, tenant: str, run: str, ref: str) -> bool:
+        """Whether a tenant has a blob, of a run's own or of nobody's."""
+        return (tenant, run, ref) in self._blobs or (tenant, None, ref) in self._blobs
+
+    def orphans(self) -> list[str]:
+        """Runs of which blobs are left although they are gone."""
+        return sorted({run for _, run, _ in self._blobs if run is not None} - self._contents.keys())
 
     def events(self, run: str) -> list[EventRecord]:
         """What it has of a run."""
@@ -202,8 +206,12 @@ class SimLog:
     async def append(self, found: Sequence[Unrecorded]) -> list[Appended]:
         return await self._server.call("append", lambda: self._log.append(found))
 
-    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
-        return await self._server.call("put_log", lambda: self._log.put_log(rows, expected_seq))
+    async def put_log(
+        self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
+    ) -> bool:
+        return await self._server.call(
+            "put_log", lambda: self._log.put_log(rows, expected_seq, blobs=blobs)
+        )
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
         return await self._server.call("read_logs", lambda: self._log.read_logs(runs))
@@ -261,11 +269,19 @@ class SimLog:
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._server.call("delete_runs", lambda: self._log.delete_runs(tenant, runs))
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        return await self._server.call("put_blob", lambda: self._log.put_blob(data, tenant=tenant))
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        return await self._server.call(
+            "put_blob", lambda: self._log.put_blob(data, run=run, tenant=tenant)
+        )
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return await self._server.call("get_blob", lambda: self._log.get_blob(ref, tenant=tenant))
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return await self._server.call(
+            "get_blob", lambda: self._log.get_blob(ref, run=run, tenant=tenant)
+        )
 
 
 def _brief(result: Any) -> str:

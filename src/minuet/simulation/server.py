@@ -163,6 +163,9 @@ class Server:
             return
         if call.verb == "sweep":
             self.checker.note_sweep(call.process, self.loop.time())
+        if call.verb == "put_blob" and self._strikes("lossy", 0.2):
+            # It is the one thing that is lost, and what stands for it comes later.
+            self.fall_behind(1)
         result, error = apply(call.operation())
         self._note(call, result, error)
         changed = self.checker.after_call(call.process, call.request, result)
@@ -179,7 +182,7 @@ class Server:
         if error is None and self._strikes("ambiguous", 0.1):
             error = StoreUnavailableError("nobody knows whether it was done")
         self._answer(call, result, error)
-        if changed:
+        if changed or call.verb == "put_blob":
             self._maybe_fail_over()
 
     def _note(self, call: Call, result: Any, error: Exception | None) -> None:

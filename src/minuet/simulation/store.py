@@ -112,11 +112,18 @@ class SimStore:
         request = Deletion(tenant, tuple(runs))
         return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs), request)
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         model = self._server.model
 
         async def put() -> bool:
-            is_put = await model.put_run(tenant, rows, expected_seq)
+            is_put = await model.put_run(tenant, rows, expected_seq, blobs=blobs)
             if is_put:
                 self._server.checker.forget_run(rows.run.run)
             return is_put
@@ -242,10 +249,14 @@ class SimStore:
         model = self._server.model
         return await self._call("list_workers", lambda: model.list_workers(tenant, limit=limit))
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
         model = self._server.model
-        return await self._call("put_blob", lambda: model.put_blob(data, tenant=tenant))
+        return await self._call("put_blob", lambda: model.put_blob(data, run=run, tenant=tenant))
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
         model = self._server.model
-        return await self._call("get_blob", lambda: model.get_blob(ref, tenant=tenant))
+        return await self._call("get_blob", lambda: model.get_blob(ref, run=run, tenant=tenant))

@@ -101,6 +101,7 @@ class World:
         self.log: LogModel | None = None
         if profile is not None and profile.recorded:
             self.log = LogModel(StoreClock(self.loop.time))
+            self.model.is_half = True
         self.checker = Checker(
             self.model,
             self.programs,
@@ -184,8 +185,8 @@ class World:
         threads = self.streams.get("threads")
         self.loop.thread_seconds = lambda: threads.expovariate(20)
 
-    def _has_blob(self, tenant: str, ref: str) -> bool:
-        return (self.log or self.model).has_blob(tenant, ref)
+    def _has_blob(self, tenant: str, run: str, ref: str) -> bool:
+        return (self.log or self.model).has_blob(tenant, run, ref)
 
     def _note_start(self, instance: Key, process: Process) -> None:
         self.checker.note_start(instance, process)

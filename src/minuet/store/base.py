@@ -68,6 +68,7 @@ class Store(Protocol):
         Items are judged alone. A call with the session's last number and the same lease gets
         the last reply again (tokens granted then and lost since are left out). An unknown
         session must begin with 1; any other number raises SessionError and changes nothing.
+        A result that stands for a blob which the store has lost is stale.
         """
         ...
 
@@ -96,7 +97,7 @@ class Store(Protocol):
         """Create runs, all in one step; each answer is the run or why it is refused.
 
         An idempotency key that is known gives the run that has it, if workflow, plan and
-        input are the same.
+        input are the same. The blobs that it brings are its own from the same step on.
         """
         ...
 
@@ -126,12 +127,20 @@ class Store(Protocol):
         """Remove runs that are over, with all that belongs to them; say how many."""
         ...
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         """Put this run, its events included, in the place of all that is stored of it.
 
         For moving runs between stores, for rebuilding one from its record, for repairs. Run,
         tokens, joins, arrivals, events, steps and dead letters become exactly those of `rows`,
-        whatever was there before; slots that this gives up go to those who wait for them.
+        whatever was there before; slots that this gives up go to those who wait for them. It
+        keeps the blobs that it has, and these come to them.
         `expected_seq`: the run's stored event number (which may itself be wrong), which must
         still be that one; None: the store must not have the run. False: it is not so; nothing
         changed. Raises RunConflictError when another run has its idempotency key.
@@ -246,10 +255,18 @@ class Store(Protocol):
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        """Keep bytes under the hash of their content and return `cas://sha256:…`."""
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        """Keep bytes under the hash of their content and return `cas://sha256:…`.
+
+        A blob that belongs to a run is removed with it, and cannot be put when the run is not
+        there: RunNotFoundError. One that belongs to none stays.
+        """
         ...
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        """The bytes of a blob, or None."""
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        """The bytes of a blob, one of the run's own or one that belongs to none; or None."""
         ...

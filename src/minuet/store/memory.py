@@ -13,7 +13,7 @@ from typing import TypeAlias
 import msgspec
 
 from minuet.clock import Clock, SystemClock
-from minuet.errors import RunConflictError, SessionError
+from minuet.errors import RunConflictError, RunNotFoundError, SessionError
 from minuet.store.blob import blob_ref
 from minuet.store.ends import Ends
 from minuet.store.records import (
@@ -70,7 +70,8 @@ class MemoryStore:
         self._steps: dict[tuple[Key, str], bytes] = {}
         self._dead_letters: dict[tuple[Key, int], DeadLetter] = {}
         self._sessions: dict[tuple[str, str], _LastCall] = {}
-        self._blobs: dict[tuple[str, str], bytes] = {}
+        #: By tenant, run (None: it belongs to none) and reference.
+        self._blobs: dict[tuple[str, str | None, str], bytes] = {}
         #: By tenant and id; removed ones are kept until they are forgotten.
         self._workers: dict[tuple[str, str], WorkerEntry] = {}
         self._removed: dict[tuple[str, str], WorkerEntry] = {}
@@ -106,6 +107,9 @@ class MemoryStore:
 
     def has_arrival(self, key: Key, source: str) -> bool:
         return (key, source) in self._arrivals
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        return (self._runs[run].tenant, run, ref) in self._blobs
 
     def find_tokens(self, run: str, states: tuple[str, ...]) -> Iterable[Token]:
         return [copy.copy(t) for t in self._tokens.values() if t.run == run and t.state in states]
@@ -321,6 +325,8 @@ class MemoryStore:
         for new in runs:
             known = self._known(step, new)
             answers.append(step.create_run(new) if known is None else step.check_same(known, new))
+            if known is None:
+                self._keep_blobs(new.tenant, new.run, new.blobs)
         self._commit(step)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
@@ -364,24 +370,33 @@ class MemoryStore:
         }
         self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
         self._events = {k: v for k, v in self._events.items() if k not in doomed}
+        self._blobs = {k: v for k, v in self._blobs.items() if k[1] not in doomed}
         self._remove_rows(doomed)
         return len(doomed)
 
     def _remove_rows(self, runs: Collection[str]) -> None:
-        """Remove everything of some runs except for the runs themselves and their events."""
+        """Remove the rows of some runs; themselves, their events and their blobs stay."""
         self._tokens = {k: v for k, v in self._tokens.items() if k[0] not in runs}
         self._joins = {k: v for k, v in self._joins.items() if k[0] not in runs}
         self._arrivals = {k: v for k, v in self._arrivals.items() if k[0][0] not in runs}
         self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in runs}
         self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in runs}
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         step = self._transition(self, self._clock.now_ms())
         owner = self._owner(tenant, rows.run.idempotency_key)
         if not step.put_run(tenant, copy.deepcopy(rows), expected_seq, owner):
             return False
         self._remove_rows([rows.run.run])
         self._events[rows.run.run] = []
+        self._keep_blobs(tenant, rows.run.run, blobs)
         self._commit(step)
         return True
 
@@ -571,13 +586,23 @@ class MemoryStore:
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        ref = blob_ref(data)
-        self._blobs[tenant, ref] = data
-        return ref
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        if run is not None and await self.read_run(tenant, run) is None:
+            raise RunNotFoundError(run)
+        self._keep_blobs(tenant, run, [data])
+        return blob_ref(data)
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return self._blobs.get((tenant, ref))
+    def _keep_blobs(self, tenant: str, run: str | None, blobs: Sequence[bytes]) -> None:
+        for data in blobs:
+            self._blobs[tenant, run, blob_ref(data)] = data
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        own = self._blobs.get((tenant, run, ref))
+        return own if own is not None else self._blobs.get((tenant, None, ref))
 
 
 def _by_due(token: Token) -> tuple[int, Key]:

@@ -244,6 +244,8 @@ class NewRun(Record, frozen=True):
     idempotency_key: str | None = None
     tags: dict[str, Any] = {}
     parent: str | None = None
+    #: Contents that its input stands for.
+    blobs: tuple[bytes, ...] = ()
 
 
 class Start(Record, frozen=True, tag="start"):

@@ -26,6 +26,7 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreError
+from minuet.store.blob import blob_of
 from minuet.store.records import (
     LEASE_MS_MAX,
     LIVE_STATES,
@@ -88,6 +89,10 @@ class Source(Protocol):
     def load_step(self, key: Key, name: str) -> bytes | None: ...
 
     def load_event(self, run: str, seq: int) -> bytes | None: ...
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        """Whether a run has a blob, or may have it where this cannot look."""
+        ...
 
 
 class Transition:
@@ -503,6 +508,9 @@ class Transition:
                 return "replan"
             if len(item.output) > PAYLOAD_BYTES_MAX:
                 return "limit"
+            ref = blob_of(item.output)
+            if ref is not None and not self._source.has_own_blob(run.run, ref):
+                return "stale"
         return None
 
     def _done(self, run: Run, token: Token, item: Done) -> None:

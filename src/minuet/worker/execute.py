@@ -23,6 +23,7 @@ from minuet.errors import (
     LeaseLost,
     MinuetError,
     OutputError,
+    RunNotFoundError,
     StoreUnavailableError,
 )
 from minuet.ids import Ids
@@ -42,13 +43,14 @@ from minuet.nodes.handler import Handlers, Task
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.plan.plan import Node, Retry
 from minuet.store.base import Store
+from minuet.store.blob import blob_value
 from minuet.store.records import Failed as BrokenItem
 from minuet.store.records import Held, Item, Released, Slot
 from minuet.templates import compile_template
 from minuet.types import Json
 from minuet.worker.failure import crash_loop, describe, failure_of, timed_out
 from minuet.worker.job import Job
-from minuet.worker.output import blob_value, encode_value, needs_blob, to_json
+from minuet.worker.output import encode_value, needs_blob, to_json
 from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
@@ -130,18 +132,21 @@ class Executor:
             return self._finish(job) or await self._finish_large(job)
         except StoreUnavailableError:
             return Released(*job.token)
+        except RunNotFoundError:
+            return None  # It was ended and deleted meanwhile.
 
     async def load(self, job: Job) -> None:
         """Find the job's program and node on its run's present plan."""
-        job.loaded = await self._programs.load(job.header.plan, tenant=self._tenant)
+        job.loaded = await self._programs.load(
+            job.header.plan, run=job.grant.run, tenant=self._tenant
+        )
         job.node = job.loaded.program.nodes.get(job.grant.node)
 
     async def _outcome(self, job: Job) -> Outcome:
         if job.loaded is None:
             await self.load(job)
         assert job.loaded is not None
-        for ref in job.missing_blobs():
-            job.blobs[ref] = await self._load_blob(ref)
+        await self._load_blobs(job)
         known = self._known_outcome(job)
         if known is not None:
             return known
@@ -158,11 +163,12 @@ class Executor:
             return self._run_inline(job, job.loaded, node, node_type)
         return await self._run_handler(job, job.loaded, node)
 
-    async def _load_blob(self, ref: str) -> bytes:
-        data = await self._store.get_blob(ref, tenant=self._tenant)
-        if data is None:
-            raise HandlerError(f"the blob {ref} is not in the store")
-        return data
+    async def _load_blobs(self, job: Job) -> None:
+        for ref in job.missing_blobs():
+            data = await self._store.get_blob(ref, run=job.grant.run, tenant=self._tenant)
+            if data is None:
+                raise HandlerError(f"the blob {ref} is not in the store")
+            job.blobs[ref] = data
 
     def _known_outcome(self, job: Job) -> Outcome | None:
         """What can be said without running anything."""
@@ -313,7 +319,7 @@ class Executor:
     async def _finish_large(self, job: Job) -> Item:
         assert isinstance(job.outcome, Succeeded)
         data = encode_value(job.outcome.output, bytes_max=self._output_bytes_max(job))
-        ref = await self._store.put_blob(data, tenant=self._tenant)
+        ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
         job.output = blob_value(ref, len(data))
         return self.settle(job)
 
@@ -394,8 +400,7 @@ class Executor:
         if grant.skip or grant.cursor or grant.resolution is not None:
             return None
         try:
-            for ref in job.missing_blobs():
-                job.blobs[ref] = await self._load_blob(ref)
+            await self._load_blobs(job)
             template = compile_template(node.concurrency.key)
             key = template.render(job.outputs(), self._template_variables(job, node))
         except StoreUnavailableError:

@@ -10,9 +10,9 @@ import msgspec
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import Outcome
 from minuet.plan.plan import Node
+from minuet.store.blob import blob_of
 from minuet.store.records import Grant, Held, Item, Key, Output, RunHeader
 from minuet.types import Json, Scope
-from minuet.worker.output import blob_of
 
 if TYPE_CHECKING:
     from minuet.nodes.context import Context

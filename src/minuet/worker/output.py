@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import OutputError
+from minuet.store.blob import BLOB_START
 from minuet.types import Json
 
 #: Nesting of a value: deeper than any real data, and safe for every reader.
@@ -23,12 +24,6 @@ INLINE_BYTES_MAX = 64 * 1024
 
 #: Size of a value, unless the document says otherwise.
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
-
-#: An object with this key stands for a blob. A user's own object that has the key is itself
-#: stored as a blob, so what is read back is never mistaken.
-BLOB_KEY = "$blob"
-
-_BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
 
 _encoder = msgspec.json.Encoder()
 _INTEGER_MAX = 2**63
@@ -102,16 +97,4 @@ def to_json(value: Any) -> Json:
 
 def needs_blob(data: bytes) -> bool:
     """Whether an encoded value is to be kept as a blob."""
-    return len(data) > INLINE_BYTES_MAX or data.startswith(_BLOB_START)
-
-
-def blob_value(ref: str, size: int) -> bytes:
-    """The value that stands for a blob."""
-    return _encoder.encode({BLOB_KEY: ref, "bytes": size})
-
-
-def blob_of(data: bytes) -> str | None:
-    """The blob that a stored value stands for, or None when it is the value itself."""
-    if not data.startswith(_BLOB_START):
-        return None
-    return str(msgspec.json.decode(data)[BLOB_KEY])
+    return len(data) > INLINE_BYTES_MAX or data.startswith(BLOB_START)

@@ -88,12 +88,12 @@ class Programs:
                 self._loaded.popitem(last=False)
         return found
 
-    async def load(self, digest: str, *, tenant: str) -> Loaded:
-        """A program, from the store if need be."""
+    async def load(self, digest: str, *, run: str, tenant: str) -> Loaded:
+        """The program of a run, from the store if need be."""
         found = self.get(digest)
         if found is not None:
             return found
-        data = await self._store.get_blob(digest, tenant=tenant)
+        data = await self._store.get_blob(digest, run=run, tenant=tenant)
         if data is None:
             raise StoreUnusableError(f"the plan {digest} is missing in the store")
         return self.keep(digest, decode_plan(data))

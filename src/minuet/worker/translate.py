@@ -79,6 +79,7 @@ class Translator:
         input: bytes,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        blobs: tuple[bytes, ...] = (),
     ) -> NewRun:
         """A run of this program, as the store creates and starts it."""
         plan = self._program.plan
@@ -92,6 +93,7 @@ class Translator:
             deadline_ms=plan.deadline_ms,
             idempotency_key=idempotency_key,
             tags=tags or {},
+            blobs=blobs,
         )
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.store.blob import blob_ref
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
 from minuet.store.postgres.statements import statement
@@ -28,6 +29,9 @@ _REMOVE_EVENTS = statement("remove_events")
 _INSERT_WHOLE_TOKENS = statement("insert_whole_tokens")
 _REPLACE_RUN = statement("replace_run")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
+_PUT_BLOB = statement("put_blob")
+_PUT_RUN_BLOB = statement("put_run_blob")
+_INSERT_RUN_BLOB = statement("insert_run_blob")
 
 
 # ── the sweep ───────────────────────────────────────────────────────────────────────────
@@ -131,6 +135,7 @@ async def create_runs(
         events = await link.rows(_LOAD_FIRST_EVENTS, list(rows.runs))
         rows.first_events = dict(events)
     same_key = {(run.tenant, run.idempotency_key): run for run in known}
+    created: list[NewRun] = []
 
     def create(step: Transition) -> list[Run | RunConflictError]:
         answers: list[Run | RunConflictError] = []
@@ -141,12 +146,16 @@ async def create_runs(
                 run = same_key.get(key)
             if run is None:
                 run = same_key[key] = step.create_run(new)
+                created.append(new)
                 answers.append(run)
             else:
                 answers.append(step.check_same(run, new))
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
-    return await change_rows(link, rows, create)
+    answers = await change_rows(link, rows, create)
+    for new in created:
+        await _keep_blobs(link, new.tenant, new.run, new.blobs)
+    return answers
 
 
 async def change_run(
@@ -205,7 +214,13 @@ async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
     return len(doomed)
 
 
-async def put_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int | None) -> bool:
+async def put_run(
+    link: Link,
+    tenant: str,
+    snapshot: Snapshot,
+    expected_seq: int | None,
+    blobs: Sequence[bytes],
+) -> bool:
     name, key = snapshot.run.run, snapshot.run.idempotency_key
     # Whoever has the run's name is looked at, another tenant as well: then it cannot be used.
     wanted = Wanted()
@@ -237,8 +252,27 @@ async def put_run(link: Link, tenant: str, snapshot: Snapshot, expected_seq: int
     step.changed_tokens -= step.new_tokens
     step.new_tokens = set()
     await write_only(link, rows, step)
+    await _keep_blobs(link, tenant, name, blobs)
     return True
 
 
 async def discard_dead_letter(link: Link, tenant: str, key: Key) -> bool:
     return await link.value(_DISCARD_DEAD_LETTER, *key, tenant) is not None
+
+
+# ── blobs ───────────────────────────────────────────────────────────────────────────────
+
+
+async def put_blob(link: Link, tenant: str, run: str | None, data: bytes) -> str:
+    ref = blob_ref(data)
+    if run is None:
+        await link.run(_PUT_BLOB, tenant, ref, data)
+    elif await link.value(_PUT_RUN_BLOB, run, ref, tenant, data) is None:
+        raise RunNotFoundError(run)
+    return ref
+
+
+async def _keep_blobs(link: Link, tenant: str, run: str, blobs: Sequence[bytes]) -> None:
+    """The blobs of a run that this transaction has made."""
+    for data in blobs:
+        await link.run(_INSERT_RUN_BLOB, run, blob_ref(data), tenant, data)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from minuet.store.blob import BLOB_START
 from minuet.store.postgres.granted import Place
 from minuet.store.records import Done, Exchange, Key, Run, Token
 from minuet.types import TERMINAL
@@ -37,6 +38,8 @@ class Known:
             return False
         for item in request.hand_in:
             if not isinstance(item, Done) or item.cursor is not None:
+                return False
+            if item.output.startswith(BLOB_START):
                 return False
             known = self.tokens.get((item.run, item.node, item.scope))
             if known is None or known[1].slot or item.run not in self.runs:

@@ -144,6 +144,6 @@ async def find_ended(link: Link, runs: Collection[str]) -> set[str]:
     return {row["run"] for row in await link.rows(_FIND_ENDED, list(runs))}
 
 
-async def get_blob(link: Link, tenant: str, ref: str) -> bytes | None:
-    found: bytes | None = await link.value(_GET_BLOB, tenant, ref)
+async def get_blob(link: Link, tenant: str, run: str | None, ref: str) -> bytes | None:
+    found: bytes | None = await link.value(_GET_BLOB, tenant, ref, run)
     return found

@@ -14,9 +14,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
-from minuet.store.postgres import reads
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
@@ -63,6 +62,8 @@ _FORGET_RUN = statement("forget_record_run")
 _FIND_KEY = statement("find_record_key")
 _DELETE_RUNS = statement("delete_record_runs")
 _PUT_BLOB = statement("put_blob")
+_PUT_RECORD_BLOB = statement("put_record_blob")
+_GET_RECORD_BLOB = statement("get_record_blob")
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_run = msgspec.msgpack.Decoder(Run).decode
@@ -151,8 +152,10 @@ class PostgresLog:
             self._last.clear()
         self._last.update(last)
 
-    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
-        return await self._database.write(lambda link: _put_log(link, rows, expected_seq))
+    async def put_log(
+        self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
+    ) -> bool:
+        return await self._database.write(lambda link: _put_log(link, rows, expected_seq, blobs))
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
         return await self._database.read_at_once(lambda link: _read_logs(link, runs))
@@ -233,22 +236,24 @@ class PostgresLog:
         return after + 1 if row is not None and row.seq != after else None
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        count: int = await self._database.write(
-            lambda link: link.value(_DELETE_RUNS, tenant, list(runs))
-        )
-        return count
+        return await self._database.write(lambda link: _delete_runs(link, tenant, runs))
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        ref = blob_ref(data)
-        await self._database.write(
-            lambda link: link.run(_PUT_BLOB, tenant, ref, data), repeatable=True
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        return await self._database.write(
+            lambda link: _put_blob(link, tenant, run, data), repeatable=True
         )
-        return ref
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return await self._database.read(lambda link: reads.get_blob(link, tenant, ref))
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        data: bytes | None = await self._database.read(
+            lambda link: link.value(_GET_RECORD_BLOB, tenant, ref, run)
+        )
+        return data
 
 
 # ── in one transaction ──────────────────────────────────────────────────────────────────────
@@ -265,12 +270,16 @@ async def _submit(link: Link, runs: Sequence[NewRun]) -> list[NewRun | Run | Run
         [new.workflow for new in runs],
         [submitted(new) for new in runs],
         keys,
-        [_encode(new) for new in runs],
+        [_encode(msgspec.structs.replace(new, blobs=())) for new in runs],
         START,
     )
     found: dict[int, Any] = {}
     for row in await link.rows(_FIND_SUBMITTED, names, tenants, keys):
         found.setdefault(row["place"], row)
+    for place, new in enumerate(runs, 1):
+        row = found[place]
+        if row["run"] == new.run and row["content"] == submitted(new):
+            await _keep_blobs(link, new.tenant, new.run, new.blobs)
     return [_answer(new, found[place]) for place, new in enumerate(runs, 1)]
 
 
@@ -318,7 +327,9 @@ async def _append(
     return answers, ends
 
 
-async def _put_log(link: Link, rows: Snapshot, expected_seq: int | None) -> bool:
+async def _put_log(
+    link: Link, rows: Snapshot, expected_seq: int | None, blobs: Sequence[bytes]
+) -> bool:
     name = rows.run.run
     known = {row[0]: row[1] for row in await link.rows(_LOCK, [name])}
     if (known.get(name) or None) != expected_seq:
@@ -330,7 +341,29 @@ async def _put_log(link: Link, rows: Snapshot, expected_seq: int | None) -> bool
             raise key_conflict(rows.run, owner)
     await link.run(_FORGET_RUN, name)
     await _append(link, [Unrecorded(rows.run, 0, rows.events)])
+    await _keep_blobs(link, rows.run.tenant, name, blobs)
     return True
+
+
+async def _delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
+    await link.rows(_LOCK, list(runs))
+    count: int = await link.value(_DELETE_RUNS, tenant, list(runs))
+    return count
+
+
+async def _put_blob(link: Link, tenant: str, run: str | None, data: bytes) -> str:
+    ref = blob_ref(data)
+    if run is None:
+        await link.run(_PUT_BLOB, tenant, ref, data)
+    elif await link.value(_PUT_RECORD_BLOB, run, ref, tenant, data) is None:
+        raise RunNotFoundError(run)
+    return ref
+
+
+async def _keep_blobs(link: Link, tenant: str, run: str, blobs: Sequence[bytes]) -> None:
+    """The blobs of a run that is there; of another tenant's, nothing is kept."""
+    for data in blobs:
+        await link.value(_PUT_RECORD_BLOB, run, blob_ref(data), tenant, data)
 
 
 async def _overlaps(

@@ -20,6 +20,7 @@ from minuet.store.transition import Transition
 Row: TypeAlias = Any
 
 _LOAD_ROWS = statement("load_rows")
+_FIND_BLOBS = statement("find_blobs")
 _INSERT_RUNS = statement("insert_runs")
 _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
@@ -100,6 +101,7 @@ class Rows:
         self._waiting_runs: dict[str, Run] = {}
         self.steps: dict[tuple[Key, str], bytes | None] = {}
         self.first_events: dict[str, bytes] = {}
+        self._blobs: set[tuple[str, str]] = set()
 
     # ── loading ─────────────────────────────────────────────────────────────────────────
 
@@ -127,6 +129,9 @@ class Rows:
             self._holders[key] = holders
             self._waiters[key] = [token_of(waiter) for waiter in waiters]
         self._waiting_runs = {run[1]: run_of(run) for run in others or ()}
+        if wanted.blobs:
+            runs, refs = zip(*wanted.blobs, strict=True)
+            self._blobs = {tuple(row) for row in await link.rows(_FIND_BLOBS, runs, refs)}
 
     def add_run(self, row: Row) -> Run:
         """Add a run that was loaded in another way."""
@@ -187,6 +192,11 @@ class Rows:
         if arrival not in self._wanted.arrivals and not self._is_absent(key[0]):
             raise MissingRows("arrival", arrival)
         return arrival in self._arrivals
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        if (run, ref) not in self._wanted.blobs:
+            raise MissingRows("blob", (run, ref))
+        return (run, ref) in self._blobs
 
     def find_tokens(self, run: str, states: tuple[str, ...]) -> list[Token]:
         if run not in self._wanted.whole and not self._is_absent(run):

@@ -14,7 +14,6 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
-from minuet.store.blob import blob_ref
 from minuet.store.ends import Ends
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
@@ -61,7 +60,6 @@ SESSION_MS_MAX = 7 * 24 * 3_600_000
 _log = logging.getLogger("minuet.store.postgres")
 
 _FORGET_SESSIONS = statement("forget_sessions")
-_PUT_BLOB = statement("put_blob")
 
 
 class PostgresStore:
@@ -270,9 +268,16 @@ class PostgresStore:
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._database.write(lambda link: changes.delete_runs(link, tenant, runs))
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         put = await self._database.write(
-            lambda link: changes.put_run(link, tenant, rows, expected_seq)
+            lambda link: changes.put_run(link, tenant, rows, expected_seq, blobs)
         )
         self._hints.tell(work=True)
         return put
@@ -385,15 +390,17 @@ class PostgresStore:
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        ref = blob_ref(data)
-        await self._database.write(
-            lambda link: link.run(_PUT_BLOB, tenant, ref, data), repeatable=True
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        return await self._database.write(
+            lambda link: changes.put_blob(link, tenant, run, data), repeatable=True
         )
-        return ref
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return await self._database.read(lambda link: reads.get_blob(link, tenant, ref))
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return await self._database.read(lambda link: reads.get_blob(link, tenant, run, ref))
 
 
 def _forget(looking: asyncio.Future[int | None]) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from minuet.store.blob import blob_of
 from minuet.store.records import (
     Cancel,
     Change,
@@ -53,6 +54,8 @@ class Wanted:
         #: Runs of which all tokens are wanted that are not done.
         self.whole: dict[str, None] = {}
         self.slots: dict[SlotKey, None] = {}
+        #: Run and reference.
+        self.blobs: dict[tuple[str, str], None] = {}
 
     def arguments(self) -> tuple[list[Any], ...]:
         """As `load_rows` takes them: a list for each column."""
@@ -89,6 +92,8 @@ class Wanted:
                 self.want_whole(key)
             case "slot":
                 self.slots[key] = None
+            case "blob":
+                self.blobs[key] = None
 
     # ── by what is asked for ────────────────────────────────────────────────────────────
 
@@ -98,6 +103,9 @@ class Wanted:
             self.want_token((item.run, item.node, item.scope))
             if isinstance(item, Done):
                 self.want_deliveries(item.run, item.node, item.deliveries)
+                ref = blob_of(item.output)
+                if ref is not None:
+                    self.blobs[item.run, ref] = None
             elif isinstance(item, Failed):
                 self.whole[item.run] = None
             elif isinstance(item, Slot):

@@ -129,7 +129,7 @@ class Log(Protocol):
         there already, or why it is refused.
 
         An id or idempotency key that is known gives the run that has it, if the content is the
-        same.
+        same. Their blobs stay here: what is to be created comes back without them.
         """
         ...
 
@@ -145,11 +145,13 @@ class Log(Protocol):
         """Add events to the log, each run judged alone."""
         ...
 
-    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_log(
+        self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
+    ) -> bool:
         """Put these events in the place of all that the log has of a run.
 
         `expected_seq`: the number of its last event; None: it must not have the run. False: it
-        is not so, and nothing changed.
+        is not so, and nothing changed. The blobs that the run has stay, and these come to them.
         """
         ...
 
@@ -211,10 +213,14 @@ class Log(Protocol):
         """Remove runs that are over, and remember their names for a while."""
         ...
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        """Keep bytes under the hash of their content."""
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        """As a store does."""
         ...
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        """The bytes of a blob, or None."""
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        """As a store does."""
         ...

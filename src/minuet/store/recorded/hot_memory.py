@@ -24,13 +24,23 @@ class HotMemoryStore(MemoryStore):
         self._recorded: dict[str, int] = {}
         self._unrecorded: dict[str, int] = {}
 
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        return True  # They are in the log.
+
     def _commit(self, step: Transition) -> None:
         super()._commit(step)
         for event in step.events:
             self._unrecorded.setdefault(event.run, step.now_ms)
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
-        is_put = await super().put_run(tenant, rows, expected_seq)
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
+        is_put = await super().put_run(tenant, rows, expected_seq, blobs=blobs)
         if is_put:
             self._recorded.pop(rows.run.run, None)
             self._unrecorded.setdefault(rows.run.run, self._clock.now_ms())

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from minuet.clock import Clock, SystemClock
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
 from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
 from minuet.store.recorded.chain import START, chain
@@ -36,7 +36,7 @@ class MemoryLog:
         self._deleted: dict[str, tuple[str, int]] = {}
         #: Identity, owner, until when; "done": the check is over.
         self._check = ("", "done", 0)
-        self._blobs: dict[tuple[str, str], bytes] = {}
+        self._blobs: dict[tuple[str, str | None, str], bytes] = {}
 
     @property
     def durability(self) -> str:
@@ -66,6 +66,8 @@ class MemoryLog:
             return msgspec.structs.replace(row)
         if known is None:
             self._contents[run] = (new.tenant, submitted(new))
+            self._keep_blobs(new.tenant, run, new.blobs)
+            new = msgspec.structs.replace(new, blobs=())
             self._submitted[run] = (self._clock.now_ms(), new)
             if new.idempotency_key is not None:
                 self._keys[new.tenant, new.idempotency_key] = run
@@ -105,7 +107,9 @@ class MemoryLog:
             self._submitted.pop(run, None)
         return appended
 
-    async def put_log(self, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_log(
+        self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
+    ) -> bool:
         run, key = rows.run.run, rows.run.idempotency_key
         if (len(self._events.get(run, ())) or None) != expected_seq:
             return False
@@ -116,6 +120,7 @@ class MemoryLog:
         self._events[run] = []
         self._hashes[run] = []
         self._deleted.pop(run, None)
+        self._keep_blobs(rows.run.tenant, run, blobs)
         return self._append(Unrecorded(rows.run, 0, rows.events)) == "recorded"
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
@@ -208,15 +213,26 @@ class MemoryLog:
             del self._runs[run], self._events[run], self._hashes[run], self._changed_ms[run]
             self._contents.pop(run, None)
         self._keys = {key: run for key, run in self._keys.items() if run not in over}
+        self._blobs = {key: data for key, data in self._blobs.items() if key[1] not in over}
         self._deleted |= {run: (tenant, self._clock.now_ms()) for run in over}
         return len(over)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        ref = blob_ref(data)
-        self._blobs[tenant, ref] = data
-        return ref
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        if run is not None and self._contents.get(run, ("", b""))[0] != tenant:
+            raise RunNotFoundError(run)
+        self._keep_blobs(tenant, run, [data])
+        return blob_ref(data)
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return self._blobs.get((tenant, ref))
+    def _keep_blobs(self, tenant: str, run: str | None, blobs: Sequence[bytes]) -> None:
+        for data in blobs:
+            self._blobs[tenant, run, blob_ref(data)] = data
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        own = self._blobs.get((tenant, run, ref))
+        return own if own is not None else self._blobs.get((tenant, None, ref))

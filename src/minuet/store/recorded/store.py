@@ -205,7 +205,14 @@ class RecordedStore:
         await self._hot.delete_runs(tenant, runs)
         return await self._log.delete_runs(tenant, runs)
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         name = rows.run.run
         stored = await self._hot.read_run(tenant, name)
         logged = await self._log.read_run(tenant, name)
@@ -213,7 +220,7 @@ class RecordedStore:
         if rows.run.tenant != tenant or (known.seq if known else None) != expected_seq:
             return False
         # The log first: should the hot half not follow, it is made anew from it.
-        if not await self._log.put_log(rows, logged.seq if logged else None):
+        if not await self._log.put_log(rows, logged.seq if logged else None, blobs=blobs):
             return False
         self._guard.broken.pop(name, None)
         return await self._hot.put_run(tenant, rows, stored.seq if stored else None)
@@ -407,11 +414,15 @@ class RecordedStore:
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        return await self._log.put_blob(data, tenant=tenant)
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        return await self._log.put_blob(data, run=run, tenant=tenant)
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return await self._log.get_blob(ref, tenant=tenant)
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return await self._log.get_blob(ref, run=run, tenant=tenant)
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         """Number of the first event of a run whose hash is not right; None: the chain holds."""

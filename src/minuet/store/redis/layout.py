@@ -11,7 +11,11 @@ from minuet.errors import StoreUnusableError
 from minuet.store.redis.address import Address
 from minuet.store.redis.connection import Connection
 
-LAYOUT = 1
+#: 2: blobs that belong to a run.
+LAYOUT = 2
+
+#: What this version goes on from, as it is.
+_EARLIER = frozenset({1})
 
 
 async def check_layout(connection: Connection, partitions: Sequence[str], address: Address) -> None:
@@ -22,6 +26,9 @@ async def check_layout(connection: Connection, partitions: Sequence[str], addres
         if found is None:
             await connection.command("SET", key, LAYOUT, "NX")
             found = await connection.command("GET", key)
+        elif int(found) in _EARLIER:
+            await connection.command("SET", key, LAYOUT)
+            found = LAYOUT
         if found is not None and int(found) != LAYOUT:
             raise StoreUnusableError(
                 f"the Redis server at {address.shown}: the keys of {address.prefix} have layout "

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.store.blob import blob_of
 from minuet.store.records import (
     LEASE_MS_MAX,
     PAYLOAD_BYTES_MAX,
@@ -147,7 +148,7 @@ def _add_done(values: list[Any], item: Done) -> None:
     values += (
         *("done", item.run, item.node, item.scope, item.lease),
         item.plan,
-        too_large,
+        too_large or blob_of(output),
         item.outcome,
         opaque(output),
         # The event keeps the bytes as they came; who reads the output gets it without white space.
@@ -168,9 +169,12 @@ def _packed_delivery(delivery: Delivery) -> msgspec.Raw:
     return msgspec.Raw(_without_head(pack(fields), len(fields)))
 
 
-def create_runs(runs: Sequence[NewRun], now_ms: int | None) -> bytes:
-    """New runs for `create_runs.lua`."""
-    return pack((now_ms, [_new_run(new) for new in runs]))
+def create_runs(
+    runs: Sequence[NewRun], staged: Sequence[tuple[str | None, int]], now_ms: int | None
+) -> bytes:
+    """New runs for `create_runs.lua`, and where the blobs of each were kept aside."""
+    pairs = zip(runs, staged, strict=True)
+    return pack((now_ms, [(*_new_run(new), *place) for new, place in pairs]))
 
 
 def _new_run(new: NewRun) -> tuple[Any, ...]:

@@ -248,9 +248,12 @@ class RedisStore:
     async def _create_runs(
         self, partition: str, runs: Sequence[NewRun]
     ) -> list[Run | RunConflictError]:
-        packed = requests.create_runs(runs, self._now_ms())
-        answers, work = await self._connection.run("create_runs", partition, packed)
-        self._notify(work)
+        staged = [await self._stage_blobs(new.tenant, new.run, new.blobs) for new in runs]
+        packed = requests.create_runs(runs, staged, self._now_ms())
+        answers, *work = await self._connection.run("create_runs", partition, packed)
+        if not work:
+            raise StoreUnavailableError("the inputs of runs took too long to be written")
+        self._notify(work[0])
         return [_created(answer) for answer in answers]
 
     async def _reserve(self, partition: str, new: NewRun) -> str:
@@ -315,7 +318,14 @@ class RedisStore:
                 owner = self._partitions.of_run(field.decode())
                 await self._run("release_key", owner, opaque(field), opaque(run))
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         _check_name("tenant", tenant)
         _check_name("run", rows.run.run)
         check_rows(rows)
@@ -323,30 +333,33 @@ class RedisStore:
             return False
         key = rows.run.idempotency_key
         if key is None or len(self._partitions.names) == 1:
-            return await self._put_run(rows, expected_seq)
+            return await self._put_run(rows, expected_seq, blobs)
         # On a cluster the key is reserved first, wherever it belongs.
         owner = self._partitions.of_run(f"{tenant}\0{key}")
         name = await self._run("reserve_key", owner, tenant, key, rows.run.run)
         if name.decode() != rows.run.run:
             raise key_conflict(rows.run, name.decode())
-        put = await self._put_run(rows, expected_seq)
+        put = await self._put_run(rows, expected_seq, blobs)
         if not put:
             stored = await self.read_run(tenant, rows.run.run)
             if stored is None or stored.idempotency_key != key:
                 await self._release([(f"{tenant}\0{key}".encode(), name)])
         return put
 
-    async def _put_run(self, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def _put_run(
+        self, rows: Snapshot, expected_seq: int | None, blobs: Sequence[bytes]
+    ) -> bool:
         run, whole = rows.run, WholeRun(rows)
         home = self._home(run.run)
         *early, last = whole.portions()
-        place = f"{run.run}\0{secrets.token_hex(8)}" if early else None
+        place = _place(run.run) if early else None
         for portion in early:
             await self._run("stage_run", home, place, STAGED_S, packed(portion))
         answer, *rest = await self._run(
             *("put_run", home, run.tenant, run.run, expected_seq, opaque(whole.row)),
             *(run.idempotency_key, place, sum(map(len, early)), packed(last)),
             *(whole.live, whole.scoped, whole.letters),
+            *await self._stage_blobs(run.tenant, run.run, blobs),
         )
         if answer == b"key":
             raise key_conflict(run, rest[0].decode())
@@ -510,18 +523,43 @@ class RedisStore:
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
         _check_name("tenant", tenant)
         ref = blob_ref(data)
-        await self._connection.command("SET", self._blob(tenant, ref), data)
+        if run is None:
+            await self._connection.command("SET", self._blob(tenant, ref), data)
+        else:
+            _check_name("run", run)
+            if not await self._run("put_blob", self._home(run), tenant, run, ref, opaque(data)):
+                raise RunNotFoundError(run)
         return ref
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        data: bytes | None = await self._connection.command("GET", self._blob(tenant, ref))
+    async def _stage_blobs(
+        self, tenant: str, run: str, blobs: Sequence[bytes]
+    ) -> tuple[str | None, int]:
+        """Keep the blobs of a run that is about to come aside, each by a call of its own: where,
+        and how many."""
+        own = {f"{tenant}\0{blob_ref(data)}": data for data in blobs}
+        place = _place(run) if own else None
+        for field in own.items():
+            await self._run("stage_run", self._home(run), place, STAGED_S, packed([field]))
+        return place, len(own)
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        data: bytes | None = None
+        if run is not None:
+            own = f"{self._home(run)}:blobs:{run}"
+            data = await self._connection.command("HGET", own, f"{tenant}\0{ref}")
+        if data is None:
+            data = await self._connection.command("GET", self._blob(tenant, ref))
         return data
 
     def _blob(self, tenant: str, ref: str) -> str:
-        """The key of a blob; blobs lie on any server of a cluster."""
+        """The key of a blob that belongs to no run; they lie on any server of a cluster."""
         return f"{self._address.prefix}:blob:{tenant}\0{ref}"
 
 
@@ -529,6 +567,11 @@ def _check_name(what: str, name: str) -> None:
     """Names are parts of keys, up to a null character: one must not reach into another's."""
     if "\0" in name:
         raise StoreError(f"the name of a {what} has no null character")
+
+
+def _place(run: str) -> str:
+    """A name for what is kept aside of a run."""
+    return f"{run}\0{secrets.token_hex(8)}"
 
 
 def _created(answer: Sequence[Any]) -> Run | RunConflictError:

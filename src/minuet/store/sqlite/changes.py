@@ -5,8 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store import records
+from minuet.store.blob import blob_ref
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
 from minuet.store.sqlite.rows import run_of, to_json
@@ -23,6 +24,8 @@ _DELETE_RUNS = statement("delete_runs")
 _REMOVE_ROWS = statement("remove_rows")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
 _PUT_BLOB = statement("put_blob")
+_PUT_RUN_BLOB = statement("put_run_blob")
+_REMOVE_BLOBS = statement("remove_blobs")
 
 
 def sweep(change: Change, limit: int) -> Swept:
@@ -58,6 +61,7 @@ def create_runs(change: Change, runs: Sequence[NewRun]) -> list[Run | RunConflic
         if known is None:
             known = change.step.create_run(new)
             by_key[key] = known
+            _keep_blobs(change, new.tenant, new.run, new.blobs)
             answers.append(known)
         else:
             answers.append(change.step.check_same(known, new))
@@ -102,12 +106,19 @@ def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
     if doomed:
         asked = {"runs": to_json(doomed)}
         change.db.execute(_REMOVE_ROWS, asked)
+        change.db.execute(_REMOVE_BLOBS, asked)
         change.db.execute(_DELETE_RUNS, asked)
         change.known.clear()
     return len(doomed)
 
 
-def put_run(change: Change, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+def put_run(
+    change: Change,
+    tenant: str,
+    rows: Snapshot,
+    expected_seq: int | None,
+    blobs: Sequence[bytes],
+) -> bool:
     name, key = rows.run.run, rows.run.idempotency_key
     owner = None
     if key is not None:
@@ -119,6 +130,7 @@ def put_run(change: Change, tenant: str, rows: Snapshot, expected_seq: int | Non
     change.db.execute(_DELETE_RUNS, {"runs": to_json([name])})
     # Written anew, with all its fields, whether it was there or not.
     change.step.new_runs.add(name)
+    _keep_blobs(change, tenant, name, blobs)
     change.write()
     # The rows that were loaded are gone, and others have come in their place.
     change.known.clear()
@@ -131,5 +143,19 @@ def discard_dead_letter(change: Change, tenant: str, key: Key) -> bool:
     return change.db.execute(_DISCARD_DEAD_LETTER, bindings).get is not None
 
 
-def put_blob(change: Change, tenant: str, ref: str, data: bytes) -> None:
-    change.db.execute(_PUT_BLOB, {"tenant": tenant, "ref": ref, "data": data})
+def put_blob(change: Change, tenant: str, run: str | None, data: bytes) -> str:
+    ref = blob_ref(data)
+    if run is None:
+        change.db.execute(_PUT_BLOB, {"tenant": tenant, "ref": ref, "data": data})
+    else:
+        owner = change.step.run(run)
+        if owner is None or owner.tenant != tenant:
+            raise RunNotFoundError(run)
+        _keep_blobs(change, tenant, run, [data])
+    return ref
+
+
+def _keep_blobs(change: Change, tenant: str, run: str, blobs: Sequence[bytes]) -> None:
+    for data in blobs:
+        bindings = {"run": run, "ref": blob_ref(data), "tenant": tenant, "data": data}
+        change.db.execute(_PUT_RUN_BLOB, bindings)

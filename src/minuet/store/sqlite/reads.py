@@ -175,6 +175,6 @@ def find_ended(db: apsw.Connection, runs: Collection[str]) -> set[str]:
     return {run for (run,) in db.execute(_FIND_ENDED, {"runs": to_json(list(runs))})}
 
 
-def get_blob(db: apsw.Connection, tenant: str, ref: str) -> bytes | None:
-    data = db.execute(_GET_BLOB, {"tenant": tenant, "ref": ref}).get
+def get_blob(db: apsw.Connection, tenant: str, run: str | None, ref: str) -> bytes | None:
+    data = db.execute(_GET_BLOB, {"tenant": tenant, "run": run, "ref": ref}).get
     return None if data is None else bytes(data)

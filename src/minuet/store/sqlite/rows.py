@@ -41,6 +41,7 @@ _LOAD_STEP = statement("load_step")
 _LOAD_EVENT = statement("load_event")
 _LAST_RUN_ID = statement("last_run_id")
 _LAST_TOKEN_ID = statement("last_token_id")
+_HAS_BLOB = statement("has_blob")
 _INSERT_RUN = statement("insert_run")
 _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
@@ -213,6 +214,9 @@ class Rows:
         if arrival not in self._arrivals:
             self._load_joins([arrival])
         return self._arrivals[arrival]
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        return self._db.execute(_HAS_BLOB, (run, ref)).get is not None
 
     def find_tokens(self, run: str, states: tuple[str, ...]) -> list[Token]:
         rows = self._db.execute(_TOKENS_OF_RUN, (run, to_json(states)))

@@ -93,6 +93,14 @@ CREATE TABLE migrations (
     applied_ms INTEGER NOT NULL
 ) STRICT;
 
+CREATE TABLE run_blobs (
+    run TEXT NOT NULL,
+    ref TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    data BLOB NOT NULL,
+    PRIMARY KEY (run, ref)
+) STRICT;
+
 CREATE TABLE runs (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL UNIQUE,

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
-from minuet.store.blob import blob_ref
 from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -230,9 +229,16 @@ class SqliteStore:
         count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
         return count
 
-    async def put_run(self, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
         put: bool = await self._write(
-            lambda change: changes.put_run(change, tenant, rows, expected_seq)
+            lambda change: changes.put_run(change, tenant, rows, expected_seq, blobs)
         )
         return put
 
@@ -330,10 +336,13 @@ class SqliteStore:
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def put_blob(self, data: bytes, *, tenant: str = DEFAULT_TENANT) -> str:
-        ref = blob_ref(data)
-        await self._write(lambda change: changes.put_blob(change, tenant, ref, data))
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        ref: str = await self._write(lambda change: changes.put_blob(change, tenant, run, data))
         return ref
 
-    async def get_blob(self, ref: str, *, tenant: str = DEFAULT_TENANT) -> bytes | None:
-        return await self._read(reads.get_blob, tenant, ref)
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return await self._read(reads.get_blob, tenant, run, ref)

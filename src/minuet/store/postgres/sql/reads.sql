@@ -159,4 +159,7 @@ SELECT run FROM minuet.runs
 WHERE run = ANY($1::text[]) AND status IN ('COMPLETED', 'FAILED', 'CANCELLED');
 
 -- name: get_blob
-SELECT data FROM minuet.blobs WHERE tenant = $1 AND ref = $2;
+SELECT data FROM minuet.run_blobs WHERE run = $3 AND ref = $2 AND tenant = $1
+UNION ALL
+SELECT data FROM minuet.blobs WHERE tenant = $1 AND ref = $2
+LIMIT 1;

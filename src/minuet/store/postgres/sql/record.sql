@@ -167,12 +167,15 @@ ORDER BY e.seq
 LIMIT $4;
 
 -- name: delete_record_runs
+-- They are locked by now, so no blob of theirs comes after it.
 WITH doomed AS (
     DELETE FROM minuet.record_runs
     WHERE tenant = $1 AND run = ANY ($2::text[]) AND ended_ms IS NOT NULL
     RETURNING run, tenant
 ), events AS (
     DELETE FROM minuet.record_events USING doomed WHERE record_events.run = doomed.run
+), blobs AS (
+    DELETE FROM minuet.record_blobs USING doomed WHERE record_blobs.run = doomed.run
 ), remembered AS (
     INSERT INTO minuet.record_deleted (run, tenant) SELECT run, tenant FROM doomed
     ON CONFLICT DO NOTHING
@@ -186,3 +189,18 @@ SELECT count(*) FROM doomed;
 WITH doomed AS (DELETE FROM minuet.record_runs WHERE run = $1),
     remembered AS (DELETE FROM minuet.record_deleted WHERE run = $1)
 DELETE FROM minuet.record_events WHERE run = $1;
+
+-- name: put_record_blob
+WITH owner AS MATERIALIZED (
+    SELECT run, tenant FROM minuet.record_runs WHERE run = $1 AND tenant = $3 FOR KEY SHARE
+), kept AS (
+    INSERT INTO minuet.record_blobs (run, ref, tenant, data) SELECT run, $2, tenant, $4 FROM owner
+    ON CONFLICT DO NOTHING
+)
+SELECT run FROM owner;
+
+-- name: get_record_blob
+SELECT data FROM minuet.record_blobs WHERE run = $3 AND ref = $2 AND tenant = $1
+UNION ALL
+SELECT data FROM minuet.blobs WHERE tenant = $1 AND ref = $2
+LIMIT 1;

@@ -36,7 +36,8 @@ local function load_with_target(name, node, scope)
   return keep_token(run, node, scope, name .. '\0' .. node .. '\0' .. scope, found[2]), run
 end
 
-local function judge(run, token, kind, lease, plan, too_large)
+-- `flaw`: true: a result is too large. A text: it stands for this blob, which may be lost.
+local function judge(run, token, kind, lease, plan, flaw)
   if token[T_LEASE] ~= lease then return TERMINAL[run[R_STATUS]] and 'closed' or 'stale' end
   if token[T_STATE] ~= 'leased' then
     local outcome = token[T_OUTCOME]
@@ -45,7 +46,12 @@ local function judge(run, token, kind, lease, plan, too_large)
   end
   if kind == 'done' then
     if plan ~= run[R_PLAN] then return 'replan' end
-    if too_large then return 'limit' end
+    if flaw == true then return 'limit' end
+    if flaw and not recorded
+      and call('HEXISTS', blobs_key(run[R_NAME]), run[R_TENANT] .. '\0' .. flaw) == 0
+    then
+      return 'stale'
+    end
   end
 end
 

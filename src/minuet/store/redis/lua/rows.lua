@@ -65,6 +65,26 @@ end
 
 local function stage_key(name) return base .. ':stage:' .. name end
 local function scopes_key(name) return base .. ':scopes:' .. name end
+local function blobs_key(name) return base .. ':blobs:' .. name end
+
+-- Whether as many blobs as this are still where they were kept aside for a run (nil: nowhere).
+local function are_staged(place, count)
+  return not place or call('HLEN', stage_key(place)) == count
+end
+
+-- Give a run the blobs that were kept aside for it.
+local function keep_staged(name, place)
+  if not place then return end
+  local from, to = stage_key(place), blobs_key(name)
+  if call('EXISTS', to) == 0 then
+    call('RENAME', from, to)
+    call('PERSIST', to)
+    return
+  end
+  local pairs = call('HGETALL', from)
+  for i = 1, #pairs, 2 do call('HSET', to, pairs[i], pairs[i + 1]) end
+  call('UNLINK', from)
+end
 local function session_key(session) return base .. ':session:' .. session end
 local function waiters_key(slot) return base .. ':waiters:' .. slot end
 local function dead_key(tenant, status) return base .. ':dead:' .. tenant .. '\0' .. status end

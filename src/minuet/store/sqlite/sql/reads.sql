@@ -139,4 +139,7 @@ SELECT run FROM runs
 WHERE run IN (SELECT value FROM json_each(:runs)) AND status IN ('COMPLETED', 'FAILED', 'CANCELLED');
 
 -- name: get_blob
-SELECT data FROM blobs WHERE tenant = :tenant AND ref = :ref;
+SELECT data FROM run_blobs WHERE run = :run AND ref = :ref AND tenant = :tenant
+UNION ALL
+SELECT data FROM blobs WHERE tenant = :tenant AND ref = :ref
+LIMIT 1;

@@ -13,6 +13,9 @@ DELETE FROM events
 WHERE run_id IN (SELECT r.id FROM json_each(:runs) AS k CROSS JOIN runs AS r ON r.run = k.value);
 DELETE FROM runs WHERE run IN (SELECT value FROM json_each(:runs));
 
+-- name: remove_blobs
+DELETE FROM run_blobs WHERE run IN (SELECT value FROM json_each(:runs));
+
 -- name: remove_rows
 DELETE FROM tokens WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM joins WHERE run IN (SELECT value FROM json_each(:runs));
@@ -28,3 +31,10 @@ RETURNING 1;
 
 -- name: put_blob
 INSERT INTO blobs (tenant, ref, data) VALUES (:tenant, :ref, :data) ON CONFLICT DO NOTHING;
+
+-- name: has_blob
+SELECT 1 FROM run_blobs WHERE run = ? AND ref = ?;
+
+-- name: put_run_blob
+INSERT INTO run_blobs (run, ref, tenant, data) VALUES (:run, :ref, :tenant, :data)
+ON CONFLICT DO NOTHING;

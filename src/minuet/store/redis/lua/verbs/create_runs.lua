@@ -1,7 +1,8 @@
 -- create_runs: all in one step. request: now_ms or nil, runs. A run: id, workflow, plan, tenant,
--- input, entries or nil, deadline_ms or nil, idempotency key or nil, tags, parent or nil.
+-- input, entries or nil, deadline_ms or nil, idempotency key or nil, tags, parent or nil,
+-- where its blobs were kept aside (nil: nowhere) and how many.
 -- Result: {answers, whether there is work}; an answer is {'run', run} or
---   {'conflict', run id, message, status, seq}.
+--   {'conflict', run id, message, status, seq}. {'gone'}: some blobs are not there any more.
 
 local given, asked = unpack(unpack_row(request), 1, 2)
 now = clock(given)
@@ -52,13 +53,22 @@ local function create_run(new)
   return { 'run', run }
 end
 
-local answers = {}
+local answers, created = {}, {}
 for i, new in ipairs(asked) do
   local known = known_run(new)
+  if not known and not are_staged(new[11], new[12]) then return { 'gone' } end
+  created[i] = not known
   answers[i] = known and check_same(known, new) or create_run(new)
 end
 expect(IDEMPOTENCY, 'hash')
 local wake = commit()
+for i, new in ipairs(asked) do
+  if created[i] then
+    keep_staged(new[1], new[11])
+  elseif new[11] then
+    call('UNLINK', stage_key(new[11]))
+  end
+end
 for key, run in pairs(keys) do call('HSET', IDEMPOTENCY, key, run) end
 for _, answer in ipairs(answers) do
   if answer[1] == 'run' then answer[2] = run_reply(answer[2]) end

@@ -1,12 +1,13 @@
 -- put_run: put a run in the place of all that is stored of it.
 -- request: tenant, run, expected seq or nil, the run's row, idempotency key or nil, where fields
 -- were kept aside (nil: nowhere) and how many, {field, value, …} (the rest of them), live tokens
--- {node, scope, row}, where scoped outputs stand {node \0 scope}, dead letters {status, member, when}.
+-- {node, scope, row}, where scoped outputs stand {node \0 scope}, dead letters {status, member,
+-- when}, where blobs that it brings were kept aside (nil: nowhere) and how many.
 -- Result: {'put', whether there is work, idempotency keys that are free again}, {'no'},
 --   {'key', the run that has the idempotency key} or {'gone'}: what was kept aside is.
 
-local tenant, name, expected, row, key, staged, staged_count, fields, live, scoped, letters =
-  unpack(unpack_row(request), 1, 11)
+local tenant, name, expected, row, key, staged, staged_count, fields, live, scoped, letters,
+  blobs, blobs_count = unpack(unpack_row(request), 1, 13)
 local old = load_run(name)
 if expected then
   if not old or old[R_TENANT] ~= tenant or old[R_SEQ] ~= expected then return { 'no' } end
@@ -17,6 +18,7 @@ expect(IDEMPOTENCY, 'hash')
 local owner = key and call('HGET', IDEMPOTENCY, tenant .. '\0' .. key)
 if owner and owner ~= name and load_run(owner) then return { 'key', owner } end
 if staged and call('HLEN', stage_key(staged)) ~= staged_count then return { 'gone' } end
+if not are_staged(blobs, blobs_count) then return { 'gone' } end
 now = 0
 
 -- What is there goes.
@@ -52,6 +54,7 @@ end
 for _, member in ipairs(scoped) do enter(scopes_key(name), member, 0) end
 for _, letter in ipairs(letters) do enter(dead_key(tenant, letter[1]), letter[2], letter[3]) end
 local work = commit()
+keep_staged(name, blobs)
 
 local released = {}
 if old_key and old_key ~= key then

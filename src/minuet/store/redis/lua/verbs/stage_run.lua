@@ -1,4 +1,5 @@
--- put_run: keep a portion of a large run's fields aside, for the call that puts it in its place.
+-- put_run, create_runs: keep a portion of a large run's fields, or its blobs, aside for the call that
+-- puts it in its place.
 -- request: name of the place, how long to keep it in seconds, {field, value, …}. Result: 1.
 
 local name, seconds, values = unpack(unpack_row(request), 1, 3)
