@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
 import redis
 from tests import servers
@@ -11,7 +12,7 @@ from tests import servers
 from minuet.clock import ManualClock
 from minuet.store.records import Cancel, Failed, RetryRun
 from minuet.store.redis import RedisStore
-from minuet.store.redis.store import REMOVED_PER_SWEEP, SESSION_MS
+from minuet.store.redis.store import REMOVED_PER_SWEEP, SESSION_MS, STAGED_S
 
 from .conftest import Worker, new_run
 
@@ -63,6 +64,35 @@ async def test_an_ended_run_is_removed_when_its_time_is_over(
     assert left <= {b"queues", b"wake", b"ends", b"layout"}
     (again,) = await store.create_runs([new_run("r2", "a", idempotency_key="r1")])
     assert again.run == "r2"  # type: ignore[union-attr]
+
+
+async def test_a_removed_run_takes_its_blobs_along(
+    store: RedisStore, clock: ManualClock, client: redis.Redis
+) -> None:
+    await store.create_runs([new_run("r1", "a", blobs=(b"input",))])
+    await store.put_blob(b"output", run="r1")
+    assert len(keys(client, store, "blobs:")) == 1
+    await store.change_run("default", "r1", Cancel())
+    clock.advance(HOUR_MS)
+
+    await store.sweep()
+
+    assert keys(client, store, "blobs:") == []
+
+
+async def test_blobs_kept_aside_for_a_run_that_does_not_come_go_by_themselves(
+    store: RedisStore, client: redis.Redis
+) -> None:
+    """Whoever was about to create it has died, or it was there already."""
+    await store._stage_blobs("default", "r1", [b"input"])
+    (aside,) = keys(client, store, "stage:")
+    assert 0 < client.ttl(aside) <= STAGED_S
+
+    new = new_run("r2", "a", idempotency_key="k", blobs=(b"input",))
+    await store.create_runs([new])
+    await store.create_runs([msgspec.structs.replace(new, run="r3")])
+
+    assert keys(client, store, "stage:") == [aside]
 
 
 @pytest.mark.shows("P-15", "S-27")
