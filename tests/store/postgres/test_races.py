@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
-from minuet.errors import MinuetError, RunConflictError
+from minuet.errors import MinuetError, RunConflictError, RunNotFoundError
 from minuet.store import ends as ends_module
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres import store as store_module
+from minuet.store.postgres.record import PostgresLog
+from minuet.store.postgres.statements import in_schema, statement
 from minuet.store.records import (
     LIVE_STATES,
     Cancel,
@@ -266,3 +268,36 @@ async def test_without_hints_looking_again_finds_what_another_process_did(
 
     assert await waiting
     assert not here._hints._listening
+
+
+@pytest.mark.parametrize(
+    ("verb", "table"), [("put_run_blob", "run"), ("put_record_blob", "record")]
+)
+async def test_a_blob_that_is_put_while_its_run_is_deleted_is_not_left_behind(
+    opened: Opener, url: str, admin: Any, verb: str, table: str
+) -> None:
+    schema, new = schema_of(url), new_run("a")
+    store = await opened()
+    deleter: PostgresStore | PostgresLog = store
+    await store.create_runs([new])
+    await store.change_run("default", new.run, Cancel())
+    if table == "record":
+        deleter = PostgresLog(url)
+        await deleter.open()
+        rows = await store.read_snapshot("default", new.run)
+        assert rows is not None
+        await deleter.put_log(rows, None)
+    put = in_schema(statement(verb), schema)
+
+    async with admin.transaction():
+        assert await admin.fetchval(put, new.run, "cas://x", "default", b"x") == new.run
+        deleting = asyncio.create_task(deleter.delete_runs("default", [new.run]))
+        while not await admin.fetchval("SELECT 1 FROM pg_locks WHERE NOT granted"):
+            continue
+
+    assert await deleting == 1
+    assert await admin.fetchval(f"SELECT count(*) FROM {schema}.{table}_blobs") == 0
+    with pytest.raises(RunNotFoundError):
+        await deleter.put_blob(b"late", run=new.run)
+    if deleter is not store:
+        await deleter.close()
