@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from tests.store.conftest import World
 
-from minuet.errors import RunNotFoundError
+from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref, blob_value
 from minuet.store.memory import MemoryStore
 from minuet.store.recorded import RecordedStore
@@ -94,6 +95,9 @@ async def test_a_run_is_created_with_its_blobs(world: Any) -> None:
     assert await world.store.get_blob(blob_ref(b""), run=new.run, tenant="a") == b""
     with pytest.raises(RunNotFoundError):
         await world.store.put_blob(b"more", run=again.run, tenant="a")
+    (refused,) = await world.create(msgspec.structs.replace(new, tenant="b"))
+    assert isinstance(refused, RunConflictError)
+    assert await world.store.get_blob(blob_ref(LARGE), run=new.run, tenant="b") is None
 
 
 async def test_a_run_that_is_put_in_its_place_keeps_its_blobs_and_brings_others(

@@ -9,6 +9,7 @@ from typing import Any
 from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
+from minuet.store.blob import BlobTable
 from minuet.store.recorded.hot_memory import HotMemoryStore
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
 from minuet.store.transition import Transition
@@ -90,7 +91,7 @@ class ModelStore(HotMemoryStore):
 
     def has_blob(self, tenant: str, run: str, ref: str) -> bool:
         """Whether a tenant has a blob, of a run's own or of nobody's."""
-        return (tenant, run, ref) in self._blobs or (tenant, None, ref) in self._blobs
+        return self._blobs.find(tenant, run, ref) is not None
 
     def has_own_blob(self, run: str, ref: str) -> bool:
         return self.is_half or self.has_blob(self._runs[run].tenant, run, ref)
@@ -100,7 +101,7 @@ class ModelStore(HotMemoryStore):
         known = {key[0] for table in (self._tokens, self._joins) for key in table}
         known |= {key[0] for table in (self._arrivals, self._steps) for key, _ in table}
         known |= {key[0] for key, _ in self._dead_letters} | set(self._events)
-        known |= {run for _, run, _ in self._blobs if run is not None}
+        known |= self._blobs.owners
         return sorted(known - self._runs.keys())
 
     def session(self, tenant: str, session: str) -> tuple[int, str] | None:
@@ -194,12 +195,12 @@ class ModelStore(HotMemoryStore):
             for name in _TABLES
         }
         tables["_events"] = {run: list(events) for run, events in self._events.items()}
-        tables["_blobs"] = dict(self._blobs)
+        tables["_blobs"] = BlobTable(self._blobs)
         return tables
 
     def no_tables(self) -> dict[str, Any]:
         """Nothing at all, as after somebody has emptied the server."""
-        return {name: {} for name in (*_TABLES, "_events", "_blobs")}
+        return {**{name: {} for name in (*_TABLES, "_events")}, "_blobs": BlobTable()}
 
     def restore_tables(self, tables: dict[str, Any]) -> None:
         """Go back to an earlier moment; what was acknowledged since is lost."""

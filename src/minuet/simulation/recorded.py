@@ -68,11 +68,11 @@ class LogModel(MemoryLog):
 
     def has_blob(self, tenant: str, run: str, ref: str) -> bool:
         """Whether a tenant has a blob, of a run's own or of nobody's."""
-        return (tenant, run, ref) in self._blobs or (tenant, None, ref) in self._blobs
+        return self._blobs.find(tenant, run, ref) is not None
 
     def orphans(self) -> list[str]:
         """Runs of which blobs are left although they are gone."""
-        return sorted({run for _, run, _ in self._blobs if run is not None} - self._contents.keys())
+        return sorted(self._blobs.owners - self._contents.keys())
 
     def events(self, run: str) -> list[EventRecord]:
         """What it has of a run."""

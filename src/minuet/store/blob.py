@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection, Iterable
 
 import msgspec
 
@@ -36,3 +37,25 @@ def blob_of(data: bytes) -> str | None:
     if not data.startswith(BLOB_START):
         return None
     return str(msgspec.json.decode(data)[BLOB_KEY])
+
+
+class BlobTable(dict[tuple[str, str | None, str], bytes]):
+    """Blobs by tenant, run (None: it belongs to none) and reference."""
+
+    def keep(self, tenant: str, run: str | None, blobs: Iterable[bytes]) -> None:
+        for data in blobs:
+            self[tenant, run, blob_ref(data)] = data
+
+    def find(self, tenant: str, run: str | None, ref: str) -> bytes | None:
+        """One of the run's own, or one that belongs to none."""
+        own = self.get((tenant, run, ref))
+        return own if own is not None else self.get((tenant, None, ref))
+
+    def remove(self, runs: Collection[str]) -> None:
+        for key in [key for key in self if key[1] in runs]:
+            del self[key]
+
+    @property
+    def owners(self) -> set[str]:
+        """The runs that have some."""
+        return {run for _, run, _ in self if run is not None}

@@ -14,7 +14,7 @@ import msgspec
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError, SessionError
-from minuet.store.blob import blob_ref
+from minuet.store.blob import BlobTable, blob_ref
 from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -70,8 +70,7 @@ class MemoryStore:
         self._steps: dict[tuple[Key, str], bytes] = {}
         self._dead_letters: dict[tuple[Key, int], DeadLetter] = {}
         self._sessions: dict[tuple[str, str], _LastCall] = {}
-        #: By tenant, run (None: it belongs to none) and reference.
-        self._blobs: dict[tuple[str, str | None, str], bytes] = {}
+        self._blobs = BlobTable()
         #: By tenant and id; removed ones are kept until they are forgotten.
         self._workers: dict[tuple[str, str], WorkerEntry] = {}
         self._removed: dict[tuple[str, str], WorkerEntry] = {}
@@ -326,7 +325,7 @@ class MemoryStore:
             known = self._known(step, new)
             answers.append(step.create_run(new) if known is None else step.check_same(known, new))
             if known is None:
-                self._keep_blobs(new.tenant, new.run, new.blobs)
+                self._blobs.keep(new.tenant, new.run, new.blobs)
         self._commit(step)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
@@ -370,7 +369,7 @@ class MemoryStore:
         }
         self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
         self._events = {k: v for k, v in self._events.items() if k not in doomed}
-        self._blobs = {k: v for k, v in self._blobs.items() if k[1] not in doomed}
+        self._blobs.remove(doomed)
         self._remove_rows(doomed)
         return len(doomed)
 
@@ -396,7 +395,7 @@ class MemoryStore:
             return False
         self._remove_rows([rows.run.run])
         self._events[rows.run.run] = []
-        self._keep_blobs(tenant, rows.run.run, blobs)
+        self._blobs.keep(tenant, rows.run.run, blobs)
         self._commit(step)
         return True
 
@@ -591,18 +590,13 @@ class MemoryStore:
     ) -> str:
         if run is not None and await self.read_run(tenant, run) is None:
             raise RunNotFoundError(run)
-        self._keep_blobs(tenant, run, [data])
+        self._blobs.keep(tenant, run, [data])
         return blob_ref(data)
-
-    def _keep_blobs(self, tenant: str, run: str | None, blobs: Sequence[bytes]) -> None:
-        for data in blobs:
-            self._blobs[tenant, run, blob_ref(data)] = data
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
-        own = self._blobs.get((tenant, run, ref))
-        return own if own is not None else self._blobs.get((tenant, None, ref))
+        return self._blobs.find(tenant, run, ref)
 
 
 def _by_due(token: Token) -> tuple[int, Key]:

@@ -263,11 +263,14 @@ async def discard_dead_letter(link: Link, tenant: str, key: Key) -> bool:
 # ── blobs ───────────────────────────────────────────────────────────────────────────────
 
 
-async def put_blob(link: Link, tenant: str, run: str | None, data: bytes) -> str:
+async def put_blob(
+    link: Link, tenant: str, run: str | None, data: bytes, put_own: str = _PUT_RUN_BLOB
+) -> str:
+    """Keep a blob; `put_own` is the statement for one that belongs to a run."""
     ref = blob_ref(data)
     if run is None:
         await link.run(_PUT_BLOB, tenant, ref, data)
-    elif await link.value(_PUT_RUN_BLOB, run, ref, tenant, data) is None:
+    elif await link.value(put_own, run, ref, tenant, data) is None:
         raise RunNotFoundError(run)
     return ref
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import msgspec
 
-from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.blob import blob_ref
+from minuet.errors import RunConflictError
 from minuet.store.postgres.address import Address
+from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
@@ -61,7 +61,6 @@ _FIND_DELETED = statement("find_record_deleted")
 _FORGET_RUN = statement("forget_record_run")
 _FIND_KEY = statement("find_record_key")
 _DELETE_RUNS = statement("delete_record_runs")
-_PUT_BLOB = statement("put_blob")
 _PUT_RECORD_BLOB = statement("put_record_blob")
 _GET_RECORD_BLOB = statement("get_record_blob")
 
@@ -244,7 +243,7 @@ class PostgresLog:
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> str:
         return await self._database.write(
-            lambda link: _put_blob(link, tenant, run, data), repeatable=True
+            lambda link: put_blob(link, tenant, run, data, _PUT_RECORD_BLOB), repeatable=True
         )
 
     async def get_blob(
@@ -278,7 +277,8 @@ async def _submit(link: Link, runs: Sequence[NewRun]) -> list[NewRun | Run | Run
         found.setdefault(row["place"], row)
     for place, new in enumerate(runs, 1):
         row = found[place]
-        if row["run"] == new.run and row["content"] == submitted(new):
+        known = (row["run"], row["tenant"], row["content"])
+        if known == (new.run, new.tenant, submitted(new)):
             await _keep_blobs(link, new.tenant, new.run, new.blobs)
     return [_answer(new, found[place]) for place, new in enumerate(runs, 1)]
 
@@ -351,19 +351,9 @@ async def _delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
     return count
 
 
-async def _put_blob(link: Link, tenant: str, run: str | None, data: bytes) -> str:
-    ref = blob_ref(data)
-    if run is None:
-        await link.run(_PUT_BLOB, tenant, ref, data)
-    elif await link.value(_PUT_RECORD_BLOB, run, ref, tenant, data) is None:
-        raise RunNotFoundError(run)
-    return ref
-
-
 async def _keep_blobs(link: Link, tenant: str, run: str, blobs: Sequence[bytes]) -> None:
-    """The blobs of a run that is there; of another tenant's, nothing is kept."""
     for data in blobs:
-        await link.value(_PUT_RECORD_BLOB, run, blob_ref(data), tenant, data)
+        await put_blob(link, tenant, run, data, _PUT_RECORD_BLOB)
 
 
 async def _overlaps(

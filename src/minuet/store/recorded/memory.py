@@ -8,7 +8,7 @@ import msgspec
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.blob import blob_ref
+from minuet.store.blob import BlobTable, blob_ref
 from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
@@ -36,7 +36,7 @@ class MemoryLog:
         self._deleted: dict[str, tuple[str, int]] = {}
         #: Identity, owner, until when; "done": the check is over.
         self._check = ("", "done", 0)
-        self._blobs: dict[tuple[str, str | None, str], bytes] = {}
+        self._blobs = BlobTable()
 
     @property
     def durability(self) -> str:
@@ -66,7 +66,7 @@ class MemoryLog:
             return msgspec.structs.replace(row)
         if known is None:
             self._contents[run] = (new.tenant, submitted(new))
-            self._keep_blobs(new.tenant, run, new.blobs)
+            self._blobs.keep(new.tenant, run, new.blobs)
             new = msgspec.structs.replace(new, blobs=())
             self._submitted[run] = (self._clock.now_ms(), new)
             if new.idempotency_key is not None:
@@ -120,7 +120,7 @@ class MemoryLog:
         self._events[run] = []
         self._hashes[run] = []
         self._deleted.pop(run, None)
-        self._keep_blobs(rows.run.tenant, run, blobs)
+        self._blobs.keep(rows.run.tenant, run, blobs)
         return self._append(Unrecorded(rows.run, 0, rows.events)) == "recorded"
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
@@ -213,7 +213,7 @@ class MemoryLog:
             del self._runs[run], self._events[run], self._hashes[run], self._changed_ms[run]
             self._contents.pop(run, None)
         self._keys = {key: run for key, run in self._keys.items() if run not in over}
-        self._blobs = {key: data for key, data in self._blobs.items() if key[1] not in over}
+        self._blobs.remove(over)
         self._deleted |= {run: (tenant, self._clock.now_ms()) for run in over}
         return len(over)
 
@@ -224,15 +224,10 @@ class MemoryLog:
     ) -> str:
         if run is not None and self._contents.get(run, ("", b""))[0] != tenant:
             raise RunNotFoundError(run)
-        self._keep_blobs(tenant, run, [data])
+        self._blobs.keep(tenant, run, [data])
         return blob_ref(data)
-
-    def _keep_blobs(self, tenant: str, run: str | None, blobs: Sequence[bytes]) -> None:
-        for data in blobs:
-            self._blobs[tenant, run, blob_ref(data)] = data
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
-        own = self._blobs.get((tenant, run, ref))
-        return own if own is not None else self._blobs.get((tenant, None, ref))
+        return self._blobs.find(tenant, run, ref)
