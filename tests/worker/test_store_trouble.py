@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -227,3 +228,28 @@ async def test_a_worker_that_died_of_a_bug_is_not_waited_for(store_url: str) -> 
     with pytest.raises(ZeroDivisionError):
         async with shaky(store_url, plan) as s:
             await s.run(workflow(node("a")))
+
+
+async def test_what_is_given_back_again_and_again_is_taken_again_less_and_less_often(
+    store_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A part of a store may be away, and tokens be there: taking them would only warm the room."""
+    monkeypatch.setattr(worker_module, "BACKOFF_MS", (20, 40))
+    loop = asyncio.get_running_loop()
+    failed_at: list[float] = []
+
+    def plan(verb: str, _: Any) -> str | None:
+        if verb != "record_step" or len(failed_at) == 4:
+            return None
+        failed_at.append(loop.time())
+        return "before"
+
+    async def work(ctx: minuet.Context) -> int:
+        return await ctx.step("one", lambda: 1)
+
+    async with shaky(store_url, plan, {"work": work}) as s:
+        result = await s.run(workflow(task("work", retry=1)))
+
+    assert result.status == "COMPLETED"
+    pauses = [later - earlier for earlier, later in itertools.pairwise(failed_at)]
+    assert all(is_ >= least for is_, least in zip(pauses, (0.02, 0.04, 0.04), strict=True))

@@ -149,6 +149,9 @@ class Worker:
         self._granted: list[Job] = []
         self._asked = 0
         self._suspect = Suspect(crashes_max)
+        #: Until when nothing is taken, because the store lacked what a node needs, and for how
+        #: long the next time.
+        self._apart_until, self._apart_ms = 0.0, BACKOFF_MS[0]
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._executing: set[Job] = set()
         self._stopping = False
@@ -249,8 +252,8 @@ class Worker:
     async def _round(self, loop: asyncio.AbstractEventLoop) -> bool:
         """Exchange once if there is anything to say; whether to go on at once."""
         self._wake.clear()
-        alone = self._suspect.seconds_alone(loop.time()) > 0
-        takes = () if self._stopping or alone else self._takes()
+        apart = self._seconds_apart(loop.time()) > 0
+        takes = () if self._stopping or apart else self._takes()
         renewing = loop.time() >= self._renew_at
         held = tuple(job.held for job in self._jobs.values() if job.task) if renewing else ()
         if not (takes or self._items or held):
@@ -376,6 +379,8 @@ class Worker:
                 self._look_again(item)
             if result == "applied":
                 self.tally.add(item)
+                if not isinstance(item, Released):
+                    self._apart_ms = BACKOFF_MS[0]
             self._forget(job)
             if isinstance(item, BrokenItem) and result == "applied":
                 # Only then has it ended the run. One that came too late says nothing about
@@ -477,6 +482,8 @@ class Worker:
             )
         else:
             item = task.result()
+            if isinstance(item, Released) and not self._stopping:
+                self._stay_apart()
         if item is not None:
             self._items.append((job, item))
         else:
@@ -511,9 +518,9 @@ class Worker:
             return
         until = min(self._sweep_at, self._renew_at if self._jobs else self._sweep_at)
         queues = self._queues.open(self._running) if self._has_room() else INLINE
-        alone = self._suspect.seconds_alone(loop.time())
-        if alone > 0:
-            queues, until = (), min(until, loop.time() + alone)
+        apart = self._seconds_apart(loop.time())
+        if apart > 0:
+            queues, until = (), min(until, loop.time() + apart)
         timeout_ms = max(1, min(IDLE_MS, int((until - loop.time()) * 1000)))
         waiting = loop.create_task(self._store.wait_for_work(self._tenant, queues, timeout_ms))
         waiting.add_done_callback(self._stop_resting)
@@ -527,6 +534,17 @@ class Worker:
             # A store that is not available says so at the next exchange as well.
             waiting.exception()
             self._wake.set()
+
+    def _stay_apart(self) -> None:
+        """A part of the store is away: what was given back would only come again at once."""
+        now = asyncio.get_running_loop().time()
+        if now >= self._apart_until:
+            self._apart_until = now + self._apart_ms / 1000
+            self._apart_ms = min(self._apart_ms * 2, BACKOFF_MS[1])
+
+    def _seconds_apart(self, now: float) -> float:
+        """How long to take nothing; 0: take."""
+        return max(self._suspect.seconds_alone(now), self._apart_until - now, 0.0)
 
     def _has_room(self) -> bool:
         return len(self._executing) < self.concurrency
