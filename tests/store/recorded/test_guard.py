@@ -120,6 +120,31 @@ async def test_a_deleted_run_does_not_come_back(pair: Pair) -> None:
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
 
 
+async def test_a_run_gets_its_key_back_that_a_deleted_one_has_again(pair: Pair) -> None:
+    """A stale server has a run that was deleted since, and lacks the one that has its key now."""
+    first, second = (pair.new_run(idempotency_key="k") for _ in range(2))
+    await pair.log.submit([first])
+    await pair.hot.create_runs([first])
+    stale = await pair.hot.read_snapshot(DEFAULT_TENANT, first.run)
+    assert stale is not None
+    await pair.hot.change_run(DEFAULT_TENANT, first.run, Cancel())
+    await flush_all(pair, [first.run])
+    await pair.log.delete_runs(DEFAULT_TENANT, [first.run])
+    await pair.hot.delete_runs(DEFAULT_TENANT, [first.run])
+    await pair.log.submit([second])
+    await pair.hot.create_runs([second])
+    await flush_all(pair, [second.run])
+    await lose(pair, second.run)
+    assert await pair.hot.put_run(DEFAULT_TENANT, stale, None)
+
+    await guard_of(pair, "a stale one").look()
+
+    assert await pair.hot.read_run(DEFAULT_TENANT, first.run) is None
+    found = await pair.hot.read_run(DEFAULT_TENANT, second.run)
+    assert found is not None
+    assert (found.idempotency_key, found.status) == ("k", "RUNNING")
+
+
 async def test_runs_with_a_record_are_not_changed_behind_its_back() -> None:
     url = servers.redis_url()
     hot = HotRedisStore(url)

@@ -31,6 +31,9 @@ _log = logging.getLogger("minuet.store.recorded")
 #: How often to look whether the hot half is still the same one.
 LOOK_S = 1.0
 
+#: How long whoever needs a run that the hot half lacks waits until that can be trusted.
+SOUND_S = 30.0
+
 #: Runs that ended so lately are compared too: the hot half may believe that they go on.
 ENDED_MS = 3_600_000
 
@@ -109,6 +112,8 @@ class Guard:
         claim = await self._log.claim_check(identity, self._owner)
         if claim != "yours":
             return claim == "done"
+        # First of all: one of them may have the idempotency key of a run that is put back.
+        await self._remove_deleted()
         after, count = "", 0
         while True:
             page = await self._log.list_logged(after, ENDED_MS, PAGE)
@@ -127,7 +132,6 @@ class Guard:
             if len(page) < PAGE:
                 break
             after = page[-1].run
-        await self._remove_deleted()
         if count:
             _log.warning("the hot store had lost something: %d runs were made anew", count)
         await self._log.finish_check(identity)
@@ -197,6 +201,13 @@ class Guard:
 
     async def thaw(self, tenant: str, run: str) -> bool:
         """Bring back a run that ended and was removed from the hot half; whether there is one."""
+        try:
+            async with asyncio.timeout(SOUND_S):
+                # Before, a run that was deleted may have its idempotency key.
+                while not await self.is_sound():
+                    await self.wait_until_sound()
+        except TimeoutError:
+            raise StoreUnavailableError("the hot store is not compared with its record") from None
         for logged in await self._log.read_logs([run]):
             if logged.run.tenant == tenant:
                 rows = await self._rebuild(logged)
