@@ -21,7 +21,7 @@ from tools.services import HOST, Postgres, Redis, free_port
 from minuet.cli.arguments import every_command
 
 from .. import servers
-from ..servers import postgres_url, redis_url
+from ..servers import new_postgres_url, postgres_url, redis_url
 from .test_runs import MENDED
 from .test_worker import DOUBLE, HANDLERS, read_until, start_worker, stop
 
@@ -222,7 +222,7 @@ def test_postgresql_a_place_that_cannot_be_used_is_refused(
 
 
 def test_postgresql_a_schema_of_a_newer_version_is_refused(refused: Any, minuet: Any) -> None:
-    store = postgres_url()
+    store = new_postgres_url()
     schema = store.partition("schema=")[2]
     minuet("run", "double.yaml", *HANDLERS, "--store", store)
     newer = f"INSERT INTO {schema}.migrations VALUES (99, 'later', 'x', 0)"
@@ -235,7 +235,7 @@ def test_postgresql_a_schema_of_a_newer_version_is_refused(refused: Any, minuet:
 
 
 def test_postgresql_a_schema_of_another_program_is_refused(refused: Any) -> None:
-    store = postgres_url()
+    store = new_postgres_url()
     schema = store.partition("schema=")[2]
     foreign = (f"CREATE SCHEMA {schema}", f"CREATE TABLE {schema}.invoices (id int)")
     asyncio.run(execute(store, *foreign))
