@@ -37,8 +37,16 @@ def _folder() -> Path:
 
 @cache
 def postgres() -> Postgres:
-    """The PostgreSQL server of this process. What is tested on it is meaning, not durability."""
-    server = Postgres(_folder(), fsync="off", synchronous_commit="off", full_page_writes="off")
+    """The PostgreSQL server of this process. What is tested on it is meaning, not durability.
+
+    What it knows about the tables of one test must not decide how it answers the next one."""
+    server = Postgres(
+        _folder(),
+        fsync="off",
+        synchronous_commit="off",
+        full_page_writes="off",
+        autovacuum="off",
+    )
     _start(server)
     return server
 
