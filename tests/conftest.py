@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, settings
 
 from minuet.app.app import App
 
-from . import folding
+from . import folding, servers
 
 #: The project's folder.
 ROOT = Path(__file__).resolve().parent.parent
@@ -76,6 +76,7 @@ def histories(
 @pytest.fixture(autouse=True)
 def histories_agree(histories: folding.Findings) -> Iterator[None]:
     """Fail a test that has left a difference, in whichever process."""
+    servers.tidy()
     yield
     assert not (found := histories.take_differences()), "\n".join(found)
 

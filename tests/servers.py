@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.pooler import PgBouncer
+from tests.schemas import Schemas
 from tools.services import Postgres, Redis, Server, redis_programs
 
 _corners = count(1)
@@ -36,8 +37,16 @@ def _folder() -> Path:
 
 @cache
 def postgres() -> Postgres:
-    """The PostgreSQL server of this process. What is tested on it is meaning, not durability."""
-    server = Postgres(_folder(), fsync="off", synchronous_commit="off", full_page_writes="off")
+    """The PostgreSQL server of this process. What is tested on it is meaning, not durability.
+
+    What it knows about the tables of one test must not decide how it answers the next one."""
+    server = Postgres(
+        _folder(),
+        fsync="off",
+        synchronous_commit="off",
+        full_page_writes="off",
+        autovacuum="off",
+    )
     _start(server)
     return server
 
@@ -59,8 +68,26 @@ def _redis(kind: str) -> Redis:
     return server
 
 
+@cache
+def _schemas() -> Schemas:
+    schemas = Schemas(postgres())
+    atexit.register(schemas.close)
+    return schemas
+
+
+def tidy() -> None:
+    """Between two tests: what one has used may be used by another one."""
+    if _schemas.cache_info().currsize:
+        _schemas().tidy()
+
+
 def postgres_url() -> str:
     """A store that is empty and nobody else's."""
+    return f"{_schemas().url}?schema={_schemas().take()}"
+
+
+def new_postgres_url() -> str:
+    """The same, where no schema has been before: for who looks at how one is made, or harms it."""
     return f"{postgres().url}?schema=test_{next(_corners)}"
 
 

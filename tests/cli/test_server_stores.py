@@ -21,7 +21,7 @@ from tools.services import HOST, Postgres, Redis, free_port
 from minuet.cli.arguments import every_command
 
 from .. import servers
-from ..servers import postgres_url, redis_url
+from ..servers import new_postgres_url, postgres_url, redis_url
 from .test_runs import MENDED
 from .test_worker import DOUBLE, HANDLERS, read_until, start_worker, stop
 
@@ -52,17 +52,31 @@ def refused(folder: Any, spawn: Any, finish: Any) -> Callable[[str, str], str]:
     folder.write("double.yaml", DOUBLE)
 
     def call(command: str, store: str) -> str:
-        called = finish(spawn(*COMMANDS[command], "--store", store))
-        assert called.code == 2, called
-        assert called.out == ""
-        assert called.err.startswith("minuet: ")
-        assert called.err.count("\n") == 1
-        assert PASSWORD not in called.err
-        assert not folder.store.exists()
-        said: str = called.err.removeprefix("minuet: ").rstrip("\n")
-        return said
+        return _reason(folder, finish(spawn(*COMMANDS[command], "--store", store)))
 
     return call
+
+
+@pytest.fixture
+def refused_here(folder: Any, minuet: Any) -> Callable[[str, str], str]:
+    """The same in this process: for what is refused before anything was opened."""
+    folder.write("double.yaml", DOUBLE)
+
+    def call(command: str, store: str) -> str:
+        return _reason(folder, minuet(*COMMANDS[command], "--store", store))
+
+    return call
+
+
+def _reason(folder: Any, called: Any) -> str:
+    assert called.code == 2, called
+    assert called.out == ""
+    assert called.err.startswith("minuet: ")
+    assert called.err.count("\n") == 1
+    assert PASSWORD not in called.err
+    assert not folder.store.exists()
+    said: str = called.err.removeprefix("minuet: ").rstrip("\n")
+    return said
 
 
 # ── the URL ─────────────────────────────────────────────────────────────────────────────────
@@ -86,9 +100,9 @@ def refused(folder: Any, spawn: Any, finish: Any) -> Callable[[str, str], str]:
     ],
 )
 def test_a_url_that_means_nothing_is_refused(
-    refused: Any, command: str, store: str, told: str
+    refused_here: Any, command: str, store: str, told: str
 ) -> None:
-    assert told in refused(command, store)
+    assert told in refused_here(command, store)
 
 
 @pytest.mark.parametrize(
@@ -106,9 +120,9 @@ def test_a_url_that_means_nothing_is_refused(
     ],
 )
 def test_a_url_that_cannot_be_taken_apart_is_refused_without_its_password(
-    refused: Any, command: str, store: str, told: str
+    refused_here: Any, command: str, store: str, told: str
 ) -> None:
-    assert told in refused(command, store)
+    assert told in refused_here(command, store)
 
 
 # ── the server cannot be reached, or is another one ─────────────────────────────────────────
@@ -222,7 +236,7 @@ def test_postgresql_a_place_that_cannot_be_used_is_refused(
 
 
 def test_postgresql_a_schema_of_a_newer_version_is_refused(refused: Any, minuet: Any) -> None:
-    store = postgres_url()
+    store = new_postgres_url()
     schema = store.partition("schema=")[2]
     minuet("run", "double.yaml", *HANDLERS, "--store", store)
     newer = f"INSERT INTO {schema}.migrations VALUES (99, 'later', 'x', 0)"
@@ -235,7 +249,7 @@ def test_postgresql_a_schema_of_a_newer_version_is_refused(refused: Any, minuet:
 
 
 def test_postgresql_a_schema_of_another_program_is_refused(refused: Any) -> None:
-    store = postgres_url()
+    store = new_postgres_url()
     schema = store.partition("schema=")[2]
     foreign = (f"CREATE SCHEMA {schema}", f"CREATE TABLE {schema}.invoices (id int)")
     asyncio.run(execute(store, *foreign))

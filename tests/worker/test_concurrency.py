@@ -148,9 +148,13 @@ async def test_a_thread_that_ignores_its_timeout_keeps_its_permit(scene: Any) ->
 
 async def test_a_handler_that_waits_for_a_slot_does_not_exceed_the_limit(scene: Any) -> None:
     meter = Meter(2)
+    both = asyncio.Event()
 
     async def work() -> None:
         meter.enter()
+        if meter.met.is_set():
+            both.set()
+        await both.wait()  # On a busy machine the first would be gone before the second comes.
         for _ in range(20):
             await asyncio.sleep(0)
         meter.leave()

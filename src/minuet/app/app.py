@@ -317,14 +317,16 @@ class App:
     async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """A run's events as they happen, until the run is over."""
         while True:
-            over = (await self._runs.get(run_id)).status in TERMINAL
+            run = await self._runs.get(run_id)
             for recorded in await self._runs.history(run_id, after=after):
                 after = recorded[0]
                 yield recorded
-            if over:
+            if run.status in TERMINAL:
                 return
             self.check_worker()
-            await self._store.wait_for_change(run_id, after, LOOK_MS)
+            # With events that the row did not know yet it may be over: nothing else would come.
+            if after <= run.seq:
+                await self._store.wait_for_change(run_id, after, LOOK_MS)
 
     def check_worker(self) -> None:
         """A worker that died of a bug must not leave its callers waiting for ever."""

@@ -73,7 +73,7 @@ class Session:
 @pytest.fixture
 def url() -> str:
     """A schema that is empty and nobody else's."""
-    return servers.postgres_url()
+    return servers.new_postgres_url()
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class FullRecord:
 
 @pytest.fixture
 async def record() -> AsyncIterator[FullRecord]:
-    url = servers.postgres_url()
+    url = servers.new_postgres_url()
     log = PostgresLog(url)
     await log.open()
     await log.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -23,6 +24,9 @@ CONNECTIONS = 16
 CONNECT_S = 5.0
 ANSWER_S = 20.0
 
+#: How long closing waits for calls that are under way, each time before it disconnects them anew.
+CLOSE_S = (0.01, 0.05, 0.2, 0.8)
+
 #: Verbs whose repetition after a lost answer would get another answer: their callers decide.
 _ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "put_run"})
 
@@ -38,6 +42,8 @@ class Connection:
         self._is_cluster = False
         #: For exchanges, on a single server.
         self._line: Line | None = None
+        self._calls = 0
+        self._at_rest = asyncio.Event()
 
     async def open(self) -> None:
         """Make a client; nothing is sent yet."""
@@ -53,10 +59,15 @@ class Connection:
     async def close(self) -> None:
         client, self._client = self._client, None
         line, self._line = self._line, None
-        if line is not None:
-            await line.close()
-        if client is not None:
-            await client.aclose()
+        await _disconnect(client, line)
+        for pause_s in CLOSE_S if self._calls else ():
+            # A call that was just connecting has an open connection only now.
+            self._at_rest.clear()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._at_rest.wait(), pause_s)
+            await _disconnect(client, line)
+            if not self._calls:
+                break
 
     @property
     def is_open(self) -> bool:
@@ -110,22 +121,35 @@ class Connection:
         return await self._repeat(call, once=verb in _ONCE)
 
     async def _repeat(self, call: Callable[[Any], Awaitable[Any]], *, once: bool = False) -> Any:
-        for attempt in range(1, ATTEMPTS + 1):
-            if self._client is None:
-                raise StoreUnavailableError("the store is closed")
-            try:
-                return await call(self._client)
-            except _driver_errors() as error:
-                again = is_passing(error) or (is_lost(error) and not once)
-                if attempt == ATTEMPTS or not again:
-                    raise translate(error, self._address.shown) from error
-            except Exception as error:
-                # A client that is closed while it connects falls over its own feet.
+        self._calls += 1
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
                 if self._client is None:
-                    raise StoreUnavailableError("the store is closed") from error
-                raise
-            await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
+                    raise StoreUnavailableError("the store is closed")
+                try:
+                    return await call(self._client)
+                except _driver_errors() as error:
+                    again = is_passing(error) or (is_lost(error) and not once)
+                    if attempt == ATTEMPTS or not again:
+                        raise translate(error, self._address.shown) from error
+                except Exception as error:
+                    # A client that is closed while it connects falls over its own feet.
+                    if self._client is None:
+                        raise StoreUnavailableError("the store is closed") from error
+                    raise
+                await asyncio.sleep(random.uniform(0.5, 1.5) * PAUSE_S * 2**attempt)
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._at_rest.set()
         raise StoreError("unreachable")
+
+
+async def _disconnect(client: Any, line: Line | None) -> None:
+    if line is not None:
+        await line.close()
+    if client is not None:
+        await client.aclose()
 
 
 async def _scan(client: Any, pattern: str) -> list[bytes]:
