@@ -234,6 +234,9 @@ class SimLog:
     async def finish_check(self, identity: str) -> None:
         await self._server.call("finish_check", lambda: self._log.finish_check(identity))
 
+    async def release_check(self, identity: str, owner: str) -> None:
+        await self._server.call("release_check", lambda: self._log.release_check(identity, owner))
+
     async def read_run(self, tenant: str, run: str) -> Run | None:
         return await self._server.call("read_run", lambda: self._log.read_run(tenant, run))
 

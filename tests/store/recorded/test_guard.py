@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -80,6 +81,27 @@ async def test_a_hot_half_is_compared_by_one_process_and_only_once(pair: Pair) -
     await lose(pair, run)
     await guard_of(pair, "new").look()
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
+
+
+async def test_a_comparison_that_was_given_up_is_taken_over_at_once(pair: Pair) -> None:
+    """A command that ends at once has begun it, and others are not kept waiting for nobody."""
+    reached = asyncio.Event()
+
+    class Slow(Another):
+        async def read_standings(self, runs: list[str]) -> Any:
+            reached.set()
+            await asyncio.Event().wait()
+
+    hot: Any = Slow(pair.hot, "new")
+    store = RecordedStore(hot, pair.log, make_rows, owner="one")
+    store.start()
+    await reached.wait()
+    assert await pair.log.claim_check("new", "two") == "wait"
+
+    await end(*store._tasks)
+    await store._guard.leave()
+
+    assert await pair.log.claim_check("new", "two") == "yours"
 
 
 async def test_an_old_server_that_comes_back_is_compared_once_more(pair: Pair) -> None:

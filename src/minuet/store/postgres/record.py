@@ -20,7 +20,7 @@ from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
-from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
@@ -29,9 +29,6 @@ from minuet.store.transition import key_conflict
 from minuet.types import TERMINAL, RunStatus
 
 _log = logging.getLogger("minuet.store.postgres")
-
-#: How long a claim to look after a hot store lasts.
-CLAIM_MS = 30_000
 
 #: Events read at once.
 PAGE = 5_000
@@ -51,6 +48,7 @@ _LIST_LOGGED = statement("list_logged")
 _CLAIM_CHECK = statement("claim_check")
 _FIND_CHECK = statement("find_check")
 _FINISH_CHECK = statement("finish_check")
+_RELEASE_CHECK = statement("release_check")
 _READ_RUN = statement("read_record_run")
 _LIST_RUNS = statement("list_record_runs")
 _READ_EVENTS = statement("read_record_events")
@@ -179,6 +177,11 @@ class PostgresLog:
 
     async def finish_check(self, identity: str) -> None:
         await self._database.write(lambda link: link.run(_FINISH_CHECK, identity), repeatable=True)
+
+    async def release_check(self, identity: str, owner: str) -> None:
+        await self._database.write(
+            lambda link: link.run(_RELEASE_CHECK, identity, owner), repeatable=True
+        )
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

@@ -24,6 +24,10 @@ from minuet.store.records import (
 )
 from minuet.types import RunStatus
 
+#: How long a claim to look after a hot half lasts. It is renewed with every page of runs; only
+#: after a process that was killed do others wait for its end.
+CLAIM_MS = 10_000
+
 
 class Unrecorded(Record, frozen=True):
     """A run as it stands in the hot half, and its events that are not known to be in the log."""
@@ -177,6 +181,10 @@ class Log(Protocol):
 
     async def finish_check(self, identity: str) -> None:
         """All that this hot half has lost is back."""
+        ...
+
+    async def release_check(self, identity: str, owner: str) -> None:
+        """Give a claim up: somebody else may look after the hot half at once."""
         ...
 
     async def read_run(self, tenant: str, run: str) -> Run | None:

@@ -63,6 +63,8 @@ class Guard:
         self.identity: str | None = None
         self._is_sound = asyncio.Event()
         self._in_doubt = asyncio.Event()
+        #: The hot half that is being compared here and now.
+        self._claimed: str | None = None
         #: Runs that cannot be made anew, and why.
         self.broken: dict[str, MinuetError] = {}
 
@@ -79,6 +81,14 @@ class Guard:
         self._is_sound.clear()
         self._in_doubt.set()
         return False
+
+    async def leave(self) -> None:
+        """Let somebody else go on with what was begun here and is not done."""
+        if self._claimed is not None:
+            try:
+                await self._log.release_check(self._claimed, self._owner)
+            except MinuetError as error:
+                _log.info("others will wait until the claim has run out: %s", error)
 
     async def work(self) -> None:
         """Look after the hot half; ends when it is cancelled."""
@@ -109,8 +119,10 @@ class Guard:
 
     async def _check(self, identity: str) -> bool:
         """Whether everything is there that should be; False: look again later."""
+        self._claimed = identity
         claim = await self._log.claim_check(identity, self._owner)
         if claim != "yours":
+            self._claimed = None
             return claim == "done"
         # First of all: one of them may have the idempotency key of a run that is put back.
         await self._remove_deleted()
@@ -135,6 +147,7 @@ class Guard:
         if count:
             _log.warning("the hot store had lost something: %d runs were made anew", count)
         await self._log.finish_check(identity)
+        self._claimed = None
         return True
 
     # ── making a run anew ───────────────────────────────────────────────────────────────

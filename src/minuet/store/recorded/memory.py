@@ -9,16 +9,13 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, blob_ref
-from minuet.store.recorded.base import Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
 from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
 from minuet.store.transition import key_conflict
 from minuet.types import TERMINAL, RunStatus
-
-#: How long a claim to look after a hot half lasts.
-CLAIM_MS = 30_000
 
 
 class MemoryLog:
@@ -158,6 +155,10 @@ class MemoryLog:
     async def finish_check(self, identity: str) -> None:
         if self._check[0] == identity:
             self._check = (identity, "done", 0)
+
+    async def release_check(self, identity: str, owner: str) -> None:
+        if self._check[:2] == (identity, owner):
+            self._check = (identity, owner, 0)
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

@@ -119,6 +119,7 @@ class RecordedStore:
             await self._flusher.drain(CLOSE_S)
         tasks, self._tasks = self._tasks, []
         await end(*tasks)
+        await self._guard.leave()
         self._flusher.fail(StoreUnavailableError("the store is closed"))
         await self._hot.close()
         await self._log.close()

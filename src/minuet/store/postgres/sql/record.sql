@@ -130,6 +130,10 @@ SELECT done FROM minuet.record_check WHERE identity = $1;
 -- name: finish_check
 UPDATE minuet.record_check SET done = true WHERE identity = $1;
 
+-- name: release_check
+UPDATE minuet.record_check SET claimed_until = '-infinity'
+WHERE identity = $1 AND owner = $2 AND NOT done;
+
 -- name: read_record_run
 SELECT seq, state, input FROM minuet.record_runs WHERE tenant = $1 AND run = $2 AND seq > 0;
 
