@@ -67,7 +67,7 @@ local function stage_key(name) return base .. ':stage:' .. name end
 local function scopes_key(name) return base .. ':scopes:' .. name end
 local function blobs_key(name) return base .. ':blobs:' .. name end
 
--- Whether as many blobs as this are still where they were kept aside for a run (nil: nowhere).
+-- Whether as many fields as this are still where they were kept aside for a run (nil: nowhere).
 local function are_staged(place, count)
   return not place or call('HLEN', stage_key(place)) == count
 end
@@ -81,8 +81,8 @@ local function keep_staged(name, place)
     call('PERSIST', to)
     return
   end
-  local pairs = call('HGETALL', from)
-  for i = 1, #pairs, 2 do call('HSET', to, pairs[i], pairs[i + 1]) end
+  local blobs = call('HGETALL', from)
+  for i = 1, #blobs, 2 do call('HSET', to, blobs[i], blobs[i + 1]) end
   call('UNLINK', from)
 end
 local function session_key(session) return base .. ':session:' .. session end

@@ -17,8 +17,9 @@ end
 expect(IDEMPOTENCY, 'hash')
 local owner = key and call('HGET', IDEMPOTENCY, tenant .. '\0' .. key)
 if owner and owner ~= name and load_run(owner) then return { 'key', owner } end
-if staged and call('HLEN', stage_key(staged)) ~= staged_count then return { 'gone' } end
-if not are_staged(blobs, blobs_count) then return { 'gone' } end
+if not (are_staged(staged, staged_count) and are_staged(blobs, blobs_count)) then
+  return { 'gone' }
+end
 now = 0
 
 -- What is there goes.
