@@ -334,11 +334,11 @@ def test_redis_keys_of_a_newer_layout_are_refused(refused: Any, start_redis: Any
 
     server = start_redis()
     with redis.Redis(port=server.port) as client:
-        client.set("minuet:{minuet-0}:layout", 2)
+        client.set("minuet:{minuet-0}:layout", 3)
 
     said = refused("worker", server.url)
 
-    assert "the keys of minuet have layout 2, and this version of Minuet knows 1" in said
+    assert "the keys of minuet have layout 3, and this version of Minuet knows 2" in said
 
 
 def test_redis_a_replica_is_refused(refused: Any, start_redis: Any) -> None:
