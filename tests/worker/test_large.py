@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
 import pytest
@@ -57,6 +59,29 @@ async def test_a_value_around_the_limit_comes_back_as_it_was(scene: Any, size: i
 
     async with scene({"make": make}) as s:
         assert (await s.run(workflow(task("make")))).output == {"make": text}
+
+
+async def test_a_large_value_of_a_run_that_was_deleted_meanwhile_is_dropped(scene: Any) -> None:
+    started, go = asyncio.Event(), asyncio.Event()
+
+    async def make(ctx: minuet.Context) -> str:
+        if ctx.input == "wait":
+            started.set()
+            # Being told that the run is over does not end it.
+            with contextlib.suppress(asyncio.CancelledError):
+                await go.wait()
+        return LARGE
+
+    async with scene({"make": make}) as s:
+        run_id = await s.app.start(workflow(task("make")), "wait")
+        await started.wait()
+        await s.app.cancel(run_id)
+        assert await s.store.delete_runs("default", [run_id]) == 1
+        go.set()
+
+        assert (await s.run(workflow(task("make")))).status == "COMPLETED"
+        assert await s.store.read_run("default", run_id) is None
+        del s.store.runs[run_id]  # It cannot be looked at any more.
 
 
 async def test_a_pure_node_may_make_a_large_value(scene: Any) -> None:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 
+import msgspec
 import pytest
 import redis
 from tests.servers import KINDS_OF_REDIS
@@ -13,6 +14,7 @@ from tools.services import HOST, Redis, free_port, redis_programs
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
+from minuet.store.blob import blob_ref
 from minuet.store.memory import MemoryStore
 from minuet.store.records import Cancel, Done, Held, Slot, WorkerRecord
 from minuet.store.redis import RedisStore
@@ -187,6 +189,30 @@ async def test_blobs_and_queues_of_all_servers_are_seen(store: RedisStore) -> No
     assert (depth.ready, depth.leased) == (len(RUNS), 0)
     assert await store.wait_for_work("default", ("q",), 1)
     assert (await store.sweep()).more is False
+
+
+async def test_blobs_lie_where_their_run_lies_and_go_with_it(
+    store: RedisStore, nodes: list[Redis]
+) -> None:
+    new = [
+        new_run(name, "a", idempotency_key=name, blobs=(b"input of " + name.encode(),))
+        for name in RUNS
+    ]
+    await store.create_runs(new)
+    # A key that is reserved for a run gives that one, with its own blobs.
+    again = [msgspec.structs.replace(one, run=f"again {one.run}") for one in new]
+    assert [run.run for run in await store.create_runs(again)] == RUNS  # type: ignore[union-attr]
+    for name in RUNS:
+        ref = await store.put_blob(b"output", run=name)
+        assert await store.get_blob(ref, run=name) == b"output"
+        given = blob_ref(b"input of " + name.encode())
+        assert await store.get_blob(given, run=name) == b"input of " + name.encode()
+        await store.change_run("default", name, Cancel())
+
+    assert await store.delete_runs("default", RUNS) == len(RUNS)
+
+    left = [key for node in nodes for key in redis.Redis(port=node.port).keys("*:blobs:*")]
+    assert [key for key in left if key.startswith(store._address.prefix.encode())] == []
 
 
 async def test_runs_are_put_where_they_belong_with_their_idempotency_keys(
