@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from typing import Any
 
@@ -209,3 +210,28 @@ def test_a_dead_letter_that_is_gone_comes_back(folder: Any, minuet: Any) -> None
     assert [line for line in content(folder) if "dead_letters" in line] == [
         line for line in before if "dead_letters" in line
     ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "state"),
+    [("DELETE FROM run_blobs", "missing"), ("UPDATE run_blobs SET data = x'39'", "damaged")],
+)
+def test_large_values_that_cannot_be_read_are_found_and_not_made_up(
+    folder: Any, minuet: Any, statement: str, state: str
+) -> None:
+    folder.write(
+        "large.yaml",
+        "name: large\nnodes:\n  - {id: copy, type: transform, config: {value: '{{ input.text }}'}}",
+    )
+    folder.write("input.json", json.dumps({"text": "x" * 100_000}))
+    run_id = minuet("run", "large.yaml", "--input", "@input.json", "--json").json["run_id"]
+    assert minuet("doctor").code == 0
+    damage(folder, statement)
+
+    found, repaired = minuet("doctor"), minuet("doctor", "--repair")
+
+    assert (found.code, repaired.code) == (1, 1)
+    for what in ("its input", "the output in event 3"):
+        assert f"{what} is {state}: cas://sha256:" in found.out
+    assert run_id in found.out
+    assert "Sound now" not in repaired.out

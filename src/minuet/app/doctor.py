@@ -17,10 +17,11 @@ from minuet.errors import InvariantError, StoreError
 from minuet.kernel.invariants import check_run
 from minuet.kernel.program import Program
 from minuet.store.base import Store
+from minuet.store.blob import blob_of, blob_ref
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 from minuet.worker.programs import Programs
-from minuet.worker.state import events_of, facts_of, state_of
+from minuet.worker.state import events_of, facts_of, outputs_of, state_of
 
 #: Runs looked at in one page.
 PAGE = 200
@@ -101,6 +102,7 @@ class Doctor:
         )
         findings, program = await self._program(run_id, snapshot.run.plan)
         findings += await self._chain(run_id)
+        findings += [Finding(run_id, "I17", text) async for text in self._lost_blobs(snapshot)]
         return findings + check_snapshot(snapshot, program, now_ms)
 
     async def _chain(self, run_id: str) -> list[Finding]:
@@ -111,6 +113,23 @@ class Doctor:
             return []
         message = f"its record was changed afterwards: the hash of event {seq} is not right"
         return [Finding(run_id, "I25", message)]
+
+    async def _lost_blobs(self, snapshot: Snapshot) -> AsyncIterator[str]:
+        """Large values that a run has, and that cannot be read."""
+        try:
+            values = {"its input": snapshot.run.input} | {
+                f"the output in event {seq}": output for seq, output in outputs_of(snapshot).items()
+            }
+        except msgspec.MsgspecError:
+            return  # The history cannot be read: that is told by itself.
+        for what, value in values.items():
+            ref = blob_of(value)
+            if ref is None:
+                continue
+            data = await self._store.get_blob(ref, run=snapshot.run.run, tenant=self._tenant)
+            if data is None or blob_ref(data) != ref:
+                state = "missing" if data is None else "damaged"
+                yield f"{what} is {state}: {ref}"
 
     async def _program(self, run_id: str, plan: str) -> tuple[list[Finding], Program | None]:
         try:
