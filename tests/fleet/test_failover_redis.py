@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -61,6 +62,16 @@ def promote(server: Redis) -> None:
         client.execute_command("REPLICAOF", "NO", "ONE")
 
 
+def catch_up(master: Redis, replica: Redis) -> None:
+    """Wait until the replica has heard all that was done so far."""
+    with redis.Redis(port=master.port) as client:
+        wanted = client.info("replication")["master_repl_offset"]
+    with redis.Redis(port=replica.port) as client:
+        end = time.monotonic() + SECONDS_MAX
+        while client.info("replication")["slave_repl_offset"] < wanted:
+            assert time.monotonic() < end, "the replica does not follow"
+
+
 async def history(server: Redis) -> dict[str, list[bytes]]:
     """Everything that happened, by run."""
     store = RedisStore(server.url)
@@ -81,6 +92,7 @@ async def test_what_a_replica_has_is_a_beginning_and_goes_on(start: Callable[...
     app = App(url, handlers=[workload], lease_ms=LEASE_MS, crashes_max=1000, concurrency=8)
     async with app:
         runs = await app.start_many(workload.small(), [{"seed": 1}] * RUNS)
+        await asyncio.to_thread(catch_up, master, replica)
         await completed(app, 2 * RUNS)
         # From here on the replica hears nothing more, and the master goes on answering.
         promote(replica)
