@@ -41,6 +41,7 @@ from minuet.store.records import (
     WorkerRecord,
 )
 from minuet.store.records import Failed as BrokenItem
+from minuet.worker.abstinence import Abstinence
 from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.job import Job
@@ -149,9 +150,7 @@ class Worker:
         self._granted: list[Job] = []
         self._asked = 0
         self._suspect = Suspect(crashes_max)
-        #: Until when nothing is taken, because the store lacked what a node needs, and for how
-        #: long the next time.
-        self._apart_until, self._apart_ms = 0.0, BACKOFF_MS[0]
+        self._abstinence = Abstinence(*BACKOFF_MS)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._executing: set[Job] = set()
         self._stopping = False
@@ -380,7 +379,7 @@ class Worker:
             if result == "applied":
                 self.tally.add(item)
                 if not isinstance(item, Released):
-                    self._apart_ms = BACKOFF_MS[0]
+                    self._abstinence.succeed()
             self._forget(job)
             if isinstance(item, BrokenItem) and result == "applied":
                 # Only then has it ended the run. One that came too late says nothing about
@@ -483,7 +482,8 @@ class Worker:
         else:
             item = task.result()
             if isinstance(item, Released) and not self._stopping:
-                self._stay_apart()
+                # A part of the store is away.
+                self._abstinence.begin(asyncio.get_running_loop().time())
         if item is not None:
             self._items.append((job, item))
         else:
@@ -535,16 +535,9 @@ class Worker:
             waiting.exception()
             self._wake.set()
 
-    def _stay_apart(self) -> None:
-        """A part of the store is away: what was given back would only come again at once."""
-        now = asyncio.get_running_loop().time()
-        if now >= self._apart_until:
-            self._apart_until = now + self._apart_ms / 1000
-            self._apart_ms = min(self._apart_ms * 2, BACKOFF_MS[1])
-
     def _seconds_apart(self, now: float) -> float:
         """How long to take nothing; 0: take."""
-        return max(self._suspect.seconds_alone(now), self._apart_until - now, 0.0)
+        return max(self._suspect.seconds_alone(now), self._abstinence.seconds_left(now))
 
     def _has_room(self) -> bool:
         return len(self._executing) < self.concurrency
