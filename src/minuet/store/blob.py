@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Collection, Iterable
 
 import msgspec
@@ -14,17 +13,10 @@ BLOB_KEY = "$blob"
 
 BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
 
-_REF = re.compile(r"cas://sha256:[0-9a-f]{64}")
-
 
 def blob_ref(data: bytes) -> str:
     """The reference of these bytes: equal content, equal reference."""
     return "cas://sha256:" + hashlib.sha256(data).hexdigest()
-
-
-def is_blob_ref(text: object) -> bool:
-    """Whether this is the reference of a blob."""
-    return isinstance(text, str) and _REF.fullmatch(text) is not None
 
 
 def blob_value(ref: str, size: int) -> bytes:
