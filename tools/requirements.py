@@ -5,7 +5,9 @@ source, not by running pytest, so they count only where they are written with li
 a test, on a class, in `pytestmark`, or on a `pytest.param`.
 
 The rows come from the design's requirements.md in the folder `shared` beside the project.
-Where that is absent, the page written last is used: it has the same rows, shortened.
+Some rows ask for mechanics that the design replaces; decided-otherwise.md lists them with the
+reason. They count neither as shown nor as missing, and no test may be marked with them.
+Where `shared` is absent, the page written last is used: it has the same rows, shortened.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from pathlib import Path
 
 #: Relative to the project's folder.
 DESIGN = Path("../shared/design/requirements.md")
+DECISIONS = Path("../shared/design/decided-otherwise.md")
 PAGE = Path("docs/requirements.md")
 
 #: The longest text of a row on the page: one line on a wide screen.
@@ -30,6 +33,10 @@ TEXT_MAX = 140
 AREA = re.compile(r"^## ([A-Z])\. (.+?)(?: \(\d+ rows\))?$")
 #: `| A-01 | text | …`; a bar inside a cell is written `\|`.
 ROW = re.compile(r"^\| ([A-Z]-\d+) \| (.+?) (?<!\\)\|")
+#: `| A-27 | what the row asks | what was decided instead |`.
+DECISION = re.compile(r"^\| ([A-Z]-\d+) \| .+? (?<!\\)\| (.+) \|$")
+#: How the page begins the last cell of such a row.
+OTHERWISE = "*decided otherwise*: "
 
 
 @dataclass(frozen=True)
@@ -65,7 +72,7 @@ class Mark:
 
 
 class Problem(Exception):
-    """Something that a person has to mend."""
+    """Something that a person has to fix."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -76,14 +83,15 @@ def main(arguments: list[str] | None = None) -> int:
     root: Path = options.root
     try:
         areas = read_areas(root)
-        shown = group_marks(areas, collect_marks(root))
+        decisions = read_decisions(root)
+        shown = group_marks(areas, decisions, collect_marks(root))
     except Problem as problem:
         print(problem, file=sys.stderr)
         return 1
-    text = render_page(areas, shown)
+    text = render_page(areas, decisions, shown)
     if options.check:
         return check_page(root, text)
-    print(render_summary(areas, shown))
+    print(render_summary(areas, decisions, shown))
     (root / PAGE).parent.mkdir(exist_ok=True)
     (root / PAGE).write_text(text, encoding="utf-8")
     return 0
@@ -126,6 +134,24 @@ def parse_areas(text: str) -> list[Area]:
         elif current is not None and (row := ROW.match(line)):
             current.rows.append(Row(row[1], shorten(row[2])))
     return [area for area in areas if area.rows]
+
+
+def read_decisions(root: Path) -> dict[str, str]:
+    """Rows that the design replaces, and what it has instead; from the design or the page."""
+    source = root / DECISIONS
+    if source.exists():
+        lines = source.read_text(encoding="utf-8").splitlines()
+        found = (DECISION.match(line) for line in lines)
+        return {row[1]: row[2] for row in found if row}
+    if (root / DESIGN).exists() or not (root / PAGE).exists():
+        return {}
+    lines = (root / PAGE).read_text(encoding="utf-8").splitlines()
+    found = (DECISION.match(line) for line in lines)
+    return {
+        row[1]: row[2].removeprefix(OTHERWISE)
+        for row in found
+        if row and row[2].startswith(OTHERWISE)
+    }
 
 
 def shorten(text: str) -> str:
@@ -222,13 +248,23 @@ def shows_calls(tree: ast.AST) -> Iterator[ast.Call]:
             yield node
 
 
-def group_marks(areas: list[Area], marks: list[Mark]) -> dict[str, list[Mark]]:
-    """Sort the marks by row; a mark of a row that does not exist is a mistake."""
+def group_marks(
+    areas: list[Area], decisions: dict[str, str], marks: list[Mark]
+) -> dict[str, list[Mark]]:
+    """Sort the marks by row; a mark of an unknown or a replaced row is a mistake."""
     shown: dict[str, list[Mark]] = {row.id: [] for area in areas for row in area.rows}
-    unknown = [mark for mark in marks if mark.row not in shown]
-    if unknown:
-        lines = (f"{mark.path}:{mark.line}: there is no row {mark.row!r}" for mark in unknown)
-        raise Problem("\n".join(lines))
+    problems = [
+        f"{mark.path}:{mark.line}: there is no row {mark.row!r}"
+        for mark in marks
+        if mark.row not in shown
+    ]
+    problems += [
+        f"{mark.path}:{mark.line}: {mark.row} was decided otherwise: {decisions[mark.row]}"
+        for mark in marks
+        if mark.row in decisions
+    ]
+    if problems:
+        raise Problem("\n".join(problems))
     for mark in marks:
         if mark.node_id not in {other.node_id for other in shown[mark.row]}:
             shown[mark.row].append(mark)
@@ -238,12 +274,14 @@ def group_marks(areas: list[Area], marks: list[Mark]) -> dict[str, list[Mark]]:
 # What is said about them.
 
 
-def render_summary(areas: list[Area], shown: dict[str, list[Mark]]) -> str:
+def render_summary(
+    areas: list[Area], decisions: dict[str, str], shown: dict[str, list[Mark]]
+) -> str:
     """Say for each area how much is shown, and which rows are not."""
     lines = []
     for area in areas:
-        missing = [row.id for row in area.rows if not shown[row.id]]
-        lines.append(f"{area.letter}. {area.title}: {tally(area.rows, shown)}")
+        missing = [r.id for r in area.rows if not shown[r.id] and r.id not in decisions]
+        lines.append(f"{area.letter}. {area.title}: {tally(area.rows, decisions, shown)}")
         if missing:
             ids = "not shown: " + " ".join(missing)
             lines.append(
@@ -256,37 +294,43 @@ def render_summary(areas: list[Area], shown: dict[str, list[Mark]]) -> str:
                 )
             )
     rows = [row for area in areas for row in area.rows]
-    lines.append(f"all: {tally(rows, shown)}")
+    lines.append(f"all: {tally(rows, decisions, shown)}")
     return "\n".join(lines)
 
 
-def tally(rows: list[Row], shown: dict[str, list[Mark]]) -> str:
+def tally(rows: list[Row], decisions: dict[str, str], shown: dict[str, list[Mark]]) -> str:
     count = sum(1 for row in rows if shown[row.id])
-    return f"{count} of {len(rows)} shown ({100 * count / len(rows):.0f} %)"
+    text = f"{count} of {len(rows)} shown ({100 * count / len(rows):.0f} %)"
+    replaced = sum(1 for row in rows if row.id in decisions)
+    return f"{text}, {replaced} decided otherwise" if replaced else text
 
 
-def render_page(areas: list[Area], shown: dict[str, list[Mark]]) -> str:
+def render_page(areas: list[Area], decisions: dict[str, str], shown: dict[str, list[Mark]]) -> str:
     rows = [row for area in areas for row in area.rows]
     lines = [
         "# Requirements and the tests that show them",
         "",
         "Made by `make requirements`; do not edit. A test shows a row if it would fail should the",
-        "row not hold.",
+        "row not hold. A row is *decided otherwise* if the design replaces what it asks for.",
         "",
-        "| area | rows | shown |",
-        "|---|--:|--:|",
+        "| area | rows | shown | decided otherwise |",
+        "|---|--:|--:|--:|",
     ]
     for area in areas:
         count = sum(1 for row in area.rows if shown[row.id])
-        lines.append(f"| {area.letter}. {area.title} | {len(area.rows)} | {count} |")
+        replaced = sum(1 for row in area.rows if row.id in decisions)
+        lines.append(f"| {area.letter}. {area.title} | {len(area.rows)} | {count} | {replaced} |")
     total = sum(1 for row in rows if shown[row.id])
-    lines.append(f"| **all** | **{len(rows)}** | **{total}** |")
+    replaced = sum(1 for row in rows if row.id in decisions)
+    lines.append(f"| **all** | **{len(rows)}** | **{total}** | **{replaced}** |")
     for area in areas:
         lines += ["", f"## {area.letter}. {area.title}", ""]
         lines += ["| row | in one line | shown by |", "|---|---|---|"]
         for row in area.rows:
-            links = " · ".join(render_link(mark) for mark in shown[row.id])
-            lines.append(f"| {row.id} | {row.text} | {links or '–'} |")
+            last = " · ".join(render_link(mark) for mark in shown[row.id]) or "–"
+            if row.id in decisions:
+                last = OTHERWISE + decisions[row.id]
+            lines.append(f"| {row.id} | {row.text} | {last} |")
     return "\n".join(lines) + "\n"
 
 

@@ -16,7 +16,7 @@ PLAN = runpy.run_path(str(HERE / "broken_plans.py"))["BROKEN"]
 IN_FILES = {name: case for name, case in MODEL.items() if "\ud800" not in str(case[0])}
 
 
-@pytest.mark.shows("B-10", "B-11")
+@pytest.mark.shows("B-10")
 @pytest.mark.parametrize("name", IN_FILES)
 def test_document_that_cannot_be_read_is_refused_and_nothing_is_written(
     folder: Any, minuet: Any, name: str

@@ -34,6 +34,13 @@ DESIGN = r"""# Inventory
 | X-99 | not a requirement | 000 | core |
 """.replace("LONG", "word " * 26 + "`code that does not fit into the line`.")
 
+DECISIONS = r"""# Decided otherwise
+
+| row | the row asks | decided instead |
+|---|---|---|
+| A-03 | Third, as `a \|\| b`. | Fourth does it. |
+"""
+
 TESTS = """
 import pytest
 
@@ -95,7 +102,43 @@ def test_each_area_is_counted_and_its_gaps_are_listed(project: Path, tool: Calla
         "B. Checks: 1 of 1 shown (100 %)",
         "all: 3 of 4 shown (75 %)",
     ]
-    assert "| **all** | **4** | **3** |" in page(project)
+    assert "| **all** | **4** | **3** | **0** |" in page(project)
+
+
+def decide(project: Path) -> Path:
+    path = project.parent / "shared/design/decided-otherwise.md"
+    path.write_text(DECISIONS, encoding="utf-8")
+    return path
+
+
+def test_a_row_that_was_decided_otherwise_is_neither_shown_nor_missing(
+    project: Path, tool: Callable
+) -> None:
+    decide(project)
+
+    finished = tool()
+
+    assert finished.stdout.splitlines() == [
+        "A. Model & more: 2 of 3 shown (67 %), 1 decided otherwise",
+        "B. Checks: 1 of 1 shown (100 %)",
+        "all: 3 of 4 shown (75 %), 1 decided otherwise",
+    ]
+    assert row(project, "A-03") == "| A-03 | Third. | *decided otherwise*: Fourth does it. |"
+    assert "| **all** | **4** | **3** | **1** |" in page(project)
+
+
+def test_a_mark_of_a_row_that_was_decided_otherwise_is_an_error(
+    project: Path, tool: Callable
+) -> None:
+    decide(project)
+    (project / "tests/test_odd.py").write_text(
+        "import pytest\n@pytest.mark.shows('A-03')\ndef test_x(): ...\n", encoding="utf-8"
+    )
+
+    finished = tool()
+
+    assert finished.returncode == 1
+    assert finished.stderr == ("tests/test_odd.py:2: A-03 was decided otherwise: Fourth does it.\n")
 
 
 def test_marks_count_wherever_pytest_takes_them(project: Path, tool: Callable) -> None:
@@ -163,9 +206,11 @@ def test_check_fails_until_the_page_is_current(project: Path, tool: Callable) ->
 
 
 def test_without_the_design_the_page_keeps_its_rows(project: Path, tool: Callable) -> None:
+    decisions = decide(project)
     tool()
     before = page(project)
     (project.parent / "shared/design/requirements.md").unlink()
+    decisions.unlink()
 
     finished = tool()
 

@@ -96,6 +96,18 @@ def test_redis_and_postgresql_are_found_by_their_settings() -> None:
     assert read_settings(postgres).store == "postgresql://ann@db:5433/ann"
 
 
+@pytest.mark.parametrize(
+    ("name", "seconds"),
+    [
+        pytest.param("WORKER_HEARTBEAT_INTERVAL", 5.0, marks=pytest.mark.shows("S-11")),
+        pytest.param("WORKER_HEARTBEAT_TIMEOUT", 15.0, marks=pytest.mark.shows("S-12")),
+        pytest.param("MINUET_HEARTBEAT_TIMEOUT_SECONDS", 30.0, marks=pytest.mark.shows("S-47")),
+    ],
+)
+def test_heartbeats_have_the_defaults_that_were_asked_for(name: str, seconds: float) -> None:
+    assert read_settings({})[name] == seconds
+
+
 @pytest.mark.shows("S-22", "S-23", "S-24", "S-25", "S-26", "S-37")
 def test_a_node_without_a_policy_is_retried_by_the_settings_defaults() -> None:
     document = {"name": "w", "nodes": [{"id": "a", "handler": "input"}]}

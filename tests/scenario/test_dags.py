@@ -15,7 +15,7 @@ FILES = sorted((SHARED / "data" / "dags").glob("*.json"))
 
 @pytest.mark.skipif(not FILES, reason="needs the folder shared/data/dags beside the project")
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-@pytest.mark.shows("D-02", "D-13", "D-19", "D-29")
+@pytest.mark.shows("D-02", "D-13", "D-29")
 async def test_a_real_graph_runs_every_task_once_and_after_its_parents(
     path: Path, tmp_path: Path
 ) -> None:

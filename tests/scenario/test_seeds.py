@@ -68,7 +68,7 @@ async def test_a_fan_in_runs_after_all_its_parents_with_all_their_outputs(
         assert sorted(order) == ["a", *names, "d"]
 
 
-@pytest.mark.shows("Y-03", "Y-06", "D-08", "D-09", "D-13", "D-17", "D-19", "D-53", "D-55")
+@pytest.mark.shows("Y-03", "Y-06", "D-08", "D-09", "D-13", "D-17", "D-53", "D-55")
 @pytest.mark.parametrize("parents", [2, 10])
 async def test_parents_that_finish_together_start_their_child_once(
     scene: Any, parents: int
@@ -125,7 +125,7 @@ async def counters(s: Any, run_id: str) -> list[int]:
     return [event.counter for _, _, event in history if hasattr(event, "counter")]
 
 
-@pytest.mark.shows("Y-07", "D-29", "D-30", "D-31", "D-36", "D-58")
+@pytest.mark.shows("Y-07", "D-29", "D-30", "D-31", "D-36")
 async def test_the_counter_of_a_sequence_counts_the_tokens_in_flight(scene: Any) -> None:
     async with scene() as s:
         result = await s.run(workflow(node("a"), node("b", "a"), node("c", "b")))
@@ -135,7 +135,7 @@ async def test_the_counter_of_a_sequence_counts_the_tokens_in_flight(scene: Any)
         assert (await s.app.runs.get(result.run_id)).counter == 0
 
 
-@pytest.mark.shows("Y-08", "D-29", "D-31", "D-59")
+@pytest.mark.shows("Y-08", "D-29", "D-31")
 async def test_the_counter_of_a_fan_out_rises_by_its_width(scene: Any) -> None:
     document = workflow(node("a"), *(node(n, "a") for n in "bcd"))
     async with scene() as s:
@@ -184,7 +184,7 @@ async def test_a_token_handed_in_twice_counts_once(scene: Any) -> None:
         assert await s.order(run_id) == ["a"]
 
 
-@pytest.mark.shows("Y-10", "Y-22", "D-34", "I-05", "I-19")
+@pytest.mark.shows("Y-22", "I-05", "I-19")
 async def test_a_token_is_handed_out_to_one_worker_and_run_once(store_url: str, scene: Any) -> None:
     ran: list[str] = []
 
@@ -239,7 +239,7 @@ async def test_a_decision_routes_by_its_first_rule_that_holds(
         assert set(ends.values()) == {"SKIPPED"}
 
 
-@pytest.mark.shows("Y-18", "D-54", "E-05", "E-06")
+@pytest.mark.shows("Y-18", "D-54", "E-05")
 async def test_a_branch_with_three_terminals_runs_the_chosen_one(scene: Any) -> None:
     ran = []
 

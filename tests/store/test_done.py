@@ -10,7 +10,7 @@ import pytest
 from minuet.store.records import Cancel, NewPlan, Read
 
 
-@pytest.mark.shows("D-04", "D-58")
+@pytest.mark.shows("D-04")
 async def test_a_result_makes_the_next_token_ready_and_the_last_one_ends_the_run(
     world: Any,
 ) -> None:
@@ -68,7 +68,7 @@ async def test_a_result_twice_in_one_call_counts_once(world: Any) -> None:
     assert await world.hand_in(done, done) == ("applied", "duplicate")
 
 
-@pytest.mark.shows("I-27", "D-19")
+@pytest.mark.shows("I-27")
 async def test_a_result_under_a_lost_lease_changes_nothing(world: Any) -> None:
     run = await world.start("a")
     zombie = await world.take_one()

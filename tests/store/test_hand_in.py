@@ -72,7 +72,7 @@ async def test_a_failed_node_fails_the_run_and_nothing_more_is_handed_out(world:
     assert (await world.events(run))[-2:] == ["node.failed", "run.failed"]
 
 
-@pytest.mark.shows("J-20", "J-21", "J-24")
+@pytest.mark.shows("J-21", "J-24")
 async def test_a_dead_letter_keeps_what_failed_and_why(world: Any) -> None:
     run = await world.start("a")
     grant = await world.take_one()
@@ -105,7 +105,6 @@ async def test_a_failure_without_a_dead_letter_leaves_none(world: Any) -> None:
     assert await world.store.list_dead_letters("a") == []
 
 
-@pytest.mark.shows("J-22")
 async def test_retrying_the_run_takes_its_dead_letters_up_again(world: Any) -> None:
     run = await world.start("a")
     await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
@@ -218,7 +217,6 @@ async def test_waiting_handed_in_twice_counts_once(world: Any) -> None:
     assert await world.hand_in(waiting, waiting) == ("applied", "duplicate")
 
 
-@pytest.mark.shows("K-27")
 async def test_a_cancelled_run_waits_for_nothing(world: Any) -> None:
     run = await world.start("a")
     await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))

@@ -10,7 +10,6 @@ import pytest
 from minuet.store.records import Cancel, Pause, QueueDepth
 
 
-@pytest.mark.shows("P-19")
 async def test_runs_are_listed_newest_first_page_by_page(world: Any) -> None:
     runs = [await world.start("a") for _ in range(5)]
 

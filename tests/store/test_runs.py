@@ -173,7 +173,7 @@ async def test_a_paused_run_whose_last_handler_finishes_is_complete(world: Any) 
     assert (await world.run(run)).status == "COMPLETED"
 
 
-@pytest.mark.shows("K-07", "K-08", "K-11", "K-12")
+@pytest.mark.shows("K-08", "K-11", "K-12")
 async def test_a_retried_run_runs_again_what_failed_or_was_cut_off(world: Any) -> None:
     run = await world.start("a", "b", "c")
     first, second, third = await world.take()

@@ -13,7 +13,7 @@ def name(grant: Any) -> tuple[str, str, str, str]:
     return (grant.run, grant.node, grant.scope, grant.lease)
 
 
-@pytest.mark.shows("I-23", "I-24", "I-25", "I-29", "P-11")
+@pytest.mark.shows("I-24", "I-29")
 async def test_an_expired_lease_makes_the_token_ready_for_the_next_worker(world: Any) -> None:
     run = await world.start("a")
     first = await world.take_one()

@@ -19,7 +19,7 @@ from minuet.worker.worker import Worker
 from ..scenario.harness import QUICK_RETRY, module_of, node, task, workflow
 
 
-@pytest.mark.shows("H-16", "H-39")
+@pytest.mark.shows("H-39")
 async def test_a_handler_sees_its_run_node_and_inputs(scene: Any) -> None:
     seen: dict[str, Any] = {}
 
@@ -55,7 +55,7 @@ async def test_a_handler_sees_its_run_node_and_inputs(scene: Any) -> None:
         }
 
 
-@pytest.mark.shows("J-27", "E-16")
+@pytest.mark.shows("E-16")
 async def test_an_idempotency_key_is_of_the_instance_and_not_of_the_attempt(scene: Any) -> None:
     keys: list[tuple[str, Any, int, str]] = []
 

@@ -108,7 +108,6 @@ async def test_a_handler_that_refuses_to_stop_does_not_hold_the_worker(
         assert token.state == "leased"
 
 
-@pytest.mark.shows("H-12")
 async def test_a_stopped_worker_ends_its_session(scene: Any) -> None:
     from minuet.errors import SessionError
     from minuet.store.records import Exchange

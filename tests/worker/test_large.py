@@ -17,7 +17,7 @@ from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 LARGE = "x" * (INLINE_BYTES_MAX + 1)
 
 
-@pytest.mark.shows("G-13", "G-16", "G-19", "G-20")
+@pytest.mark.shows("G-13", "G-16", "G-20")
 async def test_a_large_value_is_a_blob_and_nobody_notices(scene: Any) -> None:
     async def make(ctx: minuet.Context) -> Any:
         return {"text": ctx.input["text"] + "!", "size": len(ctx.input["text"])}

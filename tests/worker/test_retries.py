@@ -72,7 +72,7 @@ async def test_an_error_of_circumstances_is_retried_and_then_fails(scene: Any, n
         assert (await s.app.runs.get(result.run_id)).dead_letters == 0
 
 
-@pytest.mark.shows("J-03", "J-04", "J-05", "J-14", "J-19", "J-23", "J-24", "J-31")
+@pytest.mark.shows("J-03", "J-04", "J-05", "J-14", "J-19", "J-24", "J-31")
 @pytest.mark.parametrize("name", FINAL)
 async def test_an_error_that_would_repeat_itself_is_not_retried(scene: Any, name: str) -> None:
     attempts = []
@@ -119,7 +119,7 @@ async def test_dead_letters_of_one_cause_share_a_fingerprint(scene: Any) -> None
         assert first.fingerprint == second.fingerprint != third.fingerprint
 
 
-@pytest.mark.shows("J-01", "D-19")
+@pytest.mark.shows("J-01")
 async def test_an_attempt_that_succeeds_ends_the_retries(scene: Any) -> None:
     async def work(ctx: minuet.Context) -> int:
         if ctx.attempt < 3:

@@ -195,7 +195,6 @@ async def test_everything_answered_before_a_kill_is_in_the_file(tmp_path: Path) 
 # ── neighbours ──────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("P-36")
 async def test_what_another_process_writes_is_seen_and_not_overwritten(tmp_path: Path) -> None:
     path = tmp_path / "x.db"
     one, two = SqliteStore(path), SqliteStore(path)

@@ -61,7 +61,6 @@ def test_a_statement_walks_over_no_table(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("queues", [1, 2, 7])
-@pytest.mark.shows("D-03")
 def test_a_take_reads_the_index_of_ready_tokens_in_order(tmp_path: Path, queues: int) -> None:
     steps = plan(tmp_path, _take_ready(queues))
 

@@ -124,7 +124,7 @@ def test_steps_pauses_and_waits_are_history() -> None:
     assert driver.run().status == "COMPLETED"
 
 
-@pytest.mark.shows("K-07", "K-11", "K-12")
+@pytest.mark.shows("K-11", "K-12")
 def test_a_retry_of_the_run_takes_up_what_failed_and_keeps_what_completed() -> None:
     table: dict[str, Any] = {"b": ValueError("broken"), "a": {"x": 1}}
     driver = diamond()

@@ -127,7 +127,7 @@ def test_a_loop_does_not_carry_a_failure_back() -> None:
     assert statuses(driver) == {"a": "COMPLETED", "b": "FAILED"}
 
 
-@pytest.mark.shows("K-16", "K-17")
+@pytest.mark.shows("K-16")
 def test_nodes_of_a_cancelled_run_are_cancelled() -> None:
     driver = Driver(program_of(*CHAIN))
     driver.settle(*driver.take())

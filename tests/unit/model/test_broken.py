@@ -22,7 +22,6 @@ def problems(text: str | bytes) -> tuple[Diagnostic, ...]:
     return raised.value.diagnostics
 
 
-@pytest.mark.shows("B-11")
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_document_is_reported_with_all_codes_and_positions(name: str) -> None:
     text, expected = BROKEN[name]

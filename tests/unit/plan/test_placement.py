@@ -36,7 +36,6 @@ def of(**constraints: Any) -> Placement:
     return Placement("task:train", "ml", "train", **constraints)
 
 
-@pytest.mark.shows("H-32")
 @pytest.mark.parametrize(
     ("capability", "is_met"),
     [
