@@ -5,9 +5,9 @@ the marked tests once and records the lines that each executes. Then it breaks t
 at a time, the most specific first (lines that few other tests execute), and runs the test
 again. A test that survives every break is listed: its mark may claim too much.
 
-    python tools/mutation.py                 all marked tests; takes an hour
-    python tools/mutation.py B-01 D-17       the tests of these rows
-    python tools/mutation.py --breaks 12     try harder before listing a test
+    python -m tools.mutation                 all marked tests; takes an hour
+    python -m tools.mutation B-01 D-17       the tests of these rows
+    python -m tools.mutation --breaks 12     try harder before listing a test
 
 A test whose work happens in other processes executes no line here; those are listed apart.
 """
@@ -25,9 +25,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent))
-
-from requirements import collect_marks
+from tools.requirements import collect_marks
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"

@@ -16,7 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -51,7 +51,7 @@ class Failed(Exception):
 @contextmanager
 def database(kind: str, folder: Path) -> Iterator[Server | None]:
     """A new server of a kind for one measurement."""
-    servers = {
+    servers: dict[str, Callable[[], Server]] = {
         "postgres": lambda: Postgres(folder / "server"),
         "redis-everysec": lambda: Redis(folder / "server", appendfsync="everysec"),
         "redis-always": lambda: Redis(folder / "server", appendfsync="always"),

@@ -31,7 +31,13 @@ MACHINE = {
 
 def entry(*speeds: float, hop_ms: float = 1.0, **others: Any) -> dict[str, Any]:
     """What the driver keeps of a system that ran so often."""
-    same = {"hop_ms": hop_ms, "fan_ms": 9.0, "idle_ms": 2.0, "cpu_us": 90.0, "concurrency": 10}
+    same: dict[str, Any] = {
+        "hop_ms": hop_ms,
+        "fan_ms": 9.0,
+        "idle_ms": 2.0,
+        "cpu_us": 90.0,
+        "concurrency": 10,
+    }
     same |= {"memory_mb": 40.0, "server_mb": 0.0, "versions": {"one": "1.2"}, **others}
     return {"rounds": [{**same, "nodes_per_s": speed} for speed in speeds], "error": None}
 

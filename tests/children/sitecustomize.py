@@ -48,4 +48,4 @@ def install(module: ModuleType) -> None:
 
 
 if "MINUET_TEST_FOLDING" in os.environ:
-    sys.meta_path.insert(0, AppFinder())  # type: ignore[arg-type]
+    sys.meta_path.insert(0, AppFinder())

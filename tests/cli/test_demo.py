@@ -9,6 +9,7 @@ import pytest
 
 from minuet.cli.demo import KILL_AFTER, make_instances
 from minuet.events import NodeCompleted
+from minuet.kernel.fold import Recorded
 
 
 @pytest.mark.slow
@@ -30,7 +31,9 @@ def test_the_demo_kills_a_process_and_everything_it_claims_holds(
 
 
 def test_a_result_that_was_committed_twice_or_never_would_be_noticed() -> None:
-    history = [(seq, 0, NodeCompleted(node, "")) for seq, node in enumerate("aab", start=1)]
+    history: list[Recorded] = [
+        (seq, 0, NodeCompleted(node, "")) for seq, node in enumerate("aab", start=1)
+    ]
 
     instances = make_instances(history, 2, Counter({("a", ""): 1, ("c", ""): 1}))
 

@@ -23,7 +23,8 @@ from minuet.cli.arguments import every_command
 from .. import servers
 from ..servers import new_postgres_url, postgres_url, redis_url
 from .test_runs import MENDED
-from .test_worker import DOUBLE, HANDLERS, read_until, start_worker, stop
+from .test_signals import read_until
+from .test_worker import DOUBLE, HANDLERS, start_worker, stop
 
 #: Must never be seen again.
 PASSWORD = "hunter2"

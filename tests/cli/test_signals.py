@@ -40,7 +40,7 @@ def release(folder: Any) -> Callable[[], None]:
 
 
 def times_held(folder: Any) -> int:
-    return (folder.path / "held").read_text().count("held")
+    return int((folder.path / "held").read_text().count("held"))
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])

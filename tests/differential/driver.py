@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from operator import methodcaller
 from random import Random
 from typing import Any
 
@@ -161,7 +162,7 @@ class Driver:
         # Old runs hardly change any more: look at all of them only now and then.
         runs = self._runs if self._compared % 50 == 0 else self._runs[-8:]
         for tenant, run in runs:
-            snapshot = await self._ask(lambda s, t=tenant, r=run: s.read_snapshot(t, r))
+            snapshot = await self._ask(methodcaller("read_snapshot", tenant, run))
             if snapshot is not None:
                 self.seen["run", snapshot.run.status] += 1
                 live = sum(t.state in ("ready", "leased", "waiting") for t in snapshot.tokens)
@@ -400,9 +401,7 @@ class Driver:
             name, value = rng.choice(("one", "two")), rng.choice((b"1", b"2"))
             tenant = "b" if rng.random() < 0.1 else "a"
             known = await self._stores[0].read_steps(tenant, (g.run, g.node, g.scope))
-            kept = await self._ask(
-                lambda s, t=tenant, h=held, n=name, v=value: s.record_step(t, h, n, v)
-            )
+            kept = await self._ask(methodcaller("record_step", tenant, held, name, value))
             outcome = "lost" if kept is None else "again" if name in known else "first"
             self.seen["record_step", outcome] += 1
 
@@ -455,7 +454,7 @@ class Driver:
 
     async def look(self, rng: Random) -> None:
         tenant, limit = rng.choice(TENANTS), rng.choice((0, 1, 3, 100))
-        statuses = tuple(
+        statuses: Any = tuple(
             rng.sample(("RUNNING", "COMPLETED", "FAILED", "PENDING"), rng.randint(0, 3))
         )
         workflow = rng.choice((None, "w1"))
@@ -485,7 +484,7 @@ class Driver:
     async def _look_at_run(self, rng: Random, tenant: str) -> None:
         for _, g in self._granted[-20:]:
             key = (g.run, g.node, g.scope)
-            steps = await self._ask(lambda s, k=key: s.read_steps(tenant, k))
+            steps = await self._ask(methodcaller("read_steps", tenant, key))
             self.seen["read_steps", "some" if steps else "none"] += 1
         if self._runs:
             run, after = rng.choice(self._runs)[1], rng.randint(0, 5)
@@ -521,7 +520,7 @@ class Driver:
             self.seen["put_blob", "refused" if isinstance(kept, MinuetError) else "kept"] += 1
         for asked in BLOBS:
             ref = blob_ref(asked)
-            found = await self._ask(lambda s, ref=ref: s.get_blob(ref, run=run, tenant=tenant))
+            found = await self._ask(methodcaller("get_blob", ref, run=run, tenant=tenant))
             assert found in (None, asked)
             self.seen["get_blob", "none" if found is None else "some"] += 1
 

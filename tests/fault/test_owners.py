@@ -146,7 +146,12 @@ def test_a_forked_child_neither_keeps_nor_drops_its_parents_lock(db: Path) -> No
         os.close(owner._file)
         owner._file = None
         found: list[object] = []
-        until(lambda: bool(found.extend(other._look_around()[0]) or found), "the lock is gone", 5)
+
+        def is_found() -> bool:
+            found.extend(other._look_around()[0])
+            return bool(found)
+
+        until(is_found, "the lock is gone", 5)
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -111,11 +112,10 @@ class Fleet:
         """Start runs under keys of their own; what was not acknowledged is asked for again."""
         first = len(self.runs)
         for number in range(first, first + count):
-            self.runs.append(
-                await self._insist(lambda app, n=number: self._start(app, document, n))
-            )
+            start = partial(self._start, document, number)
+            self.runs.append(await self._insist(start))
 
-    async def _start(self, app: App, document: dict[str, Any], number: int) -> str:
+    async def _start(self, document: dict[str, Any], number: int, app: App) -> str:
         return await app.start(document, {"seed": 1}, idempotency_key=f"run-{number}")
 
     async def _insist(self, ask: Callable[[App], Awaitable[Any]]) -> Any:

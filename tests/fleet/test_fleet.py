@@ -10,13 +10,14 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import asyncpg
 import pytest
 from tests.fault import workload
 from tests.fault.outcome import final_state, undisturbed
 from tests.fleet.nemesis import Fleet
-from tools.services import Postgres, Redis, Server, redis_programs
+from tools.services import Postgres, Redis, redis_programs
 
 from minuet.app.app import App
 
@@ -25,7 +26,7 @@ SEED = int(os.environ.get("MINUET_TEST_SEED", "1"))
 #: How many things happen; `make faults` has more happen.
 BLOWS = int(os.environ.get("MINUET_TEST_BLOWS", "8"))
 
-SERVERS: dict[str, Callable[[Path], Server]] = {
+SERVERS: dict[str, Callable[[Path], Any]] = {
     "postgres": Postgres,
     # Every answer is on the disk. Redis itself, where it is to be had.
     "redis": lambda folder: Redis(

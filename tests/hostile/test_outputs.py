@@ -64,7 +64,7 @@ REFUSED: dict[str, Any] = {
     "object": object(),
     "class": Colour,
     "exception": ValueError("x"),
-    "generator": (n for n in ()),
+    "generator": (n for n in range(0)),
     "too large": "x" * (OUTPUT_BYTES_MAX - 1),
 }
 

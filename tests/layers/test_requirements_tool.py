@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+Tool = Callable[..., subprocess.CompletedProcess[str]]
+
 DESIGN = r"""# Inventory
 
 | Area | Rows |
@@ -74,7 +76,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def tool(root: Path, project: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+def tool(root: Path, project: Path) -> Tool:
     """Run the tool on that project."""
 
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -92,7 +94,7 @@ def row(project: Path, id: str) -> str:
     return next(line for line in page(project).splitlines() if line.startswith(f"| {id} "))
 
 
-def test_each_area_is_counted_and_its_gaps_are_listed(project: Path, tool: Callable) -> None:
+def test_each_area_is_counted_and_its_gaps_are_listed(project: Path, tool: Tool) -> None:
     finished = tool()
 
     assert finished.returncode == 0
@@ -112,7 +114,7 @@ def decide(project: Path) -> Path:
 
 
 def test_a_row_that_was_decided_otherwise_is_neither_shown_nor_missing(
-    project: Path, tool: Callable
+    project: Path, tool: Tool
 ) -> None:
     decide(project)
 
@@ -127,9 +129,7 @@ def test_a_row_that_was_decided_otherwise_is_neither_shown_nor_missing(
     assert "| **all** | **4** | **3** | **1** |" in page(project)
 
 
-def test_a_mark_of_a_row_that_was_decided_otherwise_is_an_error(
-    project: Path, tool: Callable
-) -> None:
+def test_a_mark_of_a_row_that_was_decided_otherwise_is_an_error(project: Path, tool: Tool) -> None:
     decide(project)
     (project / "tests/test_odd.py").write_text(
         "import pytest\n@pytest.mark.shows('A-03')\ndef test_x(): ...\n", encoding="utf-8"
@@ -141,7 +141,7 @@ def test_a_mark_of_a_row_that_was_decided_otherwise_is_an_error(
     assert finished.stderr == ("tests/test_odd.py:2: A-03 was decided otherwise: Fourth does it.\n")
 
 
-def test_marks_count_wherever_pytest_takes_them(project: Path, tool: Callable) -> None:
+def test_marks_count_wherever_pytest_takes_them(project: Path, tool: Tool) -> None:
     tool()
 
     file = "(../tests/unit/test_it.py)"
@@ -155,14 +155,14 @@ def test_marks_count_wherever_pytest_takes_them(project: Path, tool: Callable) -
     assert row(project, "B-01") == f"| B-01 | Fourth. | [unit/test_it.py]{file} |"
 
 
-def test_a_long_row_is_cut_at_a_word_and_outside_of_code(project: Path, tool: Callable) -> None:
+def test_a_long_row_is_cut_at_a_word_and_outside_of_code(project: Path, tool: Tool) -> None:
     tool()
 
     text = row(project, "A-02").split("|")[2].strip()
     assert text == ("word " * 26) + "…"
 
 
-def test_a_mark_that_names_no_row_is_an_error(project: Path, tool: Callable) -> None:
+def test_a_mark_that_names_no_row_is_an_error(project: Path, tool: Tool) -> None:
     (project / "tests/test_odd.py").write_text(
         "import pytest\n@pytest.mark.shows('A-99')\ndef test_x(): ...\n", encoding="utf-8"
     )
@@ -183,7 +183,7 @@ def test_a_mark_that_names_no_row_is_an_error(project: Path, tool: Callable) -> 
     ],
 )
 def test_a_mark_that_cannot_count_is_an_error(
-    project: Path, tool: Callable, source: str, message: str
+    project: Path, tool: Tool, source: str, message: str
 ) -> None:
     (project / "tests/test_odd.py").write_text(source, encoding="utf-8")
 
@@ -194,7 +194,7 @@ def test_a_mark_that_cannot_count_is_an_error(
     assert message in finished.stderr
 
 
-def test_check_fails_until_the_page_is_current(project: Path, tool: Callable) -> None:
+def test_check_fails_until_the_page_is_current(project: Path, tool: Tool) -> None:
     assert tool("--check").returncode == 1
     assert not (project / "docs").exists()
 
@@ -205,7 +205,7 @@ def test_check_fails_until_the_page_is_current(project: Path, tool: Callable) ->
     assert "run `make requirements`" in tool("--check").stderr
 
 
-def test_without_the_design_the_page_keeps_its_rows(project: Path, tool: Callable) -> None:
+def test_without_the_design_the_page_keeps_its_rows(project: Path, tool: Tool) -> None:
     decisions = decide(project)
     tool()
     before = page(project)
@@ -219,7 +219,7 @@ def test_without_the_design_the_page_keeps_its_rows(project: Path, tool: Callabl
     assert page(project) == before
 
 
-def test_without_design_and_page_the_tool_says_so(project: Path, tool: Callable) -> None:
+def test_without_design_and_page_the_tool_says_so(project: Path, tool: Tool) -> None:
     (project.parent / "shared/design/requirements.md").unlink()
 
     finished = tool()

@@ -16,7 +16,8 @@ from minuet.types import Json
 
 @minuet.task
 async def mg_double(number: int, ctx: minuet.Context) -> int:
-    return await ctx.step("double", lambda: number * 2)
+    doubled: int = await ctx.step("double", lambda: number * 2)
+    return doubled
 
 
 @minuet.task

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from inspect import signature
 from typing import Any
 
 import pytest
@@ -127,7 +128,7 @@ async def test_a_worker_registers_is_heard_of_and_signs_off(scene: Any) -> None:
         assert second.registered_ms == first.registered_ms
         assert second.heartbeat_ms >= first.heartbeat_ms + 10
         assert await s.app.fleet.workers() == []
-        assert Worker.__init__.__kwdefaults__["heartbeat_ms"] == 5_000
+        assert signature(Worker).parameters["heartbeat_ms"].default == 5_000
 
 
 @pytest.mark.shows("H-27", "H-29", "Y-34")
@@ -284,6 +285,7 @@ async def test_a_worker_that_is_drained_or_removed_ends_and_gets_nothing_more(
         (token,) = await s.store.read_tokens("default", later)
         assert (token.state, token.delivery) == ("ready", 0)
         assert await s.app.fleet.workers() == []
+        assert signature(Worker).parameters["heartbeat_ms"].default == 5_000
         assert await getattr(s.app.fleet, how)(one.worker.id) is False
 
 

@@ -143,7 +143,8 @@ class World:
     async def start(self, *entries: str | Delivery, **fields: Any) -> str:
         """Create a run and say its name."""
         (run,) = await self.create(self.new(*entries, **fields))
-        return run.run
+        name: str = run.run
+        return name
 
     async def create(self, *runs: NewRun) -> list[Any]:
         answers = await self.store.create_runs(runs)

@@ -105,7 +105,7 @@ async def test_a_run_that_is_put_in_its_place_keeps_its_blobs_and_brings_others(
 ) -> None:
     source = World(MemoryStore(world.clock), world.clock)
     run = await source.start("a")
-    rows = await source.snapshot(run)
+    rows: Any = await source.snapshot(run)
 
     assert await world.store.put_run("a", rows, None, blobs=[LARGE, b"two"])
     await world.store.put_blob(b"three", run=run, tenant="a")

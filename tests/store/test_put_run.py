@@ -45,7 +45,7 @@ def source(clock: ManualClock) -> World:
 @pytest.fixture
 async def joined(world: Any) -> str:
     """A run with a live token, a settled one, a join with an arrival and a recorded step."""
-    run = await world.start("a", "b")
+    run: str = await world.start("a", "b")
     first, second = sorted(await world.take(), key=lambda grant: grant.node)
     await world.finish(first, world.to("c", need=2, total=2))
     held = (second.run, second.node, second.scope, second.lease)

@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
-from minuet.store.records import Cancel, Failed, Pause, Released, Resume, Retry, Slot, Waiting
+from minuet.store.records import (
+    Cancel,
+    Failed,
+    Grant,
+    Pause,
+    Released,
+    Resume,
+    Retry,
+    Slot,
+    Waiting,
+)
 
 
 def slot(grant: Any, key: str = "k", limit: int = 1) -> Slot:
@@ -90,7 +101,7 @@ async def test_a_slot_freed_in_the_same_call_reaches_who_began_to_wait_in_it(wor
 
 
 async def test_every_way_of_letting_go_frees_the_slot(world: Any) -> None:
-    ways = [
+    ways: list[Callable[[Grant], Awaitable[object]]] = [
         lambda g: world.hand_in(Retry(*name(g), delay_ms=10**9)),
         lambda g: world.hand_in(Failed(*name(g))),
         lambda g: world.hand_in(Waiting(*name(g), kind="signal")),

@@ -247,7 +247,7 @@ async def test_a_slot_is_given_back_however_its_holder_ends(scene: Any, end: str
     async def second() -> str:
         return "in"
 
-    slot = {"concurrency": {"key": "one", "limit": 1}, "retry": QUICK_RETRY}
+    slot: dict[str, Any] = {"concurrency": {"key": "one", "limit": 1}, "retry": QUICK_RETRY}
     async with scene({"first": first, "second": second}, lease_ms=60) as s:
         run_id = await s.app.start(workflow(task("first", **slot)))
         await started.wait()
@@ -285,7 +285,8 @@ class WithoutSlots:
         reply = await self._store.exchange(msgspec.structs.replace(request, hand_in=kept))
         results = iter(reply.results)
         judged = ["limit" if isinstance(i, Slot) else next(results) for i in request.hand_in]
-        return msgspec.structs.replace(reply, results=tuple(judged))
+        judged_reply: Reply = msgspec.structs.replace(reply, results=tuple(judged))
+        return judged_reply
 
 
 async def test_a_store_without_slots_fails_the_node_that_needs_one_and_nothing_else(
@@ -302,5 +303,5 @@ async def test_a_store_without_slots_fails_the_node_that_needs_one_and_nothing_e
         result = await s.run(document)
 
     assert result.status == "FAILED"
-    assert result.nodes["keyed"].error["code"] == "no_slots"
+    assert (result.nodes["keyed"].error or {})["code"] == "no_slots"
     assert "keyed" not in ran

@@ -23,7 +23,7 @@ async def test_a_large_value_is_a_blob_and_nobody_notices(scene: Any) -> None:
         return {"text": ctx.input["text"] + "!", "size": len(ctx.input["text"])}
 
     async def measure(text: str, ctx: minuet.Context) -> int:
-        assert text == ctx.inputs["make"]["text"]  # type: ignore[index]
+        assert text == ctx.inputs["make"]["text"]
         return len(text)
 
     document = workflow(
@@ -151,7 +151,7 @@ async def test_an_output_beyond_the_documents_limit_fails_its_node(scene: Any, w
     async def make() -> str:
         return "x" * 1000
 
-    limits = {"limits": {"max_output_bytes": 500}}
+    limits: dict[str, Any] = {"limits": {"max_output_bytes": 500}}
     document = workflow(
         task("make", retry=QUICK_RETRY, **(limits if where == "node" else {})),
         **(limits if where == "workflow" else {}),

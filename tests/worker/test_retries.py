@@ -237,8 +237,9 @@ async def test_a_timeout_may_stand_at_node_workflow_or_handler(scene: Any, where
         await asyncio.Event().wait()
 
     handler = minuet.Task(work, name="work", timeout=0.02 if where == "handler" else None)
+    own: dict[str, Any] = {"timeout_seconds": 0.02} if where == "node" else {}
     document = workflow(
-        task("work", retry=1, **({"timeout_seconds": 0.02} if where == "node" else {})),
+        task("work", retry=1, **own),
         **({"defaults": {"timeout_seconds": 0.02}} if where == "defaults" else {}),
     )
     async with scene({"work": handler}) as s:

@@ -182,7 +182,7 @@ async def test_a_node_that_finds_the_store_away_is_given_back_unharmed(
             return await ctx.step("one", lambda: 1)
         return large if kind == "large output" else len(ctx.input or "")
 
-    fields = {"concurrency": {"key": "k", "limit": 1}} if kind == "slot" else {}
+    fields: dict[str, Any] = {"concurrency": {"key": "k", "limit": 1}} if kind == "slot" else {}
     document = workflow(task("work", retry=1, **fields))
     async with shaky(store_url, plan, {"work": work}) as s:
         with_large_input = kind in ("large input", "slot")
@@ -245,7 +245,8 @@ async def test_what_is_given_back_again_and_again_is_taken_again_less_and_less_o
         return "before"
 
     async def work(ctx: minuet.Context) -> int:
-        return await ctx.step("one", lambda: 1)
+        one: int = await ctx.step("one", lambda: 1)
+        return one
 
     async with shaky(store_url, plan, {"work": work}) as s:
         result = await s.run(workflow(task("work", retry=1)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import msgspec
 import pytest
@@ -33,13 +34,13 @@ async def store(clock: ManualClock) -> AsyncIterator[RedisStore]:
 
 
 @pytest.fixture
-def client() -> redis.Redis:
+def client() -> Any:
     return redis.Redis(port=servers.redis().port)
 
 
-def keys(client: redis.Redis, store: RedisStore, kind: str = "") -> list[bytes]:
+def keys(client: Any, store: RedisStore, kind: str = "") -> list[bytes]:
     """The keys of a store."""
-    return sorted(client.keys(f"{store._address.prefix}:*:{kind}*"))  # type: ignore[type-var]
+    return sorted(client.keys(f"{store._address.prefix}:*:{kind}*"))
 
 
 async def cancelled_run(store: RedisStore, name: str) -> None:
@@ -48,7 +49,7 @@ async def cancelled_run(store: RedisStore, name: str) -> None:
 
 
 async def test_an_ended_run_is_removed_when_its_time_is_over(
-    store: RedisStore, clock: ManualClock, client: redis.Redis
+    store: RedisStore, clock: ManualClock, client: Any
 ) -> None:
     await cancelled_run(store, "r1")
     clock.advance(HOUR_MS - 1)
@@ -67,7 +68,7 @@ async def test_an_ended_run_is_removed_when_its_time_is_over(
 
 
 async def test_a_removed_run_takes_its_blobs_along(
-    store: RedisStore, clock: ManualClock, client: redis.Redis
+    store: RedisStore, clock: ManualClock, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a", blobs=(b"input",))])
     await store.put_blob(b"output", run="r1")
@@ -81,7 +82,7 @@ async def test_a_removed_run_takes_its_blobs_along(
 
 
 async def test_blobs_kept_aside_for_a_run_that_does_not_come_go_by_themselves(
-    store: RedisStore, client: redis.Redis
+    store: RedisStore, client: Any
 ) -> None:
     """Whoever was about to create it has died, or it was there already."""
     await store._stage_blobs("default", "r1", [b"input"])
@@ -160,17 +161,15 @@ async def test_a_sweep_removes_a_bounded_number_and_says_that_there_is_more(
     assert await store.list_runs("default") == []
 
 
-async def test_a_session_is_forgotten_by_itself(store: RedisStore, client: redis.Redis) -> None:
+async def test_a_session_is_forgotten_by_itself(store: RedisStore, client: Any) -> None:
     await Worker(store).exchange()
 
     (session,) = keys(client, store, "session")
 
-    assert 0 < client.pttl(session) <= SESSION_MS  # type: ignore[operator]
+    assert 0 < client.pttl(session) <= SESSION_MS
 
 
-async def test_a_session_in_use_is_kept(
-    store: RedisStore, client: redis.Redis, clock: ManualClock
-) -> None:
+async def test_a_session_in_use_is_kept(store: RedisStore, client: Any, clock: ManualClock) -> None:
     worker = Worker(store)
     await worker.exchange()
     (session,) = keys(client, store, "session")
@@ -179,10 +178,10 @@ async def test_a_session_in_use_is_kept(
     clock.advance(2 * HOUR_MS)
     await worker.exchange()
 
-    assert client.pttl(session) > 50_000  # type: ignore[operator]
+    assert client.pttl(session) > 50_000
 
 
-async def test_the_streams_that_wake_have_one_entry(store: RedisStore, client: redis.Redis) -> None:
+async def test_the_streams_that_wake_have_one_entry(store: RedisStore, client: Any) -> None:
     for number in range(5):
         await store.create_runs([new_run(f"r{number}", "a")])
         await store.change_run("default", f"r{number}", Cancel())

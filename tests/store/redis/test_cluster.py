@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
+from typing import Any
 
 import msgspec
 import pytest
@@ -29,18 +30,18 @@ RUNS = [f"r{number:02d}" for number in range(30)]
 def join_cluster(nodes: list[Redis], buses: list[int]) -> None:
     """Make one cluster of these servers, which talk to each other on other ports, and wait until
     all agree."""
-    clients = [redis.Redis(port=node.port) for node in nodes]
+    clients: list[Any] = [redis.Redis(port=node.port) for node in nodes]
     borders = [16384 * i // len(nodes) for i in range(len(nodes) + 1)]
     for client, first, end in zip(clients, borders, borders[1:], strict=False):
         client.execute_command("CLUSTER ADDSLOTSRANGE", first, end - 1)
     for node, bus in zip(nodes[1:], buses[1:], strict=True):
         clients[0].execute_command("CLUSTER MEET", HOST, node.port, bus)
-    end = time.monotonic() + 30
+    until = time.monotonic() + 30
     while not all(agrees(client, len(nodes)) for client in clients):
-        assert time.monotonic() < end, "the servers do not form a cluster"
+        assert time.monotonic() < until, "the servers do not form a cluster"
 
 
-def agrees(client: redis.Redis, size: int) -> bool:
+def agrees(client: Any, size: int) -> bool:
     info = client.execute_command("CLUSTER INFO")
     text = info if isinstance(info, dict) else dict(_lines(info))
     return text["cluster_state"] == "ok" and int(text["cluster_size"]) == size
@@ -82,7 +83,8 @@ async def test_runs_spread_over_all_servers_and_complete(
 ) -> None:
     await store.create_runs([new_run(name, "a", "b") for name in RUNS])
     worker = Worker(store)
-    reply, results = await worker.exchange(limit=7), []
+    results: list[str] = []
+    reply = await worker.exchange(limit=7)
     while reply.granted:
         assert len(reply.granted) <= 7
         hand_in = [
@@ -211,7 +213,8 @@ async def test_blobs_lie_where_their_run_lies_and_go_with_it(
 
     assert await store.delete_runs("default", RUNS) == len(RUNS)
 
-    left = [key for node in nodes for key in redis.Redis(port=node.port).keys("*:blobs:*")]
+    clients: list[Any] = [redis.Redis(port=node.port) for node in nodes]
+    left = [key for client in clients for key in client.keys("*:blobs:*")]
     assert [key for key in left if key.startswith(store._address.prefix.encode())] == []
 
 

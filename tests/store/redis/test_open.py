@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -211,6 +212,7 @@ async def test_a_user_who_may_not_use_a_command_is_told_which(
 async def test_what_cannot_be_checked_is_said(start_server: Start) -> None:
     server = start_server()
     user = ("limited", "on", ">word", "~*", "&*", "+@all", "-config")
-    redis.Redis(port=server.port).execute_command("ACL SETUSER", *user)
+    client: Any = redis.Redis(port=server.port)
+    client.execute_command("ACL SETUSER", *user)
 
     assert "appendfsync unknown" in await durability(f"redis://limited:word@{HOST}:{server.port}")

@@ -28,9 +28,9 @@ def done(grant: Grant, *nodes: str, **fields: Any) -> Done:
     return Done(*name, plan="p", deliveries=deliveries, **fields)
 
 
-def everything(client: redis.Redis) -> dict[bytes, bytes]:
+def everything(client: Any) -> dict[bytes, bytes]:
     """All keys of a server and what they hold."""
-    return {key: client.dump(key) for key in client.scan_iter()}  # type: ignore[misc, union-attr]
+    return {key: client.dump(key) for key in client.scan_iter()}
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ async def store(server: Redis) -> AsyncIterator[RedisStore]:
 
 
 async def test_functions_that_the_server_forgot_are_sent_again(
-    store: RedisStore, client: redis.Redis
+    store: RedisStore, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a")])
     client.function_flush()
@@ -64,7 +64,7 @@ async def test_functions_that_the_server_forgot_are_sent_again(
 
 
 async def test_a_server_out_of_memory_refuses_before_anything_is_written(
-    store: RedisStore, client: redis.Redis
+    store: RedisStore, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a")])
     worker = Worker(store)
@@ -84,12 +84,12 @@ async def test_a_server_out_of_memory_refuses_before_anything_is_written(
 
 @pytest.mark.parametrize("suffix", ["leases", "wake", "queues", "ready:default\0q"])
 async def test_a_key_of_the_wrong_kind_is_an_error_that_changes_nothing(
-    store: RedisStore, client: redis.Redis, suffix: str
+    store: RedisStore, client: Any, suffix: str
 ) -> None:
     await store.create_runs([new_run("r1", "a", "x")])
     worker = Worker(store)
     grants = (await worker.exchange(limit=1)).granted
-    (key,) = client.keys("*:queues")  # type: ignore[misc]
+    (key,) = client.keys("*:queues")
     wrong = key.removesuffix(b"queues") + suffix.encode()
     client.delete(wrong)
     client.set(wrong, "not what it should be")
@@ -102,12 +102,12 @@ async def test_a_key_of_the_wrong_kind_is_an_error_that_changes_nothing(
 
 
 async def test_a_run_of_the_wrong_kind_is_an_error_that_changes_nothing(
-    store: RedisStore, client: redis.Redis
+    store: RedisStore, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a"), new_run("r2", "a")])
     worker = Worker(store)
     first, second = (await worker.exchange()).granted
-    (key,) = client.keys("*:run:r2")  # type: ignore[misc]
+    (key,) = client.keys("*:run:r2")
     client.set(key, "not a run")
     before = everything(client)
 
@@ -148,7 +148,7 @@ async def test_without_the_server_a_call_says_that_it_may_be_repeated(
 
 
 async def test_a_server_that_became_a_replica_refuses_for_now(
-    store: RedisStore, server: Redis, client: redis.Redis, start_server: Start
+    store: RedisStore, server: Redis, client: Any, start_server: Start
 ) -> None:
     other = start_server()
     await store.create_runs([new_run("r1", "a")])
@@ -159,7 +159,7 @@ async def test_a_server_that_became_a_replica_refuses_for_now(
 
 
 async def test_a_server_that_is_busy_refuses_for_now(
-    store: RedisStore, client: redis.Redis, server: Redis
+    store: RedisStore, client: Any, server: Redis
 ) -> None:
     client.config_set("busy-reply-threshold", "1")
     endless = redis.Redis(port=server.port)
@@ -182,7 +182,7 @@ async def test_a_server_that_is_busy_refuses_for_now(
 
 
 async def test_connections_that_the_server_cut_are_made_anew(
-    store: RedisStore, client: redis.Redis
+    store: RedisStore, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a")])
     client.client_kill_filter(_type="normal", skipme=True)
@@ -256,7 +256,7 @@ async def test_thousands_of_rows_fit_into_one_call(store: RedisStore) -> None:
 async def test_the_servers_clock_decides_when_no_other_is_given(server: Redis) -> None:
     store = RedisStore(server.url)
     await store.open()
-    before = redis.Redis(port=server.port).time()[0] * 1000  # type: ignore[index]
+    before = redis.Redis(port=server.port).time()[0] * 1000
 
     (run,) = await store.create_runs([new_run("r1", "a")])
 

@@ -35,7 +35,7 @@ def plan(tmp_path: Path, text: str) -> list[str]:
     db = apsw.Connection(str(tmp_path / "x.db"))
     migrate(db, tmp_path / "x.db", 0)
     rows = db.execute("EXPLAIN QUERY PLAN " + text, Anything()).fetchall()
-    return [row[3] for row in rows]
+    return [str(row[3]) for row in rows]
 
 
 class Anything(dict[str, None]):

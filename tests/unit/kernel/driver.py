@@ -202,7 +202,7 @@ class Driver:
             settlements.append(settlement)
         for grant in grants:
             self.held.pop((grant.node, grant.scope), None)
-        results = list(self.exchange(*items).results)
+        results: list[str] = list(self.exchange(*items).results)
         for grant, settlement, result in zip(grants, settlements, results, strict=True):
             if result == "applied":
                 self._note(grant, settlement)

@@ -26,11 +26,15 @@ DIAMOND = (
 BUSY = Failed({"code": "busy", "message": "busy"}, retryable=True)
 
 
+def _fact(**fields: Any) -> Fact:
+    return fields  # type: ignore[return-value]
+
+
 def why(driver: Driver, node: str, **fact: Any) -> Explanation:
     """Explain, with what the store knows of the live tokens and what the test adds."""
     snapshot = driver.snapshot
     facts = {
-        (t.node, t.scope): Fact(
+        (t.node, t.scope): _fact(
             state=t.state,
             lane=t.lane,
             queue=t.queue,
@@ -95,7 +99,7 @@ def test_the_causes_are_found_however_far_up_they_are() -> None:
 
 
 def test_a_very_long_chain_can_be_explained() -> None:
-    chain = [{"id": "n0"}]
+    chain: list[dict[str, Any]] = [{"id": "n0"}]
     chain += [{"id": f"n{n}", "dependencies": [f"n{n - 1}"]} for n in range(1, 3_000)]
     driver = Driver(program_of(*chain), checking=False)
 

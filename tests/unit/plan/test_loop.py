@@ -14,7 +14,8 @@ def loop(back: str | None = None, **fields: Any) -> dict[str, Any]:
 
 
 def edge_of(nodes: dict[str, Any], source: str, target: str) -> Edge:
-    return next(edge for edge in nodes[source].edges if edge.target == target)
+    found: Edge = next(edge for edge in nodes[source].edges if edge.target == target)
+    return found
 
 
 @pytest.mark.shows("B-24", "E-13", "E-15")
@@ -244,7 +245,7 @@ def test_a_missing_edge_is_not_blamed_on_the_loop(refused: Any) -> None:
 
 
 def test_loops_nested_too_deep_are_refused(refused: Any) -> None:
-    nodes = [{"id": "e"}]
+    nodes: list[dict[str, Any]] = [{"id": "e"}]
     nodes += [
         {"id": f"l{n}", "dependencies": [f"l{n - 1}" if n else "e"], "loop": loop("e")}
         for n in range(33)

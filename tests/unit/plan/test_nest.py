@@ -10,7 +10,8 @@ from minuet.plan.plan import Edge
 
 
 def edge_of(nodes: dict[str, Any], source: str, target: str) -> Edge:
-    return next(edge for edge in nodes[source].edges if edge.target == target)
+    found: Edge = next(edge for edge in nodes[source].edges if edge.target == target)
+    return found
 
 
 def test_each_encloses_everything_below_it(compiled: Any) -> None:

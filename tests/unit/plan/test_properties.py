@@ -158,7 +158,7 @@ def test_a_later_round_awaits_what_comes_from_inside(nodes: tuple[Node, ...]) ->
     for node in plan.nodes:
         for edge in node.edges:
             sources[edge.target].append(node.id)
-    loops = {node.id: node.loop for node in plan.nodes}
+    loops: dict[str, Any] = {node.id: node.loop for node in plan.nodes}
 
     for node in plan.nodes:
         # A source that does not come before is the loop node of a back edge.

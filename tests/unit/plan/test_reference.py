@@ -184,7 +184,7 @@ def test_a_text_that_is_used_twice_is_refused_at_both_places(refused: Any) -> No
 @pytest.mark.slow
 def test_many_far_reads_are_found(nodes_of: Any) -> None:
     count = 5000
-    nodes = [{"id": "n0"}, {"id": "apart"}]
+    nodes: list[dict[str, Any]] = [{"id": "n0"}, {"id": "apart"}]
     nodes += [
         {
             "id": f"n{n}",
