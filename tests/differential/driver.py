@@ -67,7 +67,7 @@ EXPECTED = {
     *(("released", r) for r in ("applied", "duplicate", "stale", "closed")),
     *(("slot", r) for r in ("applied", "held", "stale", "closed")),
     *(("renew", r) for r in ("renewed", "revoked")),
-    *(("take", r) for r in ("granted", "nothing")),
+    *((name, r) for name in ("take", "take of runs") for r in ("granted", "nothing")),
     *(("exchange", r) for r in ("answered", "repeated", "SessionError")),
     *(("sweep", r) for r in ("expired", "resumed", "cancelled", "nothing", "more")),
     *(("create", r) for r in ("new", "RunConflictError")),
@@ -190,6 +190,7 @@ class Driver:
             hand_in=items,
             renew=renew,
             take=self._takes(rng),
+            runs=self._some_runs(rng),
         )
         reply = await self._ask(lambda s: s.exchange(request))
         if isinstance(reply, MinuetError):
@@ -198,7 +199,8 @@ class Driver:
         self._sessions[session] = seq
         self._last[session] = request
         self.seen["exchange", "answered"] += 1
-        self.seen["take", "granted" if reply.granted else "nothing"] += 1
+        found = "granted" if reply.granted else "nothing"
+        self.seen["take" if request.runs is None else "take of runs", found] += 1
         self._granted += [(tenant, grant) for grant in reply.granted]
         for item, result in zip(items, reply.results, strict=True):
             self.seen[str(item.__struct_config__.tag), result] += 1
@@ -226,6 +228,13 @@ class Driver:
             Take(tuple(rng.sample(QUEUES, rng.randint(1, 3))), rng.randint(0, 5))
             for _ in range(rng.choice((0, 1, 1, 1, 2)))
         )
+
+    def _some_runs(self, rng: Random) -> tuple[str, ...] | None:
+        """Now and then, the runs that a call takes from."""
+        if rng.random() < 0.8:
+            return None
+        recent = [run for _, run in self._runs[-8:]]
+        return tuple(rng.sample(recent, min(len(recent), rng.randint(0, 3))))
 
     def _items(self, rng: Random) -> tuple[Item, ...]:
         return tuple(self._item(rng, grant) for grant in self._some_grants(rng))

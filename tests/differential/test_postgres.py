@@ -28,7 +28,7 @@ async def test_thousands_of_random_calls_get_the_same_answers() -> None:
     [
         ("count_holders", lambda rows, tenant, slot: 0, 4),
         ("find_waiters", lambda rows, tenant, slot: [], 4),
-        ("has_arrival", lambda rows, key, source: False, 10),
+        ("has_arrival", lambda rows, key, source: False, 3),
         ("find_tokens", lambda rows, run, states: [], 1),
     ],
     ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],

@@ -34,7 +34,7 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
     [
         ("count_holders", forgets_the_slot, 4),
         ("find_waiters", lambda rows, tenant, slot: [], 4),
-        ("has_arrival", lambda rows, key, source: False, 10),
+        ("has_arrival", lambda rows, key, source: False, 3),
         ("find_tokens", lambda rows, run, states: [], 1),
     ],
     ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],

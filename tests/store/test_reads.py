@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import Cancel, Pause, QueueDepth
+from minuet.store.records import Cancel, Pause, QueueDepth, Take
 
 
 async def test_runs_are_listed_newest_first_page_by_page(world: Any) -> None:
@@ -101,6 +101,15 @@ async def test_waiting_for_work_that_does_not_come_ends_in_time(world: Any) -> N
 
     assert not await world.store.wait_for_work("a", ("other",), 1)
     assert not await world.store.wait_for_work("b", ("q",), 1)
+
+
+async def test_waiting_for_work_of_some_runs_is_not_ended_by_others(world: Any) -> None:
+    mine, other = await world.start("a"), await world.start("a")
+    await world.exchange(world.request(take=(Take(("q",), 3),), runs=(mine,)))
+
+    assert not await world.store.wait_for_work("a", ("q",), 1, (mine,))
+    assert not await world.store.wait_for_work("a", ("q",), 1, ())
+    assert await world.store.wait_for_work("a", ("q",), 60_000, (mine, other))
 
 
 async def test_waiting_for_a_change_ends_when_the_run_moves_on(world: Any) -> None:

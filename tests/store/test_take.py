@@ -67,6 +67,58 @@ async def test_only_the_queues_asked_for_are_served(world: Any) -> None:
     assert [g.node for g in await world.take(queues=("gpu",))] == ["a"]
 
 
+async def test_a_take_can_be_restricted_to_some_runs(world: Any) -> None:
+    first, second, third = [await world.start("b", "a", world.to("c", queue="gpu")) for _ in "123"]
+
+    async def take(runs: tuple[str, ...] | None, limit: int = 10) -> list[tuple[str, str]]:
+        takes = (Take(("q", "gpu"), limit),)
+        reply = await world.exchange(world.request(take=takes, runs=runs))
+        return [(g.run, g.node) for g in reply.granted]
+
+    assert await take(()) == []
+    assert await take(("nobody",)) == []
+    assert await take((third, first), limit=4) == [
+        (first, "a"),
+        (first, "b"),
+        (first, "c"),
+        (third, "a"),
+    ]
+    assert await take((third,)) == [(third, "b"), (third, "c")]
+    assert await take(None) == [(second, "a"), (second, "b"), (second, "c")]
+
+
+async def test_a_restricted_take_passes_over_what_the_same_call_has_made_ready(world: Any) -> None:
+    other, mine = await world.start("a"), await world.start("a")
+    grants = {g.run: g for g in await world.take()}
+    items = [world.done(grants[run], "b", "c") for run in (other, mine)]
+
+    reply = await world.exchange(world.request(*items, take=(Take(("q",), 10),), runs=(mine,)))
+
+    assert [(g.run, g.node) for g in reply.granted] == [(mine, "b"), (mine, "c")]
+    assert {g.run for g in await world.take()} == {other}
+
+
+async def test_a_restricted_take_finds_its_run_behind_many_others(world: Any) -> None:
+    crowd = [world.to("a", f"{number:04d}") for number in range(2500)]
+    await world.start(*crowd)
+    mine = await world.start("b")
+
+    reply = await world.exchange(world.request(take=(Take(("q",), 3),), runs=(mine,)))
+
+    assert [(g.run, g.node) for g in reply.granted] == [(mine, "b")]
+
+
+async def test_a_restricted_call_that_is_repeated_gets_the_same_tokens(world: Any) -> None:
+    await world.start("a")
+    mine = await world.start("a")
+    request = world.request(take=(Take(("q",), 3),), runs=(mine,))
+
+    first, again = await world.exchange(request), await world.exchange(request)
+
+    assert [g.run for g in first.granted] == [mine]
+    assert again.granted == first.granted
+
+
 async def test_several_takes_in_one_call_have_their_own_limits(world: Any) -> None:
     await world.start("a", "b", world.to("c", queue="gpu"), world.to("d", queue="gpu"))
 

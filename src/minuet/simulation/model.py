@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from minuet.clock import Clock
@@ -164,7 +164,9 @@ class ModelStore(HotMemoryStore):
             ),
         )
 
-    def has_work(self, tenant: str, queues: Sequence[str]) -> bool:
+    def has_work(
+        self, tenant: str, queues: Sequence[str], runs: Collection[str] | None = None
+    ) -> bool:
         """Whether there is something to take."""
         now_ms = self._clock.now_ms()
         return any(
@@ -172,6 +174,7 @@ class ModelStore(HotMemoryStore):
             and t.lane == ""
             and t.queue in queues
             and t.tenant == tenant
+            and (runs is None or t.run in runs)
             and (t.due_ms or 0) <= now_ms
             for t in self._tokens.values()
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from minuet.errors import RunConflictError, StoreUnavailableError
@@ -78,9 +78,15 @@ class SimStore:
         model = self._server.model
         return await self._call("sweep", lambda: model.sweep(limit))
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
         model = self._server.model
-        return await self._server.wait(timeout_ms, lambda: model.has_work(tenant, queues))
+        return await self._server.wait(timeout_ms, lambda: model.has_work(tenant, queues, runs))
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
         model = self._server.model

@@ -15,7 +15,7 @@ What holds for every verb:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from minuet.errors import RunConflictError
@@ -87,8 +87,17 @@ class Store(Protocol):
         """
         ...
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
-        """Wait until there may be something to take; a hint, False after the timeout."""
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
+        """Wait until there may be something to take; a hint, False after the timeout.
+
+        With `runs`, only what these runs have to take counts.
+        """
         ...
 
     # ── runs ────────────────────────────────────────────────────────────────────────────

@@ -184,6 +184,7 @@ class MemoryStore:
             and t.tenant == request.tenant
             and t.queue in take.queues
             and (t.due_ms or 0) <= now_ms
+            and (request.runs is None or t.run in request.runs)
         ]
         taken = sorted(ready, key=_by_due)[: take.limit]
         for token in taken:
@@ -308,11 +309,18 @@ class MemoryStore:
         due += [r.deadline_ms for r in self._runs.values() if r.deadline_ms is not None]
         return min(due, default=None)
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
         now_ms = self._clock.now_ms()
         for t in self._tokens.values():
             open_to_all = (t.state, t.lane, t.tenant) == ("ready", "", tenant)
-            if open_to_all and t.queue in queues and (t.due_ms or 0) <= now_ms:
+            wanted = t.queue in queues and (runs is None or t.run in runs)
+            if open_to_all and wanted and (t.due_ms or 0) <= now_ms:
                 return True
         return await self._work.wait(timeout_ms)
 

@@ -164,6 +164,8 @@ class Exchange(Record, frozen=True):
     hand_in: tuple[Item, ...] = ()
     renew: tuple[Held, ...] = ()
     take: tuple[Take, ...] = ()
+    #: Take tokens of these runs only; None: of any run.
+    runs: tuple[str, ...] | None = None
 
 
 class Output(Record, frozen=True, array_like=True):

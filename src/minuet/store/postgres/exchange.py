@@ -19,7 +19,7 @@ from minuet.store.postgres.rows import Rows, run_of
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import write_step
 from minuet.store.postgres.wanted import Wanted
-from minuet.store.records import Exchange, Held, Reply, Result, Run, Take
+from minuet.store.records import Exchange, Held, Reply, Result, Run
 from minuet.store.reply import header
 from minuet.store.transition import Transition, lease_end
 
@@ -67,7 +67,7 @@ async def exchange(
         raise SessionError(f"session {request.session}: call {request.seq} after {last.seq}")
     step, answer = _work_out(rows, request)
     call = (*_call(request, answer, rows.now_ms), lease_end(request, 0))
-    taken = await write_step(link, rows, step, call, _takes(request.take))
+    taken = await write_step(link, rows, step, call, _takes(request))
     granted = Granted(taken, request)
     known.forget(request)
     # A run that was loaded came without its input, so it is not one that is known.
@@ -90,9 +90,7 @@ async def exchange_known(
         # Only what changes a token is checked by the database; a refusal has to be looked up.
         raise Moved
     call = (*_call(request, answer, now_ms), lease_end(request, 0), durability)
-    taken = await link.rows(
-        _SETTLE_ROWS, *call, *rows.settlement(step, seqs), *_takes(request.take)
-    )
+    taken = await link.rows(_SETTLE_ROWS, *call, *rows.settlement(step, seqs), *_takes(request))
     if not taken:
         raise Moved
     granted = Granted(taken[1:], request)
@@ -133,10 +131,14 @@ def made_ready(step: Transition) -> bool:
     )
 
 
-def _takes(takes: tuple[Take, ...]) -> tuple[list[Any], ...]:
-    """Limits, and queues with the place of the take that asks for them."""
-    wanted = [take for take in takes if take.limit > 0 and take.queues]
-    queues = [
+def _takes(request: Exchange) -> tuple[list[Any], ...]:
+    """Limits, and queues with the place of the take that asks for them. At place 0 stand the runs
+    that the tokens must belong to, if they must."""
+    wanted = [take for take in request.take if take.limit > 0 and take.queues]
+    if request.runs is not None and not request.runs:
+        wanted = []
+    queues = [(0, run) for run in sorted(set(request.runs or ())) if wanted]
+    queues += [
         (place, queue)
         for place, take in enumerate(wanted, start=1)
         for queue in sorted(set(take.queues))

@@ -127,10 +127,15 @@ async def list_tenants(link: Link) -> list[str]:
 
 
 async def next_work_ms(
-    link: Link, tenant: str, queues: Sequence[str], now_ms: int | None
+    link: Link,
+    tenant: str,
+    queues: Sequence[str],
+    runs: Collection[str] | None,
+    now_ms: int | None,
 ) -> int | None:
     """How long until something in these queues may be taken; None: nothing is there."""
-    found: int | None = await link.value(_NEXT_WORK, tenant, sorted(set(queues)), now_ms)
+    only = None if runs is None else sorted(runs)
+    found: int | None = await link.value(_NEXT_WORK, tenant, sorted(set(queues)), now_ms, only)
     return found
 
 

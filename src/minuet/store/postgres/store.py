@@ -177,9 +177,15 @@ class PostgresStore:
             more=due.reaches(limit),
         )
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
         async def next_work_ms(link: Link) -> int | None:
-            return await reads.next_work_ms(link, tenant, queues, self._now_ms())
+            return await reads.next_work_ms(link, tenant, queues, runs, self._now_ms())
 
         return await self._wait(self._hints.work, next_work_ms, timeout_ms)
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 from minuet import events
@@ -140,8 +140,14 @@ class RecordedStore:
         await self._guard.wait_until_sound()
         return await self._hot.sweep(limit)
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
-        return await self._hot.wait_for_work(tenant, queues, timeout_ms)
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
+        return await self._hot.wait_for_work(tenant, queues, timeout_ms, runs)
 
     # ── what comes from outside ─────────────────────────────────────────────────────────
 

@@ -90,6 +90,7 @@ def exchange(request: Exchange, now_ms: int | None, session_ms: int, *, strict: 
         strict,
         request.renew,
         [(take.queues, take.limit) for take in request.take],
+        request.runs,
         len(request.hand_in),
     ]
     for item in request.hand_in:

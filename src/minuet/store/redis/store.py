@@ -204,10 +204,17 @@ class RedisStore:
             )
         return swept
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
         async def is_there() -> bool:
+            only = None if runs is None else list(runs)
             for partition in self._partitions.names:
-                if await self._run("find_work", partition, self._now_ms(), tenant, queues):
+                if await self._run("find_work", partition, self._now_ms(), tenant, queues, only):
                     return True
             return False
 

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _READ_SESSIONS = statement("read_sessions")
 _WRITE_SESSION = statement("write_session")
 _READY_TOKENS = statement("ready_tokens")
+_OF_RUNS = statement("of_runs")
 _TAKE_READY = statement("take_ready")
 _LEASE_TOKEN = statement("lease_token")
 _STILL_LEASED = statement("still_leased")
@@ -176,11 +177,18 @@ class ExchangeGroup:
         if take.limit <= 0 or not take.queues:
             return []
         queues = sorted(set(take.queues))
-        rows = self._ready(request.tenant, queues, take.limit)
+        runs = None if request.runs is None else frozenset(request.runs)
+        rows = self._ready(request.tenant, queues, runs, take.limit)
         found = {row[1:4]: row[0] for row in rows}
         tokens = [token_of(row[1:]) for row in rows]
         if self._made:
-            tokens += [t for t in self._made if t.tenant == request.tenant and t.queue in queues]
+            tokens += [
+                t
+                for t in self._made
+                if t.tenant == request.tenant
+                and t.queue in queues
+                and (runs is None or t.run in runs)
+            ]
         if self._made or len(queues) > QUEUES_MAX:
             tokens = sorted(tokens, key=_by_age)[: take.limit]
         if not tokens:
@@ -205,14 +213,18 @@ class ExchangeGroup:
             self._made = [token for token in self._made if token.state == "ready"]
         return taken
 
-    def _ready(self, tenant: str, queues: list[str], limit: int) -> list[Row]:
+    def _ready(
+        self, tenant: str, queues: list[str], runs: frozenset[str] | None, limit: int
+    ) -> list[Row]:
         """The oldest tokens of these queues: at most `limit` for as many as one query takes."""
         rows: list[Row] = []
         for first in range(0, len(queues), QUEUES_MAX):
             some = queues[first : first + QUEUES_MAX]
             names = {f"queue_{i}": queue for i, queue in enumerate(some)}
             bindings = {"tenant": tenant, "now": self._now_ms, "limit": limit, **names}
-            rows += self._db.execute(_take_ready(len(some)), bindings).fetchall()
+            if runs is not None:
+                bindings["runs"] = to_json(sorted(runs))
+            rows += self._db.execute(_take_ready(len(some), runs is not None), bindings).fetchall()
         return rows
 
     # ── replies ─────────────────────────────────────────────────────────────────────────
@@ -304,14 +316,15 @@ def _by_age(token: Token) -> tuple[int, Key]:
     return (token.due_ms or 0, token.key)
 
 
-def _take_ready(queues: int) -> str:
+def _take_ready(queues: int, of_runs: bool) -> str:
     """The statement that finds what is ready in so many queues."""
-    text = _take_statements.get(queues)
+    text = _take_statements.get((queues, of_runs))
     if text is None:
-        branches = [_READY_TOKENS.format(queue=f":queue_{i}") for i in range(queues)]
+        one = f"{_READY_TOKENS}\n{_OF_RUNS}" if of_runs else _READY_TOKENS
+        branches = [one.format(queue=f":queue_{i}") for i in range(queues)]
         text = _TAKE_READY.format(branches="\nUNION ALL\n".join(branches))
-        _take_statements[queues] = text
+        _take_statements[queues, of_runs] = text
     return text
 
 
-_take_statements: dict[int, str] = {}
+_take_statements: dict[tuple[int, bool], str] = {}

@@ -160,8 +160,15 @@ def list_tenants(db: apsw.Connection) -> list[str]:
     return [tenant for (tenant,) in db.execute(_LIST_TENANTS)]
 
 
-def has_work(db: apsw.Connection, tenant: str, queues: Sequence[str], now_ms: int) -> bool:
-    bindings = {"tenant": tenant, "queues": to_json(queues), "now": now_ms}
+def has_work(
+    db: apsw.Connection,
+    tenant: str,
+    queues: Sequence[str],
+    runs: Collection[str] | None,
+    now_ms: int,
+) -> bool:
+    wanted = None if runs is None else to_json(list(runs))
+    bindings = {"tenant": tenant, "queues": to_json(queues), "now": now_ms, "runs": wanted}
     return db.execute(_HAS_WORK, bindings).get is not None
 
 

@@ -173,9 +173,15 @@ class SqliteStore:
         swept: Swept = await self._write(lambda change: changes.sweep(change, limit))
         return swept
 
-    async def wait_for_work(self, tenant: str, queues: Sequence[str], timeout_ms: int) -> bool:
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
         def is_ready(db: apsw.Connection) -> bool:
-            return reads.has_work(db, tenant, queues, self._clock.now_ms())
+            return reads.has_work(db, tenant, queues, runs, self._clock.now_ms())
 
         return await self._wait(self._work, is_ready, timeout_ms)
 

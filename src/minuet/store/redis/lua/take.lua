@@ -2,16 +2,48 @@
 -- yet, so what the queues show is put right by what it has changed.
 
 -- What the other parts see of this one: the rest would be in their way.
-local take
+local take, run_filter, first_ready
 
 do
 
+-- Tokens of a queue that are looked at together.
+local PORTION = 1000
+
+-- Names of runs as a set; nil: any run will do.
+function run_filter(names)
+  if not names then return nil end
+  local wanted = {}
+  for _, name in ipairs(names) do wanted[name] = true end
+  return wanted
+end
+
+-- {member, due, …}: the first that a queue shows, at least `limit` if there are so many. With
+-- `only`, those of these runs; the others are passed over.
+function first_ready(key, limit, only)
+  if not only then
+    return call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
+  end
+  local found, from, count = {}, 0, next(only) and call('ZCOUNT', key, '-inf', now) or 0
+  while from < count and #found < 2 * limit do
+    local last = math.min(from + PORTION, count) - 1
+    local some = call('ZRANGE', key, from, last, 'WITHSCORES')
+    for i = 1, #some, 2 do
+      if only[(parts(some[i]))] then
+        found[#found + 1], found[#found + 2] = some[i], some[i + 1]
+      end
+    end
+    from = last + 1
+  end
+  return found
+end
+
 -- Tokens that this step has made ready for these queues; when the first of them was due.
-local function made_ready(tenant, wanted)
+local function made_ready(tenant, wanted, only)
   local found, first = {}, now
   for _, token in ipairs(changed_tokens) do
     if token[T_STATE] == 'ready' and not token[T_LANE] and wanted[token[T_QUEUE]]
       and token[T_RUN][R_TENANT] == tenant and token[T_DUE_MS] <= now
+      and (not only or only[token[T_RUN][R_NAME]])
     then
       found[#found + 1] = token
       first = math.min(first, token[T_DUE_MS])
@@ -36,13 +68,12 @@ local function in_order(shown, made)
 end
 
 -- At least the first `limit` of what can be taken, in order: {member, …}.
-local function candidates(tenant, names, limit)
+local function candidates(tenant, names, limit, only)
   local shown, members, wanted, filled, last = {}, {}, {}, 0, 0
   for _, name in ipairs(names) do
     if not wanted[name] then
       wanted[name] = true
-      local found = call('ZRANGEBYSCORE', ready_key(tenant, name), '-inf', now, 'WITHSCORES',
-        'LIMIT', 0, limit + was_ready)
+      local found = first_ready(ready_key(tenant, name), limit + was_ready, only)
       local count = #members
       for i = 1, #found, 2 do
         local token = tokens[found[i]]
@@ -55,7 +86,7 @@ local function candidates(tenant, names, limit)
       if #members > count then filled = filled + 1 end
     end
   end
-  local made, first = made_ready(tenant, wanted)
+  local made, first = made_ready(tenant, wanted, only)
   -- One queue is in order already; often what this step has made ready comes after all it shows.
   if filled <= 1 and (#made == 0 or (#members == limit and tonumber(last) < first)) then
     return members
@@ -76,9 +107,9 @@ local function load_shown(member)
   return keep_token(run, node, scope, member, found[2])
 end
 
-function take(tenant, session, lease, names, limit, until_ms, taken)
+function take(tenant, session, lease, names, limit, only, until_ms, taken)
   if limit <= 0 then return end
-  local found = candidates(tenant, names, limit)
+  local found = candidates(tenant, names, limit, only)
   for i = 1, math.min(limit, #found) do
     local member = found[i]
     local token = tokens[member] or load_shown(member)

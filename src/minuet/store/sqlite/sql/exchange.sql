@@ -22,6 +22,11 @@ WHERE state = 'ready'
     AND queue = (SELECT {queue})
     AND due_ms <= (SELECT :now)
 
+-- name: of_runs
+-- One more condition of `ready_tokens`. The index of the queue holds the run, so tokens of others
+-- are passed over without reading their rows; "+" keeps SQLite from walking all tokens of the run.
+    AND +run IN (SELECT value FROM json_each(:runs))
+
 -- name: take_ready
 {branches}
 ORDER BY due_ms, run, node, scope

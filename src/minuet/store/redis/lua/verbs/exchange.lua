@@ -1,15 +1,16 @@
 -- exchange: hand in, renew and take, in this order, in one step.
 -- request: now_ms or nil, tenant, session, seq, lease, lease_ms, session_ms, strict (false: the
--- session's partition is another one; here numbers need only grow), what is renewed, takes, how many
--- items are handed in, and their values, one after the other.
+-- session's partition is another one; here numbers need only grow), what is renewed, takes, the
+-- runs to take from or nil, how many items are handed in, and their values, one after the other.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
 --    how many were taken by each take, when they were taken, runs that have ended}. Results are
 --    one letter each.
 
-local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count
-offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, item_count =
-  unpack_limit(data, 11, 0)
+local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only
+local item_count
+offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only,
+  item_count = unpack_limit(data, 12, 0)
 now = clock(given)
 
 local last = call('HGET', session_key(session), tenant)
@@ -62,9 +63,10 @@ end
 -- Before taking, because it decides who is ready.
 promote_waiters()
 local taken = {}
+only = run_filter(only)
 for i, one in ipairs(takes) do
   local before = #taken
-  take(tenant, session, lease, one[1], one[2], until_ms, taken)
+  take(tenant, session, lease, one[1], one[2], only, until_ms, taken)
   counts[i] = #taken - before
 end
 for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
