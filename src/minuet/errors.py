@@ -78,7 +78,8 @@ class ExpressionError(MinuetError):
 
     def __init__(self, message: str, *, source: str = "") -> None:
         self.source = source
-        super().__init__(f"{message}, in {source!r}" if source else message)
+        shown = source if len(source) <= 200 else source[:200] + "…"
+        super().__init__(f"{message}, in {shown!r}" if source else message)
 
 
 class ConditionError(ExpressionError):

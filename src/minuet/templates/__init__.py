@@ -36,8 +36,10 @@ _Render: TypeAlias = Callable[[Scope], Json]
 
 _OPENING = re.compile(r"\{\{|\{%|\{#")
 
-#: What matters for finding the end of an expression: strings, and braces.
-_INSIDE = re.compile(r""" "(?:\\.|[^"\\])*" | '(?:\\.|[^'\\])*' | \}\} | [{}] """, re.X | re.S)
+#: What matters for finding the end of an expression: strings, quotes that begin none, and braces.
+_INSIDE = re.compile(
+    r""" "(?:\\.|[^"\\])*+" | '(?:\\.|[^'\\])*+' | ["'] | \}\} | [{}] """, re.X | re.S
+)
 
 
 class Template:
@@ -133,6 +135,8 @@ def _compile_text(text: str) -> _Text | None:
         compiled = [p if isinstance(p, str) else _compile_expression(p[0]) for p in parts]
     except Problem as problem:
         raise TemplateError(str(problem), source=text) from None
+    except Exception as error:
+        raise TemplateError(f"it fails with {type(error).__name__}", source=text) from error
     expressions = [part for part in compiled if isinstance(part, Expression)]
     if len(compiled) == 1:
         render = expressions[0].evaluate
@@ -178,6 +182,9 @@ def _find_end(text: str, at: int) -> int:
             depth += 1
         elif token[0] == "}":
             depth -= 1
+        elif token[0] in ("'", '"'):
+            # To look on would read the rest of the text again for each quote in it.
+            raise Problem(f"a text that begins with {token[0]} has no end")
         elif token[0] == "}}":
             if depth <= 0:
                 return token.start()
@@ -218,5 +225,8 @@ def _with_source(render: Callable[[Scope], Json], text: str) -> Callable[[Scope]
             raise TemplateError(str(problem), source=text) from None
         except RecursionError:
             raise TemplateError("the data is nested too deeply", source=text) from None
+        except Exception as error:
+            # Nothing that a document or its data does may look like a fault of the worker.
+            raise TemplateError(f"it fails with {type(error).__name__}", source=text) from error
 
     return checked

@@ -2,22 +2,21 @@
 
 Jinja parses the text; its tree is turned into functions over JSON values here, node by node,
 and a node that is not in the table does not exist. No Python code is generated and no method
-or attribute of a Python object can be reached, so there is nothing to escape from. There are no
-loops but those inside filters, so time and size are bounded by the text and the data, and
-what could multiply them (`*` on texts, `**`, joining, replacing) is refused or counted.
+or attribute of a Python object can be reached, so there is nothing to escape from. Each node of
+the tree is evaluated at most once. What takes longer than a moment is in `operators` and
+`filters`, and is counted there.
 """
 
 from __future__ import annotations
 
-import math
-import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from jinja2 import Environment, TemplateSyntaxError, nodes
 from jinja2.parser import Parser
 
-from minuet.templates.filters import FILTERS, TESTS, apply_filter, apply_test, guarded
+from minuet.templates.filters import FILTERS, TESTS, apply_filter, apply_test
 from minuet.templates.lookup import (
     LIMITS,
     VARIABLES,
@@ -34,6 +33,15 @@ from minuet.templates.lookup import (
     kind,
     text_of,
 )
+from minuet.templates.operators import (
+    add,
+    arithmetic,
+    compare,
+    cut,
+    fits,
+    guarded,
+    is_number,
+)
 from minuet.types import Json
 
 #: The positional and the named arguments of a filter or test, evaluated.
@@ -41,6 +49,9 @@ _Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Json], Mapping[str, Jso
 
 #: Used for its syntax only.
 _ENVIRONMENT = Environment()
+
+#: What an escape can write and no JSON text can hold.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def compile_expression(text: str) -> Expression:
@@ -86,8 +97,10 @@ class _Compiler:
 
     def constant(self, tree: nodes.Const) -> Evaluate:
         value = tree.value
-        if isinstance(value, float) and not math.isfinite(value):
+        if is_number(value) and not fits(value):
             raise Problem("a number is too large")
+        if isinstance(value, str) and _SURROGATE.search(value):
+            raise Problem("a text holds half a character (a lone surrogate)")
         return lambda scope: value
 
     def item(self, tree: nodes.Getitem) -> Evaluate:
@@ -100,15 +113,7 @@ class _Compiler:
     def part(self, operand: Evaluate, tree: nodes.Slice) -> Evaluate:
         bounds = [self.compile(b) if b else _nothing for b in (tree.start, tree.stop, tree.step)]
 
-        def evaluate(scope: Scope) -> Json:
-            value = operand(scope)
-            if not isinstance(value, (str, list)):
-                raise Problem(f"{kind(value)} has no parts from … to …")
-            scope.charge(len(value))
-            with_bounds = slice(*(bound(scope) for bound in bounds))
-            return guarded("[:]", operator.getitem, value, with_bounds)
-
-        return evaluate
+        return lambda scope: cut(scope, operand(scope), slice(*(b(scope) for b in bounds)))
 
     def field(self, tree: nodes.Getattr) -> Evaluate:
         operand, name = self.compile(tree.node), tree.attr
@@ -122,10 +127,7 @@ class _Compiler:
         pairs = [(self.compile(p.key), self.compile(p.value)) for p in tree.items]
 
         def evaluate(scope: Scope) -> Json:
-            result = {key(scope): value(scope) for key, value in pairs}
-            if not all(isinstance(key, str) for key in result):
-                raise Problem("the keys of an object are texts")
-            return result
+            return {_key(key(scope)): value(scope) for key, value in pairs}
 
         return evaluate
 
@@ -149,16 +151,16 @@ class _Compiler:
     def unary(self, tree: nodes.UnaryExpr) -> Evaluate:
         operand = self.compile(tree.node)
         sign = -1 if isinstance(tree, nodes.Neg) else 1
-        return lambda scope: _arithmetic("*", operator.mul, sign, operand(scope))
+        return lambda scope: arithmetic("*", sign, operand(scope))
 
     def binary(self, tree: nodes.BinExpr) -> Evaluate:
         if isinstance(tree, nodes.Sub) and isinstance(tree.left, nodes.Name):
             _refuse_hyphen(tree.left.name)
         left, right = self.compile(tree.left), self.compile(tree.right)
-        sign, function = tree.operator, _ARITHMETIC[type(tree)]
-        if isinstance(tree, nodes.Add):
-            return lambda scope: _add(scope, left(scope), right(scope))
-        return lambda scope: _arithmetic(sign, function, left(scope), right(scope))
+        sign = _ARITHMETIC[type(tree)]
+        if sign == "+":
+            return lambda scope: add(scope, left(scope), right(scope))
+        return lambda scope: arithmetic(sign, left(scope), right(scope))
 
     def concatenation(self, tree: nodes.Concat) -> Evaluate:
         parts = [self.compile(part) for part in tree.nodes]
@@ -178,7 +180,7 @@ class _Compiler:
             left = first(scope)
             for sign, operand in rest:
                 right = operand(scope)
-                if not _compare(scope, sign, left, right):
+                if not compare(scope, sign, left, right):
                     return False
                 left = right
             return True
@@ -197,7 +199,7 @@ class _Compiler:
         def evaluate(scope: Scope) -> Json:
             value = operand(scope)
             positional, named = arguments(scope)
-            return apply_filter(scope, name, value, *positional, **named)
+            return apply_filter(scope, name, value, positional, named)
 
         return evaluate
 
@@ -213,7 +215,7 @@ class _Compiler:
         def evaluate(scope: Scope) -> bool:
             value = operand(scope)
             positional, named = arguments(scope)
-            return apply_test(scope, name, value, *positional, **named)
+            return apply_test(scope, name, value, positional, named)
 
         return evaluate
 
@@ -248,6 +250,12 @@ def _refuse_hyphen(name: str) -> None:
     """A bare node minus something is a node's id with a hyphen."""
     if name not in VARIABLES:
         raise Problem(f'an id with a hyphen is written nodes["{name}-…"] in an expression')
+
+
+def _key(value: Json) -> str:
+    if not isinstance(value, str):
+        raise Problem(f"the keys of an object are texts, not {kind(value)}")
+    return value
 
 
 def _nothing(scope: Scope) -> Json:
@@ -285,54 +293,13 @@ def _defined(operand: Evaluate, *, wanted: bool) -> Evaluate:
     return evaluate
 
 
-def _is_number(value: Json) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _arithmetic(sign: str, function: Callable[[Any, Any], Any], left: Json, right: Json) -> Json:
-    if not (_is_number(left) and _is_number(right)):
-        raise Problem(f"{sign!r} needs two numbers, not {kind(left)} and {kind(right)}")
-    result = guarded(sign, function, left, right)
-    if isinstance(result, float):
-        if not math.isfinite(result):
-            raise Problem(f"{sign!r} gives a number that is too large")
-    elif result.bit_length() > LIMITS.number_bits:
-        raise Problem(f"{sign!r} gives a number that is too large")
-    return result
-
-
-def _add(scope: Scope, left: Json, right: Json) -> Json:
-    if type(left) is type(right) and isinstance(left, (str, list)):
-        scope.build(len(left) + len(right))
-        return left + right
-    return _arithmetic("+", operator.add, left, right)
-
-
-def _compare(scope: Scope, sign: str, left: Json, right: Json) -> bool:
-    if isinstance(left, (dict, list, str)) and isinstance(right, (dict, list, str)):
-        scope.charge_deep(right)
-    if sign in ("in", "notin"):
-        found = guarded("in", operator.contains, right, left)
-        return bool(found) == (sign == "in")
-    if sign in ("eq", "ne"):
-        return bool(left == right) == (sign == "eq")
-    comparable = (_is_number(left) and _is_number(right)) or (
-        isinstance(left, str) and isinstance(right, str)
-    )
-    if not comparable:
-        raise Problem(f"{kind(left)} and {kind(right)} have no order")
-    return bool(_ORDER[sign](left, right))
-
-
-_ORDER = {"lt": operator.lt, "lteq": operator.le, "gt": operator.gt, "gteq": operator.ge}
-
-_ARITHMETIC: Mapping[type[nodes.Node], Callable[[Any, Any], Any]] = {
-    nodes.Add: operator.add,
-    nodes.Sub: operator.sub,
-    nodes.Mul: operator.mul,
-    nodes.Div: operator.truediv,
-    nodes.FloorDiv: operator.floordiv,
-    nodes.Mod: operator.mod,
+_ARITHMETIC: Mapping[type[nodes.Node], str] = {
+    nodes.Add: "+",
+    nodes.Sub: "-",
+    nodes.Mul: "*",
+    nodes.Div: "/",
+    nodes.FloorDiv: "//",
+    nodes.Mod: "%",
 }
 
 #: Filters that must see a missing value before it is an error.

@@ -1,25 +1,30 @@
 """The filters and tests that templates have: Jinja's names, over JSON values.
 
-Each is a plain function whose first argument stands before the `|`; the few that repeat others or
-build more than they are given take the `Scope` before it, to count what they do. A value that a
-filter is not made for is an error, as everywhere in templates.
-`default` and `is defined` are in `expression`, because they look at what is missing.
+The table at the end names each with what it costs, so there is none without a cost. The cost
+counts every argument alike, the one before the `|` included; a filter that does more than go
+through its arguments once (one that builds, repeats or looks up fields) counts the rest itself, in
+the `Scope` that each is given. A value that a filter is not made for is an error, as everywhere in
+templates. `default` and `is defined` are in `expression`, because they look at what is missing.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import quote, urlencode
 
 import msgspec
 
-from minuet.templates.lookup import ITEM, Key, Missing, Problem, Scope, follow, hint, kind
+from minuet.templates.lookup import ITEM, LIMITS, Key, Missing, Problem, Scope, follow, hint, kind
+from minuet.templates.operators import checked_number, compare, guarded
 from minuet.types import Json
 
 #: Digits that `round` takes; Python computes 10 to the power of it.
 _PRECISION_MAX = 15
+
+#: What `urlencode` makes of one character at most: four bytes, three characters each.
+_ENCODED = 12
 
 
 def _text(value: Json) -> str:
@@ -28,11 +33,20 @@ def _text(value: Json) -> str:
     return value
 
 
-def _items(value: Json) -> list[Json]:
-    """What a filter for lists goes through: an object's keys, a text's characters."""
+def _sized(value: Json) -> Any:
     if not isinstance(value, (list, dict, str)):
         raise Problem(f"a list is needed, not {kind(value)}")
-    return list(value)
+    return value
+
+
+def _items(scope: Scope, value: Json) -> list[Json]:
+    """What a filter for lists goes through: an object's keys, a text's characters."""
+    sized = _sized(value)
+    scope.build(len(sized))
+    if isinstance(sized, str):
+        # Each character becomes a text of its own.
+        scope.charge(ITEM * len(sized))
+    return list(sized)
 
 
 def _object(value: Json) -> dict[str, Json]:
@@ -51,20 +65,32 @@ def _plain(value: Json) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _attribute(value: Json, attribute: Json) -> Json:
-    """A field of an item, `a.b` being a field of a field."""
+_Read: TypeAlias = Callable[[Json], Json]
+
+
+def _reader(scope: Scope, attribute: Json) -> _Read:
+    """How a field of an item is read, `a.b` being a field of a field."""
     if attribute is None:
-        return value
+        return lambda item: item
     if not isinstance(attribute, (str, int)):
         raise Problem(f"attribute is a text or an index, not {kind(attribute)}")
     parts = str(attribute).split(".")
+    if len(parts) > LIMITS.depth:
+        raise Problem(f"attribute has more than {LIMITS.depth} parts")
     keys: tuple[Key, ...] = tuple(int(p) if p.isdecimal() else p for p in parts)
-    return follow(value, keys, "an item")
+
+    def read(item: Json) -> Json:
+        scope.charge(ITEM * len(keys))
+        return follow(item, keys, "an item")
+
+    return read
 
 
-def _ordered(attribute: Json, case_sensitive: bool) -> Callable[[Json], Any]:
+def _ordered(scope: Scope, attribute: Json, case_sensitive: bool) -> _Read:
+    read = _reader(scope, attribute)
+
     def key(item: Json) -> Any:
-        value = _attribute(item, attribute)
+        value = read(item)
         return value.lower() if isinstance(value, str) and not case_sensitive else value
 
     return key
@@ -73,27 +99,41 @@ def _ordered(attribute: Json, case_sensitive: bool) -> Callable[[Json], Any]:
 # Texts.
 
 
-def _trim(value: Json, chars: Json = None) -> str:
-    return _text(value).strip(None if chars is None else _text(chars))
+def _trim(scope: Scope, value: Json, chars: Json = None) -> str:
+    if chars is None:
+        return _text(value).strip()
+    # Python looks through all of them for each character that goes.
+    scope.charge(len(_text(value)) * (len(_text(chars)) // ITEM))
+    return _text(value).strip(_text(chars))
 
 
-def _replace(scope: Scope, value: Json, old: Json, new: Json, count: int | None = None) -> str:
+def _replace(scope: Scope, value: Json, old: Json, new: Json, count: Json = None) -> str:
     text, old, new = _text(value), _text(old), _text(new)
-    found = text.count(old) if count is None else min(text.count(old), count)
+    found = text.count(old)
+    if count is not None:
+        found = min(found, max(int(_number(count)), 0))
     scope.build(len(text) + found * max(len(new) - len(old), 0))
     return text.replace(old, new, found)
 
 
 def _join(scope: Scope, value: Json, separator: Json = "", attribute: Json = None) -> str:
-    texts = [_plain(_attribute(item, attribute)) for item in _items(value)]
+    read = _reader(scope, attribute)
+    texts = [_plain(read(item)) for item in _items(scope, value)]
     scope.build(sum(map(len, texts)) + len(_text(separator)) * len(texts))
     return str(separator).join(texts)
 
 
-def _urlencode(value: Json) -> str:
-    if isinstance(value, dict):
-        return urlencode({key: _plain(item) for key, item in value.items()}, quote_via=quote)
-    return quote(_plain(value), safe="/")
+def _urlencode(scope: Scope, value: Json) -> str:
+    if not isinstance(value, dict):
+        return _quoted(scope, _plain(value))
+    texts = {key: _plain(item) for key, item in value.items()}
+    scope.charge(_ENCODED * sum(len(key) + len(text) for key, text in texts.items()))
+    return urlencode(texts, quote_via=quote)
+
+
+def _quoted(scope: Scope, text: str) -> str:
+    scope.charge(_ENCODED * len(text))
+    return quote(text, safe="/")
 
 
 # Numbers.
@@ -102,31 +142,27 @@ def _urlencode(value: Json) -> str:
 _NO_DEFAULT: Any = object()
 
 
-def _int(value: Json, default: Json = _NO_DEFAULT) -> Json:
+def _int(scope: Scope, value: Json, default: Json = _NO_DEFAULT) -> Json:
+    return _converted("int", int, value, default)
+
+
+def _float(scope: Scope, value: Json, default: Json = _NO_DEFAULT) -> Json:
+    return _converted("float", float, value, default)
+
+
+def _converted(name: str, convert: Callable[[Any], Any], value: Json, default: Json) -> Json:
     try:
-        return int(value)
-    except (TypeError, ValueError, OverflowError):
+        return checked_number(name, guarded(name, convert, value))
+    except Problem:
         if default is _NO_DEFAULT:
             raise
         return default
 
 
-def _float(value: Json, default: Json = _NO_DEFAULT) -> Json:
-    try:
-        number = float(value)
-        if not math.isfinite(number):
-            raise ValueError(f"{number} is no number of JSON")
-    except (TypeError, ValueError, OverflowError):
-        if default is _NO_DEFAULT:
-            raise
-        return default
-    return number
-
-
-def _round(value: Json, precision: int = 0, method: str = "common") -> float:
+def _round(scope: Scope, value: Json, precision: Json = 0, method: Json = "common") -> float:
     number = _number(value)
-    if abs(_number(precision)) > _PRECISION_MAX:
-        raise Problem(f"precision is at most {_PRECISION_MAX}")
+    if not isinstance(precision, int) or abs(_number(precision)) > _PRECISION_MAX:
+        raise Problem(f"precision is a whole number, at most {_PRECISION_MAX}")
     if method == "common":
         return float(round(number, precision))
     if method not in ("ceil", "floor"):
@@ -135,69 +171,81 @@ def _round(value: Json, precision: int = 0, method: str = "common") -> float:
     return float(rounded(number * 10.0**precision) / 10.0**precision)
 
 
-def _sum(value: Json, attribute: Json = None, start: Json = 0) -> Json:
-    return sum((_number(_attribute(i, attribute)) for i in _items(value)), _number(start))
+def _sum(scope: Scope, value: Json, attribute: Json = None, start: Json = 0) -> Json:
+    read = _reader(scope, attribute)
+    total = _number(start)
+    for item in _items(scope, value):
+        total = checked_number("sum", total + _number(read(item)))
+    return total
 
 
 # Lists and objects.
 
 
-def _length(value: Json) -> int:
-    return len(_items(value))
+def _first(scope: Scope, value: Json) -> Json:
+    return next(iter(_filled(value)))
 
 
-def _first(value: Json) -> Json:
-    return _filled(value)[0]
+def _last(scope: Scope, value: Json) -> Json:
+    return next(reversed(_filled(value)))
 
 
-def _last(value: Json) -> Json:
-    return _filled(value)[-1]
-
-
-def _min(value: Json, case_sensitive: bool = False, attribute: Json = None) -> Json:
-    return min(_filled(value), key=_ordered(attribute, case_sensitive))
-
-
-def _max(value: Json, case_sensitive: bool = False, attribute: Json = None) -> Json:
-    return max(_filled(value), key=_ordered(attribute, case_sensitive))
-
-
-def _filled(value: Json) -> list[Json]:
-    items = _items(value)
-    if not items:
+def _filled(value: Json) -> Any:
+    sized = _sized(value)
+    if not sized:
         raise Missing(lambda: "the list is empty")
-    return items
+    return sized
+
+
+def _min(scope: Scope, value: Json, case_sensitive: bool = False, attribute: Json = None) -> Json:
+    return min(_filled(value), key=_ordered(scope, attribute, case_sensitive))
+
+
+def _max(scope: Scope, value: Json, case_sensitive: bool = False, attribute: Json = None) -> Json:
+    return max(_filled(value), key=_ordered(scope, attribute, case_sensitive))
 
 
 def _sort(
-    value: Json, reverse: bool = False, case_sensitive: bool = False, attribute: Json = None
+    scope: Scope,
+    value: Json,
+    reverse: bool = False,
+    case_sensitive: bool = False,
+    attribute: Json = None,
 ) -> list[Json]:
-    return sorted(_items(value), key=_ordered(attribute, case_sensitive), reverse=bool(reverse))
+    key = _ordered(scope, attribute, case_sensitive)
+    return sorted(_items(scope, value), key=key, reverse=bool(reverse))
 
 
-def _unique(value: Json, case_sensitive: bool = False, attribute: Json = None) -> list[Json]:
-    key = _ordered(attribute, case_sensitive)
+def _unique(
+    scope: Scope, value: Json, case_sensitive: bool = False, attribute: Json = None
+) -> list[Json]:
+    key = _ordered(scope, attribute, case_sensitive)
     seen: dict[bytes, Json] = {}
-    for item in _items(value):
+    for item in _items(scope, value):
         seen.setdefault(msgspec.json.encode(key(item), order="sorted"), item)
     return list(seen.values())
 
 
-def _reverse(value: Json) -> Json:
-    return value[::-1] if isinstance(value, str) else _items(value)[::-1]
+def _reverse(scope: Scope, value: Json) -> Json:
+    return value[::-1] if isinstance(value, str) else _items(scope, value)[::-1]
 
 
-def _pairs(value: Json) -> list[Json]:
-    return [[key, item] for key, item in _object(value).items()]
+def _pairs(scope: Scope, value: Json) -> list[Json]:
+    scope.build(len(_object(value)))
+    return [[key, item] for key, item in value.items()]
 
 
 def _dictsort(
-    value: Json, case_sensitive: bool = False, by: str = "key", reverse: bool = False
+    scope: Scope,
+    value: Json,
+    case_sensitive: bool = False,
+    by: Json = "key",
+    reverse: bool = False,
 ) -> list[Json]:
     if by not in ("key", "value"):
         raise Problem("by is 'key' or 'value'")
-    key = _ordered(0 if by == "key" else 1, case_sensitive)
-    return sorted(_pairs(value), key=key, reverse=bool(reverse))
+    key = _ordered(scope, 0 if by == "key" else 1, case_sensitive)
+    return sorted(_pairs(scope, value), key=key, reverse=bool(reverse))
 
 
 def _map(
@@ -209,11 +257,12 @@ def _map(
     default: Json = _NO_DEFAULT,
 ) -> list[Json]:
     if name is not None:
-        return [apply_filter(scope, name, item, *arguments) for item in _items(value)]
+        return [apply_filter(scope, name, item, arguments) for item in _items(scope, value)]
+    read = _reader(scope, attribute)
     found = []
-    for item in _items(value):
+    for item in _items(scope, value):
         try:
-            found.append(_attribute(item, attribute))
+            found.append(read(item))
         except Missing:
             if default is _NO_DEFAULT:
                 raise
@@ -222,140 +271,200 @@ def _map(
 
 
 def _select(scope: Scope, value: Json, name: Json = None, *arguments: Json) -> list[Json]:
-    return [i for i in _items(value) if _holds(scope, i, None, name, arguments)]
+    return _chosen(scope, value, None, name, arguments, wanted=True)
 
 
 def _reject(scope: Scope, value: Json, name: Json = None, *arguments: Json) -> list[Json]:
-    return [i for i in _items(value) if not _holds(scope, i, None, name, arguments)]
+    return _chosen(scope, value, None, name, arguments, wanted=False)
 
 
 def _selectattr(
     scope: Scope, value: Json, attribute: Json, name: Json = None, *arguments: Json
 ) -> list[Json]:
-    return [i for i in _items(value) if _holds(scope, i, attribute, name, arguments)]
+    return _chosen(scope, value, attribute, name, arguments, wanted=True)
 
 
 def _rejectattr(
     scope: Scope, value: Json, attribute: Json, name: Json = None, *arguments: Json
 ) -> list[Json]:
-    return [i for i in _items(value) if not _holds(scope, i, attribute, name, arguments)]
+    return _chosen(scope, value, attribute, name, arguments, wanted=False)
 
 
-def _holds(
-    scope: Scope, item: Json, attribute: Json, name: Json, arguments: tuple[Json, ...]
-) -> bool:
-    try:
-        value = _attribute(item, attribute)
-    except Missing:
-        if name not in ("defined", "undefined"):
-            raise
-        return bool(name == "undefined")
-    if name in ("defined", "undefined"):
-        return bool(name == "defined")
-    return bool(value) if name is None else apply_test(scope, name, value, *arguments)
+def _chosen(
+    scope: Scope,
+    value: Json,
+    attribute: Json,
+    name: Json,
+    arguments: tuple[Json, ...],
+    *,
+    wanted: bool,
+) -> list[Json]:
+    """The items for which the test of that name says what is wanted."""
+    read = _reader(scope, attribute)
+
+    def holds(item: Json) -> bool:
+        try:
+            found = read(item)
+        except Missing:
+            if name not in ("defined", "undefined"):
+                raise
+            return bool(name == "undefined")
+        if name in ("defined", "undefined"):
+            return bool(name == "defined")
+        return bool(found) if name is None else apply_test(scope, name, found, arguments)
+
+    return [item for item in _items(scope, value) if holds(item) == wanted]
 
 
 # Calling them.
 
 
-def apply_filter(scope: Scope, name: Json, value: Json, *arguments: Json, **named: Json) -> Json:
+def apply_filter(
+    scope: Scope,
+    name: Json,
+    value: Json,
+    arguments: Sequence[Json] = (),
+    named: Mapping[str, Json] | None = None,
+) -> Json:
     """Apply the filter of that name, and count what it does."""
     if not isinstance(name, str) or name not in FILTERS:
         raise Problem(f"there is no filter {name!r:.40}{hint(name, FILTERS)}")
-    scope.charge(ITEM)
-    if name in _DEEP:
-        scope.charge_deep(value)
-    elif isinstance(value, (str, list, dict)):
-        scope.charge(len(value) * (ITEM if name in _EACH else 1))
-    if name in _WITH_SCOPE:
-        return guarded(name, _WITH_SCOPE[name], scope, value, *arguments, **named)
-    return guarded(name, _WITHOUT_SCOPE[name], value, *arguments, **named)
+    return _apply(scope, name, FILTERS[name], value, arguments, named or {})
 
 
-def apply_test(scope: Scope, name: Json, value: Json, *arguments: Json, **named: Json) -> bool:
+def apply_test(
+    scope: Scope,
+    name: Json,
+    value: Json,
+    arguments: Sequence[Json] = (),
+    named: Mapping[str, Json] | None = None,
+) -> bool:
     """Apply the test of that name, and count what it does."""
     if not isinstance(name, str) or name not in TESTS:
         raise Problem(f"there is no test {name!r:.40}{hint(name, TESTS)}")
-    scope.charge(ITEM + sum(len(a) for a in arguments if isinstance(a, (str, list, dict))))
-    return bool(guarded(name, TESTS[name], value, *arguments, **named))
+    return bool(_apply(scope, name, TESTS[name], value, arguments, named or {}))
 
 
-def guarded(name: str, function: Callable[..., Json], /, *arguments: Json, **named: Json) -> Json:
-    """Call what may be given values that it is not made for."""
-    try:
-        return function(*arguments, **named)
-    except (TypeError, ValueError, ArithmeticError) as error:
-        raise Problem(f"{name}: {str(error)[:200]}") from None
+def _apply(
+    scope: Scope,
+    name: str,
+    counted: Counted,
+    value: Json,
+    arguments: Sequence[Json],
+    named: Mapping[str, Json],
+) -> Json:
+    scope.charge(ITEM)
+    for argument in (value, *arguments, *named.values()):
+        counted.cost(scope, argument)
+    result = guarded(name, counted.function, scope, value, *arguments, **named)
+    if counted.builds and isinstance(result, str) and result is not value:
+        scope.build(len(result))
+    return result
 
 
-#: Filters that look into everything that is in a value.
-_DEEP = frozenset(
-    {"dictsort", "join", "max", "min", "sort", "string", "tojson", "unique", "urlencode"}
-)
+Cost: TypeAlias = Callable[[Scope, Json], None]
 
-#: Filters that look at every item.
-_EACH = frozenset({"items", "map", "reject", "rejectattr", "select", "selectattr", "sum"})
 
-_WITH_SCOPE: Mapping[str, Callable[..., Json]] = {
-    "join": _join,
-    "map": _map,
-    "reject": _reject,
-    "rejectattr": _rejectattr,
-    "replace": _replace,
-    "select": _select,
-    "selectattr": _selectattr,
+def nothing(scope: Scope, value: Json) -> None:
+    """It takes a moment, whatever it is given."""
+
+
+def shallow(scope: Scope, value: Json) -> None:
+    """It goes through the characters or items, and does next to nothing with each."""
+    scope.charge_shallow(value)
+
+
+def each(scope: Scope, value: Json) -> None:
+    """It does something with each item; texts it goes through."""
+    scope.charge_shallow(value)
+    if isinstance(value, (list, dict)):
+        scope.charge(ITEM * len(value))
+
+
+def deep(scope: Scope, value: Json) -> None:
+    """It looks into everything that is in a value."""
+    scope.charge_deep(value)
+
+
+class Counted(NamedTuple):
+    """A filter or test."""
+
+    function: Callable[..., Json]
+    #: What it costs for each of its arguments.
+    cost: Cost
+    #: Whether it makes a text, whose length is counted too.
+    builds: bool = False
+
+
+def _method(convert: Callable[[str], str]) -> Counted:
+    return Counted(lambda scope, value: convert(_text(value)), shallow, builds=True)
+
+
+FILTERS: Mapping[str, Counted] = {
+    "abs": Counted(lambda scope, value: checked_number("abs", abs(_number(value))), nothing),
+    "capitalize": _method(str.capitalize),
+    "count": Counted(lambda scope, value: len(_sized(value)), nothing),
+    "dictsort": Counted(_dictsort, deep),
+    "first": Counted(_first, nothing),
+    "float": Counted(_float, shallow),
+    "int": Counted(_int, shallow),
+    "items": Counted(_pairs, each),
+    "join": Counted(_join, deep),
+    "last": Counted(_last, nothing),
+    "length": Counted(lambda scope, value: len(_sized(value)), nothing),
+    "list": Counted(_items, shallow),
+    "lower": _method(str.lower),
+    "map": Counted(_map, each),
+    "max": Counted(_max, deep),
+    "min": Counted(_min, deep),
+    "reject": Counted(_reject, each),
+    "rejectattr": Counted(_rejectattr, each),
+    "replace": Counted(_replace, shallow),
+    "reverse": Counted(_reverse, shallow),
+    "round": Counted(_round, nothing),
+    "select": Counted(_select, each),
+    "selectattr": Counted(_selectattr, each),
+    "sort": Counted(_sort, deep),
+    "string": Counted(lambda scope, value: _plain(value), deep, builds=True),
+    "sum": Counted(_sum, each),
+    "title": _method(str.title),
+    "tojson": Counted(lambda scope, value: msgspec.json.encode(value).decode(), deep, builds=True),
+    "trim": Counted(_trim, shallow, builds=True),
+    "unique": Counted(_unique, deep),
+    "upper": _method(str.upper),
+    "urlencode": Counted(_urlencode, deep, builds=True),
 }
 
-_WITHOUT_SCOPE: Mapping[str, Callable[..., Json]] = {
-    "abs": lambda value: abs(_number(value)),
-    "capitalize": lambda value: _text(value).capitalize(),
-    "count": _length,
-    "dictsort": _dictsort,
-    "first": _first,
-    "float": _float,
-    "int": _int,
-    "items": _pairs,
-    "last": _last,
-    "length": _length,
-    "list": _items,
-    "lower": lambda value: _text(value).lower(),
-    "max": _max,
-    "min": _min,
-    "reverse": _reverse,
-    "round": _round,
-    "sort": _sort,
-    "string": _plain,
-    "sum": _sum,
-    "title": lambda value: _text(value).title(),
-    "tojson": lambda value: msgspec.json.encode(value).decode(),
-    "trim": _trim,
-    "unique": _unique,
-    "upper": lambda value: _text(value).upper(),
-    "urlencode": _urlencode,
-}
 
-FILTERS = frozenset({*_WITH_SCOPE, *_WITHOUT_SCOPE})
+def _is(holds: Callable[[Json], bool]) -> Counted:
+    return Counted(lambda scope, value: holds(value), nothing)
 
-TESTS: Mapping[str, Callable[..., bool]] = {
-    "boolean": lambda value: isinstance(value, bool),
-    "divisibleby": lambda value, by: _number(value) % _number(by) == 0,
-    "eq": lambda value, other: value == other,
-    "equalto": lambda value, other: value == other,
-    "even": lambda value: _number(value) % 2 == 0,
-    "false": lambda value: value is False,
-    "float": lambda value: isinstance(value, float),
-    "ge": lambda value, other: value >= other,
-    "gt": lambda value, other: value > other,
-    "in": lambda value, other: value in other,
-    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
-    "le": lambda value, other: value <= other,
-    "lt": lambda value, other: value < other,
-    "mapping": lambda value: isinstance(value, dict),
-    "ne": lambda value, other: value != other,
-    "none": lambda value: value is None,
-    "number": lambda value: isinstance(value, (int, float)) and not isinstance(value, bool),
-    "odd": lambda value: _number(value) % 2 == 1,
-    "sequence": lambda value: isinstance(value, (list, str)),
-    "string": lambda value: isinstance(value, str),
-    "true": lambda value: value is True,
+
+def _compares(sign: str) -> Counted:
+    """A test that is an operator in words; the operator counts what it does."""
+    return Counted(lambda scope, value, other: compare(scope, sign, value, other), nothing)
+
+
+TESTS: Mapping[str, Counted] = {
+    "boolean": _is(lambda value: isinstance(value, bool)),
+    "divisibleby": Counted(lambda scope, value, by: _number(value) % _number(by) == 0, nothing),
+    "eq": _compares("eq"),
+    "equalto": _compares("eq"),
+    "even": _is(lambda value: _number(value) % 2 == 0),
+    "false": _is(lambda value: value is False),
+    "float": _is(lambda value: isinstance(value, float)),
+    "ge": _compares("gteq"),
+    "gt": _compares("gt"),
+    "in": _compares("in"),
+    "integer": _is(lambda value: isinstance(value, int) and not isinstance(value, bool)),
+    "le": _compares("lteq"),
+    "lt": _compares("lt"),
+    "mapping": _is(lambda value: isinstance(value, dict)),
+    "ne": _compares("ne"),
+    "none": _is(lambda value: value is None),
+    "number": _is(lambda value: isinstance(value, (int, float)) and not isinstance(value, bool)),
+    "odd": _is(lambda value: _number(value) % 2 == 1),
+    "sequence": _is(lambda value: isinstance(value, (list, str))),
+    "string": _is(lambda value: isinstance(value, str)),
+    "true": _is(lambda value: value is True),
 }

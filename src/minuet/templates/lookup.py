@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -32,8 +33,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     text_chars: int = 1024 * 1024
     #: Characters that one rendering may touch with filters and operators: under a second.
     work: int = 8 * 1024 * 1024
-    #: Bits of a whole number that an expression computes.
-    number_bits: int = 1024
+    #: Whole numbers lie below this and at or above its negative: what every store can hold.
+    whole: int = 2**63
     #: Compiled strings that are kept.
     cached: int = 4096
 
@@ -93,6 +94,11 @@ class Scope:
             raise Problem(f"it would be longer than {LIMITS.text_chars}")
         self.charge(size)
 
+    def charge_shallow(self, value: Json) -> None:
+        """Count the characters, items or fields of the value, but not what is in them."""
+        if isinstance(value, (str, list, dict)):
+            self.charge(len(value))
+
     def charge_deep(self, value: Json) -> None:
         """Count everything in the value."""
         pending = [value]
@@ -101,7 +107,8 @@ class Scope:
             if isinstance(value, str):
                 self.charge(len(value))
             elif isinstance(value, dict):
-                self.charge(ITEM * (len(value) + 1) + sum(map(len, value)))
+                self.charge(ITEM * (len(value) + 1))
+                self.charge(sum(map(len, value)))
                 pending.extend(value.values())
             elif isinstance(value, list):
                 self.charge(ITEM * (len(value) + 1))
@@ -224,9 +231,10 @@ def spell(keys: Iterable[Key]) -> str:
 
 
 def hint(key: Any, known: Iterable[str]) -> str:
-    """What the author may have meant."""
-    names = [name for name in list(known)[:1000] if isinstance(name, str)]
-    close = get_close_matches(str(key)[:100], names, n=1)
+    """What the author may have meant, looked for among a hundred names of usual length."""
+    names = [name for name in islice(known, 100) if isinstance(name, str)]
+    likely = [name for name in names if len(name) <= 60]
+    close = get_close_matches(str(key)[:60], likely, n=1)
     if close:
         return f": did you mean {close[0]!r}?"
     some = ", ".join(sorted(names)[:10])
@@ -258,5 +266,5 @@ def text_of(scope: Scope, value: Json) -> str:
     scope.charge_deep(value)
     try:
         return msgspec.json.encode(value).decode()
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, ArithmeticError) as error:
         raise Problem(f"{kind(value)} cannot become text: {error}") from None
