@@ -227,9 +227,9 @@ class App:
     ) -> list[str]:
         """Start many runs of one workflow in one step."""
         compiled = self.compile(workflow)
+        data = [_encode_input(value) for value in inputs]
         for value in inputs:
             check_input(compiled.plan, value)
-        data = [_encode_input(value) for value in inputs]
         loaded = await self._keep(compiled)
         self._serve(loaded)
         keys = idempotency_keys or [None] * len(inputs)
@@ -265,8 +265,8 @@ class App:
         """Start a PENDING run with an input; RunConflictError when it has been started."""
         run = await self._runs.get(run_id)
         loaded = await self._programs.load(run.plan, run=run_id, tenant=self._tenant)
-        check_input(loaded.program.plan, input)
         data, blobs = _encode_input(input)
+        check_input(loaded.program.plan, input)
         for blob in blobs:
             await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
         self._serve(loaded)

@@ -18,6 +18,7 @@ from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import Plan, Retry
+from minuet.plan.schema import find_input_problems
 from minuet.types import Json
 
 if TYPE_CHECKING:
@@ -155,14 +156,6 @@ def catalog() -> Catalog:
 
 def check_input(plan: Plan, value: Json) -> None:
     """Check a run's input against the workflow's schema; InputError with all problems."""
-    if plan.input_schema is None:
-        return
-    import jsonschema_rs
-
-    validator = jsonschema_rs.validator_for(plan.input_schema, offline=True)
-    problems = []
-    for error in validator.iter_errors(value):
-        where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.instance_path)
-        problems.append(f"{where.lstrip('.') or 'input'}: {error.message}")
+    problems = find_input_problems(plan.input_schema, value) if plan.input_schema else []
     if problems:
-        raise InputError(problems[:20])
+        raise InputError(problems)

@@ -16,9 +16,10 @@ from minuet.model.problem import BROKEN, Problem, Unparsable
 from minuet.model.tree import DEPTH_MAX, Builder, Parts, is_deeper_than
 from minuet.types import Json
 
-#: How many values all aliases of a document may stand for: generous for people, and too
-#: little for a document that unfolds to more than it says.
+#: How many values, and how many bytes of text, all aliases of a document may stand for: generous
+#: for people, and too little for a document that unfolds to more than it says.
 ALIASED_VALUES_MAX: Final = 100_000
+ALIASED_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def scan(text: str, builder: Builder) -> None:
@@ -73,6 +74,7 @@ class _Reader:
         #: The anchor of each open container, or None.
         self._open: list[str | None] = []
         self._aliased_values = 0
+        self._aliased_bytes = 0
         self._documents = 0
         #: Open containers inside a key that was refused.
         self._ignored = 0
@@ -153,13 +155,33 @@ class _Reader:
             self._builder.add(self._builder.report("yaml-alias", message, place, hint=hint), place)
             return
         value, parts = self._anchors[anchor]
-        self._aliased_values += _count(value, ALIASED_VALUES_MAX - self._aliased_values)
-        if self._aliased_values > ALIASED_VALUES_MAX:
-            message = f"the aliases stand for more than {ALIASED_VALUES_MAX} values"
-            raise Unparsable(Problem("yaml-alias", message, position=place))
+        self._count_aliased(value, place)
         if is_deeper_than(value, DEPTH_MAX - self._builder.depth):
             self._builder.check_depth(DEPTH_MAX + 1, place)
         self._builder.add(value, place, parts)
+
+    def _count_aliased(self, value: Json, place: Position) -> None:
+        """Count a value and all that is in it, however often shared, within the budget."""
+        waiting = [value]
+        while waiting:
+            part = waiting.pop()
+            self._aliased_values += 1
+            if isinstance(part, str):
+                self._aliased_bytes += len(part.encode())
+            elif isinstance(part, dict):
+                self._aliased_bytes += sum(len(key.encode()) for key in part)
+                waiting.extend(part.values())
+            elif isinstance(part, list):
+                waiting.extend(part)
+            if self._aliased_values > ALIASED_VALUES_MAX:
+                found = f"{ALIASED_VALUES_MAX:,} values"
+            elif self._aliased_bytes > ALIASED_BYTES_MAX:
+                found = f"{ALIASED_BYTES_MAX // 1024**2} MiB of text"
+            else:
+                continue
+            message = f"the aliases up to here stand for more than {found}"
+            hint = "keep large values as blobs, or pass them as the run's input"
+            raise Unparsable(Problem("yaml-alias", message, hint=hint, position=place))
 
     def _scalar(self, event: Any, place: Position) -> Json:
         value = self._tagged(event, place) or self._resolve(event, place)
@@ -223,14 +245,3 @@ _NUMBER: Final = re.compile(
     """,
     re.VERBOSE,
 )
-
-
-def _count(value: Json, count_max: int) -> int:
-    """Count a value and all that is in it, however often shared; stops beyond the maximum."""
-    waiting, count = [value], 0
-    while waiting and count <= count_max:
-        part = waiting.pop()
-        count += 1
-        if part is not BROKEN and isinstance(part, (dict, list)):
-            waiting.extend(part.values() if isinstance(part, dict) else part)
-    return count

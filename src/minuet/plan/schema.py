@@ -14,7 +14,22 @@ import msgspec
 from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.problems import Problems
+from minuet.plan.schemawork import SchemaTooComplexError, SchemaWork
 from minuet.plan.text import has_template
+from minuet.types import Json
+
+#: Looks of subschemas at values that need not be counted exactly: under a second.
+EASY_LOOKS_MAX = 20_000_000
+
+#: … that are counted, one by one.
+COUNTED_LOOKS_MAX = 500_000
+
+#: … up to which everything that is wrong is listed.
+ERRORS_LOOKS_MAX = 20_000
+
+#: Problems of an input that are shown, and the length of each: it may quote all of the input.
+PROBLEMS_MAX = 20
+MESSAGE_LENGTH_MAX = 400
 
 #: Keywords that judge an object or list by itself, whatever its members will be rendered to.
 SHALLOW = frozenset(
@@ -53,13 +68,79 @@ def check_input_schema(workflow: Workflow, problems: Problems) -> None:
     import jsonschema_rs
 
     try:
+        SchemaWork(workflow.input)
         jsonschema_rs.validator_for(workflow.input, offline=True)
+    except SchemaTooComplexError as error:
+        problems.error(
+            "bad-input-schema",
+            f"the input's JSON Schema cannot be used: {error}",
+            ("input", *error.path),
+            hint="split it up, or check the rest in a node",
+        )
     except jsonschema_rs.ValidationError as error:
         problems.error(
             "bad-input-schema",
-            f"the input's JSON Schema is not valid: {error.message}",
+            f"the input's JSON Schema is not valid: {error.message[:MESSAGE_LENGTH_MAX]}",
             ("input", *error.instance_path),
         )
+
+
+def find_input_problems(schema: dict[str, Any], value: Json) -> list[str]:
+    """Say what is wrong with a run's input, in bounded time.
+
+    Whether it is right takes some 30 ns for each look of a subschema at a value, and each thing
+    that is wrong a thousand times that. So looks are counted before anything is validated, and
+    where there are many, the first problem has to be enough.
+    """
+    encoded = msgspec.json.encode(schema)
+    try:
+        work = _work(encoded)
+    except SchemaTooComplexError as error:
+        # A plan of an older version, which took such schemas.
+        return [f"the input's JSON Schema cannot be used: {error}"]
+    values = len(msgspec.json.encode(value)) // 2 + 1
+    looks = values * work.looks_max if work.looks_max is not None else None
+    if looks is None or looks > ERRORS_LOOKS_MAX:
+        is_easy = looks is not None and looks <= EASY_LOOKS_MAX
+        looks = work.count(value, COUNTED_LOOKS_MAX)
+        if looks > COUNTED_LOOKS_MAX and not is_easy:
+            return [
+                f"the input's JSON Schema would need more than {COUNTED_LOOKS_MAX:,} checks for "
+                "this input: make the input smaller, or the schema simpler"
+            ]
+    validator = _validator(encoded)
+    if validator.is_valid(value):
+        return []
+    if looks <= ERRORS_LOOKS_MAX:
+        errors = list(validator.iter_errors(value))
+    elif work.has_alternatives:
+        return ["it does not fit its JSON Schema, and is too large to say where"]
+    else:
+        errors = [_first_error(validator, value)]
+    return [_describe(error) for error in errors[:PROBLEMS_MAX]]
+
+
+@functools.lru_cache(maxsize=64)
+def _work(schema: bytes) -> SchemaWork:
+    return SchemaWork(msgspec.json.decode(schema))
+
+
+def _first_error(validator: Any, value: Json) -> Any:
+    import jsonschema_rs
+
+    try:
+        validator.validate(value)
+    except jsonschema_rs.ValidationError as error:
+        return error
+    raise AssertionError("the validator changed its mind")
+
+
+def _describe(error: Any) -> str:
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in error.instance_path)
+    message = error.message
+    if len(message) > MESSAGE_LENGTH_MAX:
+        message = f"{message[: MESSAGE_LENGTH_MAX // 2]} … {message[-MESSAGE_LENGTH_MAX // 2 :]}"
+    return f"{where.lstrip('.') or 'input'}: {message}"
 
 
 @functools.lru_cache(maxsize=256)

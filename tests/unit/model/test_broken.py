@@ -143,6 +143,21 @@ def test_aliases_that_unfold_without_bound_are_refused() -> None:
     assert (diagnostic.code, diagnostic.line) == ("yaml-alias", 8)
 
 
+LONG_KEYS = "{" + ", ".join(f"{number:01000}: 1" for number in range(100)).replace("0", "k") + "}"
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 100_000, LONG_KEYS, "é" * 50_000], ids=["text", "keys", "bytes"]
+)
+def test_aliases_that_unfold_to_much_text_are_refused(value: str) -> None:
+    text = f"name: w\nnodes: []\noutput:\n  - &a {value}\n" + "  - *a\n" * 1_000
+
+    (diagnostic,) = problems(text)
+
+    assert (diagnostic.code, diagnostic.line, diagnostic.column) == ("yaml-alias", 46, 5)
+    assert "4 MiB of text" in diagnostic.message
+
+
 def test_aliases_that_nest_without_bound_are_refused() -> None:
     lines = ["output:", "  - &a0 [1]"]
     lines += [f"  - &a{i} [*a{i - 1}]" for i in range(1, 120)]

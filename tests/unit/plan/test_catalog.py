@@ -116,8 +116,8 @@ def test_config_in_a_blob_is_not_checked(nodes_of: Any) -> None:
     [
         ({"type": "objekt"}, "input.type"),
         ({"properties": {"x": {"minimum": "1"}}}, "input.properties.x.minimum"),
-        ({"$ref": "http://localhost:1/schema.json"}, "input"),
-        ({"$ref": "file:///etc/hostname"}, "input"),
+        ({"$ref": "http://localhost:1/schema.json"}, "input.$ref"),
+        ({"$ref": "file:///etc/hostname"}, "input.$ref"),
     ],
     ids=["type", "deep", "remote reference", "file reference"],
 )
