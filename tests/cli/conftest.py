@@ -156,3 +156,11 @@ def finish() -> Callable[[subprocess.Popen[str]], Called]:
         return Called(child.returncode, out, err)
 
     return wait
+
+
+@pytest.fixture
+def release(folder: Folder) -> Callable[[], None]:
+    """Let the handler go on that waits, or is going to wait, for it."""
+    pipe = folder.path / "release"
+    os.mkfifo(pipe)
+    return lambda: pipe.write_text("released") and None

@@ -8,10 +8,8 @@ from typing import Any
 
 import pytest
 
-from .test_signals import HOLD, read_until, release
+from .test_signals import HOLD, read_until
 from .test_worker import HANDLERS, start_worker, stop
-
-__all__ = ["release"]
 
 GPU = """
 name: gpu

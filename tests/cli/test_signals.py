@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
-from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -29,14 +27,6 @@ def read_until(child: subprocess.Popen[str], text: str) -> str:
         if text in line:
             return seen
     raise AssertionError(f"{text!r} did not come: {seen}")
-
-
-@pytest.fixture
-def release(folder: Any) -> Callable[[], None]:
-    """Let the handler go on that waits, or is going to wait, for it."""
-    pipe = folder.path / "release"
-    os.mkfifo(pipe)
-    return lambda: pipe.write_text("released") and None
 
 
 def times_held(folder: Any) -> int:

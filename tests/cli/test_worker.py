@@ -18,9 +18,7 @@ from minuet.app.app import App
 from minuet.cli.stores import command_line
 
 from ..servers import postgres_url, redis_url
-from .test_signals import HANG, HOLD, read_until, release, times_held
-
-__all__ = ["release"]
+from .test_signals import HANG, HOLD, read_until, times_held
 
 DOUBLE = """
 name: double

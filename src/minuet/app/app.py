@@ -71,6 +71,9 @@ STORED_MS = 1_000
 class App:
     """A store and, unless told otherwise, a worker on it.
 
+    The worker serves the whole store: every run that it has handlers for, whoever started it. With
+    `own_runs_only` it works on those that this App starts, triggers or prepares, and on no other.
+
     `retry` is the policy of nodes that have none. The worker takes from the queues of all its
     handlers and of the workflows started here, or, with `queues`, from these alone; nodes that
     need no handler are run by every worker. `name`, `capabilities` and `executors` are what it
@@ -83,6 +86,7 @@ class App:
         *,
         handlers: Iterable[str | ModuleType] = (),
         worker: bool = True,
+        own_runs_only: bool = False,
         concurrency: int = CONCURRENCY,
         lease_ms: int = LEASE_MS,
         drain_seconds: float = 30.0,
@@ -121,6 +125,7 @@ class App:
             "crashes_max": crashes_max,
             "retry": retry or Retry(),
             "queues": None if queues is None else tuple(sorted(_checked(queues))),
+            "named_runs_only": own_runs_only,
             "identity": identity_here(name, capabilities, executors),
             "heartbeat_ms": int(heartbeat_seconds * 1000),
         }
@@ -249,6 +254,7 @@ class App:
             if isinstance(answer, RunConflictError):
                 raise answer
             created.append(answer.run)
+        self._work_on(created)
         return created
 
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> str:
@@ -270,6 +276,7 @@ class App:
         for blob in blobs:
             await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
         self._serve(loaded)
+        self._work_on([run_id])
         entries = loaded.translator.deliveries(loaded.program.entries())
         return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
 
@@ -292,6 +299,16 @@ class App:
         if self._worker is not None:
             self._worker.serve(tuple(sorted({node.queue for node in loaded.program.plan.nodes})))
 
+    def _work_on(self, runs: Iterable[str]) -> None:
+        """Make a worker that has only its own runs work on these."""
+        if self._worker is not None:
+            self._worker.work_on(runs)
+
+    def _leave(self, run: str) -> None:
+        """A run is over: a worker that has only its own runs need not name it any more."""
+        if self._worker is not None:
+            self._worker.leave(run)
+
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 
     async def wait(self, run_id: str, *, timeout: float | None = None) -> RunResult:
@@ -305,6 +322,7 @@ class App:
         while True:
             run = await self._runs.get(run_id)
             if run.status in TERMINAL:
+                self._leave(run_id)
                 return run
             self.check_worker()
             wait_ms = LOOK_MS
@@ -381,7 +399,9 @@ class App:
         store = moved_to(await self._runs.get(run_id))
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: retry it there")
-        return await self._change(run_id, RetryRun())
+        run = await self._change(run_id, RetryRun())
+        self._work_on([run_id])
+        return run
 
     async def _change(self, run_id: str, change: Change) -> Run:
         if not is_storable(run_id):
@@ -405,7 +425,9 @@ class App:
             before = page[-1].run
 
     async def prepare(self, runs: Iterable[Run]) -> None:
-        """Make the worker serve all queues that these runs use."""
+        """Make the worker serve all queues that these runs use, and work on them."""
+        runs = list(runs)
+        self._work_on(run.run for run in runs)
         for digest, run in sorted({run.plan: run.run for run in runs}.items()):
             self._serve(await self._programs.load(digest, run=run, tenant=self._tenant))
 

@@ -26,7 +26,7 @@ async def arun(
     `workflow` is a file's path or a document's data. The default store forgets everything at
     the end; name one (`sqlite:///minuet.db`) for a run that survives a crash.
     """
-    async with App(store, handlers=handlers, **options) as app:
+    async with App(store, handlers=handlers, own_runs_only=True, **options) as app:
         return await app.run(workflow, input, timeout=timeout)
 
 

@@ -40,14 +40,18 @@ class WorkerView(msgspec.Struct, frozen=True):
     queues: tuple[str, ...]
     executors: tuple[str, ...]
     capabilities: dict[str, Any]
+    #: The runs that it works on; None: any run.
+    runs: tuple[str, ...] | None = None
 
     @property
     def takes(self) -> bool:
         """Whether it can be expected to take something."""
         return self.status != "dead" and not self.draining
 
-    def serves(self, queue: str) -> bool:
-        """Whether it takes from this queue."""
+    def serves(self, queue: str, run: str | None = None) -> bool:
+        """Whether it takes from this queue; with `run`, tokens of this run."""
+        if self.runs is not None and run not in self.runs:
+            return False
         placement = read_placement(queue)
         if placement is None:
             return queue in self.queues
@@ -109,6 +113,7 @@ class Fleet:
             record.queues,
             record.executors,
             record.capabilities,
+            record.runs,
         )
 
     def _status(self, silent_ms: int) -> Status:

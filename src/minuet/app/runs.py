@@ -192,8 +192,13 @@ class Runs:
         if any(fact["state"] == "ready" for fact in live.values()):
             workers = await self._fleet.workers()
             for fact in live.values():
-                _count_workers(fact, workers)
+                _count_workers(fact, run_id, workers)
         return explain(program, fold, node, facts=live)
+
+    async def live_nodes(self, run_id: str) -> set[str]:
+        """The nodes at which a run has live tokens."""
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        return {token.node for token in tokens if token.state in LIVE_STATES}
 
     async def _result(
         self,
@@ -267,9 +272,9 @@ def _facts(token: Token) -> Fact:
     }
 
 
-def _count_workers(fact: Fact, workers: Sequence[WorkerView]) -> None:
+def _count_workers(fact: Fact, run_id: str, workers: Sequence[WorkerView]) -> None:
     """Add who could take a token that waits to be taken."""
     if fact["state"] == "ready" and not fact["lane"]:
-        serving = [w for w in workers if w.takes and w.serves(fact["queue"])]
+        serving = [w for w in workers if w.takes and w.serves(fact["queue"], run_id)]
         fact["workers"] = len(serving)
         fact["known"] = sum(worker.status != "dead" for worker in workers)

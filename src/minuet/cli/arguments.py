@@ -181,7 +181,8 @@ def _add_run(commands: Commands[Parser]) -> None:
         "run",
         "execute:run",
         "run a workflow to its end in this process",
-        "Check a workflow and run it to its end in this process.\n\n"
+        "Check a workflow and run it to its end in this process. Other runs of the store are\n"
+        "left alone.\n\n"
         "Without --handlers, a Python file of the same name beside the workflow\n"
         "(order.py beside order.yaml) is taken.",
     )

@@ -19,7 +19,16 @@ from minuet.app.runs import RunResult
 from minuet.app.workflows import check_input, read_source
 from minuet.cli import codes
 from minuet.cli.arguments import UsageError
-from minuet.cli.handlers import find_beside, find_missing, load_handlers, make_handlers
+from minuet.cli.handlers import (
+    find_beside,
+    find_missing,
+    load_handlers,
+    make_handlers,
+    recall,
+    remember,
+    resume_command,
+    still_to_run,
+)
 from minuet.cli.inputs import read_input
 from minuet.cli.offer import read_offer
 from minuet.cli.output import error_text, format_duration, note, paint, print_json
@@ -41,6 +50,9 @@ TIMEOUT_DRAIN_S = 1.0
 #: Runs that are followed event by event; of more, only their ends are awaited.
 FOLLOWED_MAX = 50
 
+#: So many open runs are counted, and not more.
+OTHERS_MAX = 999
+
 #: Runs with more tokens are not asked who works on what.
 TOKENS_ASKED_MAX = 500
 
@@ -51,7 +63,7 @@ def run(arguments: Namespace) -> int:
     document = read_source(file)
     names = arguments.handlers or find_beside(file)
     modules = load_handlers(names)
-    app = _make_app(arguments, modules)
+    app = _make_app(arguments, modules, own_runs_only=True)
     compiled = app.compile(document)
     tell_diagnostics(document.source, compiled.warnings)
     for node, lacking in app.find_misplaced(compiled.plan).items():
@@ -61,7 +73,8 @@ def run(arguments: Namespace) -> int:
     encode_value(value)
 
     async def start() -> dict[str, int]:
-        return {await app.start(compiled, value): 0}
+        await _tell_others(app, arguments.store)
+        return {await app.start(compiled, value, tags=remember(names)): 0}
 
     tune_process()
     return asyncio.run(Session(app, arguments, names, is_one=True).work(start))
@@ -70,12 +83,12 @@ def run(arguments: Namespace) -> int:
 def resume(arguments: Namespace) -> int:
     """Go on with runs that are not over."""
     modules = load_handlers(arguments.handlers)
-    app = _make_app(arguments, modules)
+    app = _make_app(arguments, modules, own_runs_only=bool(arguments.runs))
 
     async def work() -> int:
         async with open_to_read(arguments.store) as reader:
             wanted = await _runs_to_resume(reader, arguments.runs)
-            await _check_handlers(reader, wanted, make_handlers(modules))
+            await _check_handlers(reader, arguments, wanted, make_handlers(modules))
 
         async def start() -> dict[str, int]:
             rows = [await app.runs.get(run_id) for run_id in wanted]
@@ -102,12 +115,13 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     return values[-1], values[:-1]
 
 
-def _make_app(arguments: Namespace, modules: Sequence[Any]) -> App:
+def _make_app(arguments: Namespace, modules: Sequence[Any], *, own_runs_only: bool) -> App:
     settings = arguments.settings
     own = settings["WORKER_CONCURRENCY"] if settings.is_set("WORKER_CONCURRENCY") else CONCURRENCY
     return App(
         arguments.store,
         handlers=modules,
+        own_runs_only=own_runs_only,
         concurrency=arguments.concurrency or own,
         lease_ms=find_lease_ms(arguments, modules),
         drain_seconds=DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S,
@@ -137,20 +151,53 @@ async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
     return [row.run for row in runs if row.status != "PAUSED"]
 
 
-async def _check_handlers(reader: App, run_ids: Sequence[str], handlers: Handlers) -> None:
+async def _tell_others(app: App, store: str) -> None:
+    """Say that there are open runs which this command leaves alone."""
+    others = await app.runs.list_runs(statuses=("RUNNING",), limit=OTHERS_MAX + 1)
+    if others:
+        count = len(others) if len(others) <= OTHERS_MAX else f"more than {OTHERS_MAX}"
+        are = "other runs are open and are" if len(others) > 1 else "other run is open and is"
+        handlers = {name: None for row in others for name in recall(row.tags)}
+        command = resume_command(store, [], list(handlers))
+        note(f"{count} {are} left alone; go on with: {command}")
+
+
+async def _check_handlers(
+    reader: App, arguments: Namespace, run_ids: Sequence[str], handlers: Handlers
+) -> None:
     """Refuse to go on with runs that need handlers that are not here: they would not end."""
-    checked: set[str] = set()
+    complete: set[str] = set()
     for run_id in run_ids:
         row = await reader.runs.get(run_id)
-        if row.plan in checked:
+        if row.plan in complete:
             continue
-        checked.add(row.plan)
-        missing = find_missing((await reader.runs.program(row.run, row.plan)).plan, handlers)
-        if missing is not None:
+        plan = (await reader.runs.program(row.run, row.plan)).plan
+        if not find_missing(plan.nodes, handlers):
+            complete.add(row.plan)
+            continue
+        # What is done is not run again, so its handlers are not needed.
+        live = await reader.runs.live_nodes(row.run)
+        missing = find_missing(still_to_run(plan, live), handlers)
+        if missing:
+            places = [place for place in recall(row.tags) if place not in arguments.handlers]
             raise ConfigError(
-                f"run {row.run} of {row.workflow!r} needs the handler {missing!r}, which is not "
-                "here: name its module or file with --handlers, or name the runs to resume"
+                f"run {row.run} of {row.workflow!r} needs {_which_handlers(missing)} not here"
+                f"{_how_to_get_them(arguments, places)}"
             )
+
+
+def _which_handlers(missing: list[str]) -> str:
+    names = ", ".join(map(repr, missing))
+    return (
+        f"the handlers {names}, which are" if len(missing) > 1 else f"the handler {names}, which is"
+    )
+
+
+def _how_to_get_them(arguments: Namespace, places: list[str]) -> str:
+    if not places:
+        return ": name the module or file with --handlers, or name the runs to resume"
+    command = resume_command(arguments.store, arguments.runs, [*arguments.handlers, *places])
+    return f". The run was started with other handlers; go on with: {command}"
 
 
 class Session:
@@ -291,10 +338,8 @@ class Session:
         if is_memory(self._store):
             note("Its store was in memory, so it is gone.")
             return
-        words = ["resume", *(result.run_id for result in open_runs)]
-        for name in self._handlers:
-            words += ["--handlers", name]
-        note(f"Go on with: {command_line(self._store, *words)}")
+        runs = [result.run_id for result in open_runs]
+        note(f"Go on with: {resume_command(self._store, runs, self._handlers)}")
 
 
 def print_result(result: RunResult, store: str) -> None:
@@ -306,4 +351,4 @@ def print_result(result: RunResult, store: str) -> None:
         note(error_text(result.error))
         if result.status == "FAILED":
             retry = command_line(store, "runs", "retry", result.run_id)
-            note(f"Once that is mended: {retry}")
+            note(f"After fixing it: {retry}")

@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from minuet.cli.output import note
+from minuet.cli.stores import command_line
 from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers, load_module
-from minuet.plan.plan import Plan
+from minuet.plan.plan import Node, Plan
+
+#: The tag of a run that says where its handlers were when it was started.
+HANDLERS_TAG = "minuet.handlers"
 
 
 def find_beside(file: str) -> list[str]:
@@ -44,12 +49,48 @@ def make_handlers(modules: Sequence[ModuleType]) -> Handlers:
     return handlers
 
 
-def find_missing(plan: Plan, handlers: Handlers) -> str | None:
-    """What a plan's first handler that is not there is called; None: all are there."""
-    for node in plan.nodes:
+def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
+    """The handlers of these nodes that are not here."""
+    missing = set()
+    for node in nodes:
         if node.handler is not None and NODE_TYPES[node.type].kind == "handler":
             try:
                 handlers.find(node.handler)
             except HandlerError:
-                return node.handler
-    return None
+                missing.add(node.handler)
+    return sorted(missing)
+
+
+def still_to_run(plan: Plan, live: Iterable[str]) -> list[Node]:
+    """The nodes that a run may still come to, from those at which it has live tokens."""
+    edges = {node.id: [edge.target for edge in node.edges] for node in plan.nodes}
+    found: set[str] = set()
+    waiting = [node for node in live if node in edges]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += edges[node]
+    return [node for node in plan.nodes if node.id in found]
+
+
+# ── where the handlers of a run were ────────────────────────────────────────────────────
+
+
+def remember(names: Sequence[str]) -> dict[str, Any]:
+    """Tags of a run that say where its handlers are. They are for people: nothing is ever imported
+    because a store says so."""
+    places = [str(Path(name).resolve()) if name.endswith(".py") else name for name in names]
+    return {HANDLERS_TAG: places} if places else {}
+
+
+def recall(tags: Mapping[str, Any]) -> list[str]:
+    """Where the handlers of a run were when it was started; nothing if that is not known."""
+    places = tags.get(HANDLERS_TAG)
+    return [str(place) for place in places] if isinstance(places, list) else []
+
+
+def resume_command(store: str, runs: Sequence[str], handlers: Sequence[str]) -> str:
+    """The command that goes on with these runs."""
+    words = [word for name in handlers for word in ("--handlers", name)]
+    return command_line(store, "resume", *runs, *words)

@@ -12,6 +12,7 @@ import msgspec
 from minuet.app.app import App
 from minuet.app.runs import RunResult
 from minuet.cli import codes
+from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import tell_event
 from minuet.cli.output import (
     brief,
@@ -25,7 +26,7 @@ from minuet.cli.output import (
     print_json,
     print_table,
 )
-from minuet.cli.stores import command_line, find_run, open_to_read
+from minuet.cli.stores import find_run, open_to_read
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.kernel.explain import Explanation
 from minuet.types import Json
@@ -173,7 +174,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
             return
         print(f"run {run.run} is {paint(run.status)}")
         if run.status == "RUNNING":
-            resume = command_line(arguments.store, "resume", run.run)
+            resume = resume_command(arguments.store, [run.run], recall(run.tags))
             print(f"A worker goes on with it, or: {resume}")
 
     return _with_store(arguments, ask)

@@ -23,13 +23,11 @@ def is_memory(url: str) -> bool:
 
 def command_line(url: str, *words: str) -> str:
     """A `minuet` command on this store, to be pasted into a shell."""
-    store = [] if url == DEFAULT_STORE or _is_secret(url) else ["--store", masked(url)]
-    return shlex.join(["minuet", *words, *store])
-
-
-def _is_secret(url: str) -> bool:
-    """Whether the URL holds a password that whoever reads this has in the environment."""
-    return masked(url) != url and url == read_settings(os.environ, given=("MINUET_STORE",)).store
+    # The store that the environment chooses. It is named all the same, because the shell that the
+    # command is pasted into may have another environment; but not if it holds a password.
+    chosen = read_settings(os.environ, given=("MINUET_STORE",)).store or DEFAULT_STORE
+    implied = url == chosen and (url == DEFAULT_STORE or masked(url) != url)
+    return shlex.join(["minuet", *words, *([] if implied else ["--store", masked(url)])])
 
 
 def file_of(url: str) -> Path | None:

@@ -466,6 +466,8 @@ class WorkerRecord(Record, frozen=True):
     queues: tuple[str, ...] = ()
     executors: tuple[str, ...] = ()
     capabilities: dict[str, Any] = {}
+    #: The runs that it works on; None: any run.
+    runs: tuple[str, ...] | None = None
 
 
 class WorkerEntry(Record, frozen=True):

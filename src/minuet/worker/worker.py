@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from minuet.clock import Clock, SystemClock
@@ -95,6 +95,7 @@ class Worker:
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
         queues: tuple[str, ...] | None = None,
+        named_runs_only: bool = False,
         identity: Identity | None = None,
         heartbeat_ms: int | None = HEARTBEAT_MS,
         lease_ms: int = LEASE_MS,
@@ -130,6 +131,8 @@ class Worker:
         #: Its name in the store's list of workers; "": it does not stand there.
         self.id = self._ids.token() if heartbeat_ms is not None else ""
         self._queues = Queues(handlers, self._identity, self.id, queues)
+        #: The runs that it works on; None: any run.
+        self._runs: set[str] | None = set() if named_runs_only else None
         self._membership: Membership | None = None
         if heartbeat_ms is not None:
             self._membership = Membership(
@@ -168,6 +171,17 @@ class Worker:
         self._found(queues)
         self._wake.set()
 
+    def work_on(self, runs: Iterable[str]) -> None:
+        """Work on these runs as well, if it works on named runs only."""
+        if self._runs is not None:
+            self._runs.update(runs)
+            self._wake.set()
+
+    def leave(self, run: str) -> None:
+        """Work on this run no more, if it works on named runs only."""
+        if self._runs is not None:
+            self._runs.discard(run)
+
     def _found(self, queues: Sequence[str]) -> None:
         """Something is ready, or will be, in these queues."""
         if self._queues.find(queues, asyncio.get_running_loop().time()):
@@ -189,7 +203,11 @@ class Worker:
             self._queues.plain,
             tuple(sorted(self._queues.offer().executors)),
             identity.capabilities,
+            self._only_runs(),
         )
+
+    def _only_runs(self) -> tuple[str, ...] | None:
+        return None if self._runs is None else tuple(sorted(self._runs))
 
     @property
     def queues(self) -> tuple[str, ...]:
@@ -252,7 +270,8 @@ class Worker:
         """Exchange once if there is anything to say; whether to go on at once."""
         self._wake.clear()
         apart = self._seconds_apart(loop.time()) > 0
-        takes = () if self._stopping or apart else self._takes()
+        idle = self._stopping or apart or self._runs == set()
+        takes = () if idle else self._takes()
         renewing = loop.time() >= self._renew_at
         held = tuple(job.held for job in self._jobs.values() if job.task) if renewing else ()
         if not (takes or self._items or held):
@@ -269,6 +288,7 @@ class Worker:
             hand_in=tuple(item for _, item in batch),
             renew=held,
             take=takes,
+            runs=self._only_runs(),
         )
         sent_at = loop.time()
         reply = await self._exchange(request)
@@ -522,7 +542,9 @@ class Worker:
         if apart > 0:
             queues, until = (), min(until, loop.time() + apart)
         timeout_ms = max(1, min(IDLE_MS, int((until - loop.time()) * 1000)))
-        waiting = loop.create_task(self._store.wait_for_work(self._tenant, queues, timeout_ms))
+        waiting = loop.create_task(
+            self._store.wait_for_work(self._tenant, queues, timeout_ms, self._only_runs())
+        )
         waiting.add_done_callback(self._stop_resting)
         try:
             await self._wake.wait()
@@ -611,4 +633,5 @@ def _renumbered(request: Exchange, session: str, seq: int, lease: str) -> Exchan
         hand_in=request.hand_in,
         renew=request.renew,
         take=request.take,
+        runs=request.runs,
     )
