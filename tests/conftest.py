@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from minuet.app.app import App
+from minuet.nodes.handler import REGISTERED
 
 from . import folding, servers
 
@@ -115,3 +117,21 @@ def ordinary_user() -> Iterator[Path]:
         if is_root:
             os.seteuid(0)
         shutil.rmtree(folder)
+
+
+@pytest.fixture(autouse=True)
+def handlers_of_temporary_files_are_forgotten(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Two tests may write files with handlers of the same name: they are not one program."""
+    yield
+    temporary = str(tmp_path_factory.getbasetemp().resolve())
+    tasks = REGISTERED._tasks
+    for name in [name for name, task in tasks.items() if task.place.startswith(temporary)]:
+        del tasks[name]
+    for name in [name for name, module in sys.modules.items() if _lies_in(module, temporary)]:
+        del sys.modules[name]
+
+
+def _lies_in(module: object, folder: str) -> bool:
+    return str(getattr(module, "__file__", None) or "").startswith(folder)

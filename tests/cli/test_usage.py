@@ -75,7 +75,7 @@ def test_wrong_usage_is_told_with_a_suggestion(
         (["run", "w.yaml", "-i", "[" * 10_000], "is no JSON"),
         (["run", "needs.yaml"], 'the input does not fit the workflow: input: "name" is a required'),
         (["run", "w.yaml", "--handlers", "none.py"], "there is no file 'none.py'"),
-        (["run", "w.yaml", "--handlers", "no_such"], "handlers 'no_such' cannot be imported"),
+        (["run", "w.yaml", "--handlers", "no_such"], "there is no module 'no_such'"),
         (["run", "w.yaml", "--handlers", "broken_handlers.py"], "SyntaxError"),
         (["run", "w.yaml", "--store", "mysql://x"], "there is no store of kind 'mysql'"),
         (["run", "w.yaml", "--store", "redis://127.0.0.1:1"], "does not answer"),

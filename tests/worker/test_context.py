@@ -366,11 +366,7 @@ async def test_a_function_of_a_module_that_was_not_given_is_refused(scene: Any, 
 
 async def test_a_function_of_a_module_that_was_given_runs_by_its_full_name(store_url: str) -> None:
     module = module_of({})
-
-    def greet(name: str) -> str:
-        return f"hello {name}"
-
-    module.greet = greet  # type: ignore[attr-defined]
+    exec("def greet(name):\n    return f'hello {name}'\n", module.__dict__)
     module.secret_number = 7  # type: ignore[attr-defined]
     document = workflow(task("a", handler=f"{module.__name__}:greet", config={"name": "you"}))
     async with minuet.App(store_url, handlers=[module]) as app:

@@ -12,7 +12,8 @@ from minuet.cli.output import note
 from minuet.cli.stores import command_line
 from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, Handlers, load_module
+from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.loading import load_module
 from minuet.plan.plan import Node, Plan
 
 #: The tag of a run that says where its handlers were when it was started.

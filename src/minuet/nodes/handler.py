@@ -1,26 +1,26 @@
 """Handlers: finding them, and calling them with a node's config.
 
 A handler is a function. `@task` registers it under its name; a document may also name it as
-`module:function`, but only in modules that whoever started the worker has named: a document
-must not be able to import and call just anything.
+`module:function`, but only in modules that the person who started the worker has named, and only
+functions that such a module defines: a document must not be able to call what a module merely
+imports.
 """
 
 from __future__ import annotations
 
 import difflib
 import functools
-import importlib
-import importlib.util
 import inspect
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from types import CodeType, ModuleType
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints, overload
 
 import msgspec
 
 from minuet.errors import ConfigError, HandlerError
 from minuet.nodes.context import Context
+from minuet.nodes.loading import document_name, load_module
 
 Function = Callable[..., Any]
 
@@ -58,12 +58,35 @@ class Task:
         self.is_async = inspect.iscoroutinefunction(function)
         self._binder = _Binder(function)
 
+    @property
+    def place(self) -> str:
+        """Where its function stands: file and line."""
+        code = _code_of(self.function)
+        return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(self.function)
+
+    def is_same(self, other: Task) -> bool:
+        """Whether both come from one module, which may have been imported under two names, loaded
+        again, or be one that somebody types."""
+        if self.function is other.function:
+            return True
+        modules = {self.function.__module__, other.function.__module__}
+        mine, theirs = _code_of(self.function), _code_of(other.function)
+        if modules == {"__main__"} or mine is None or theirs is None:
+            return len(modules) == 1
+        return Path(mine.co_filename).resolve() == Path(theirs.co_filename).resolve()
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.function(*args, **kwargs)
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """The function's arguments, from a node's config; HandlerError when they do not fit."""
         return self._binder.bind(self.name, config, context)
+
+
+def _code_of(function: Function) -> CodeType | None:
+    """The code of a function, below what decorates it."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return code if isinstance(code, CodeType) else None
 
 
 class _Binder:
@@ -130,10 +153,17 @@ class Handlers:
         #: Looked at for what is not found here.
         self._parent = parent
         self._tasks: dict[str, Task] = {}
-        self._modules: dict[str, Any] = {}
+        self._modules: dict[str, ModuleType] = {}
 
     def add(self, task: Task) -> None:
-        """Register a task under its name; a later one of the same name replaces it."""
+        """Register a task under its name. One of the same name from the same module is replaced;
+        ConfigError names both places if it is from another."""
+        known = self._tasks.get(task.name)
+        if known is not None and not known.is_same(task):
+            raise ConfigError(
+                f"there are two handlers {task.name!r}, at {known.place} and at {task.place}: "
+                'rename one of them, for example with @minuet.task(name="…")'
+            )
         self._tasks[task.name] = task
 
     def __len__(self) -> int:
@@ -150,22 +180,26 @@ class Handlers:
         return sorted(
             f"{name}:{attribute}"
             for name, module in self._modules.items()
-            for attribute, value in vars(module).items()
-            if isinstance(value, Task) or inspect.isfunction(value)
+            for attribute in _nameable(module)
         )
 
-    def allow(self, module: Any, name: str | None = None) -> None:
+    def allow(self, module: ModuleType) -> None:
         """Let documents name functions of this module as `module:function`."""
-        self._modules[name or module.__name__] = module
+        name = document_name(module)
+        known = self._modules.get(name, module)
+        if known.__dict__.get("__file__") != module.__dict__.get("__file__"):
+            raise ConfigError(
+                f"there are two modules {name!r} with handlers, {known.__file__} and "
+                f"{module.__file__}: rename one of them"
+            )
+        self._modules[name] = module
         for value in vars(module).values():
             if isinstance(value, Task):
                 self.add(value)
 
     def load(self, module_or_file: str) -> None:
         """Import a module, or a Python file, and allow its functions."""
-        module = load_module(module_or_file)
-        name = Path(module_or_file).stem if module_or_file.endswith(".py") else None
-        self.allow(module, name)
+        self.allow(load_module(module_or_file))
 
     def find(self, name: str) -> Task:
         """The handler of this name; HandlerError says how to get it when there is none."""
@@ -193,54 +227,39 @@ class Handlers:
                 f"handler {name!r} is in a module that this worker was not given: "
                 f"start it with --handlers {module_name}"
             )
-        found = getattr(module, attribute, None)
-        if isinstance(found, Task):
-            return found
-        if not inspect.isfunction(found):
+        if attribute not in _nameable(module):
             raise HandlerError(
-                f"module {module_name!r} has no function {attribute!r}"
-                f"{_hint(attribute, vars(module))}"
+                f"module {module_name!r} {_why_not(module, attribute)}"
+                f"{_hint(attribute, _nameable(module))}"
             )
-        return Task(found, name=name)
+        found = vars(module)[attribute]
+        return found if isinstance(found, Task) else Task(found, name=name)
 
 
-def load_module(module_or_file: str) -> Any:
-    """Import `package.module` or `path/to/file.py`; ConfigError when that fails."""
-    try:
-        if module_or_file.endswith(".py"):
-            path = Path(module_or_file)
-            if not path.is_file():
-                raise ConfigError(f"there is no file {module_or_file!r} to take handlers from")
-            return _load_file(path.resolve())
-        return importlib.import_module(module_or_file)
-    except ConfigError:
-        raise
-    except Exception as error:
-        raise ConfigError(
-            f"handlers {module_or_file!r} cannot be imported: {type(error).__name__}: {error}"
-        ) from error
+def _nameable(module: ModuleType) -> list[str]:
+    """The handlers of a module that a document may name: those that are registered, and public
+    functions that stand in it under their own name."""
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, Task)
+        or (
+            inspect.isfunction(value)
+            and value.__module__ == module.__name__
+            and value.__qualname__ == name
+            and not name.startswith("_")
+        )
+    ]
 
 
-def _load_file(path: Path) -> Any:
-    """Import a file under its own name, or under another when that one is taken."""
-    name = path.stem
-    known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) != str(path):
-        name = f"minuet_handlers_{name}"
-        known = sys.modules.get(name)
-    if known is not None and getattr(known, "__file__", None) == str(path):
-        return known
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException:
-        del sys.modules[name]
-        raise
-    return module
+def _why_not(module: ModuleType, name: str) -> str:
+    """Why a document cannot name this of a module."""
+    if callable(vars(module).get(name)):
+        return (
+            f"has {name!r}, but it is not a public function that the module defines: a document "
+            "cannot name it unless @minuet.task registers it"
+        )
+    return f"has no function {name!r}"
 
 
 def _hint(name: str, known: Iterable[str]) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
+import linecache
+import runpy
 import sys
 import types
 from pathlib import Path
@@ -11,7 +14,8 @@ import pytest
 
 from minuet.errors import ConfigError, HandlerError
 from minuet.nodes.context import Context
-from minuet.nodes.handler import Handlers, Task, load_module
+from minuet.nodes.handler import REGISTERED, Handlers, Task
+from minuet.nodes.loading import load_module
 
 CONTEXT: Any = object()
 
@@ -123,7 +127,7 @@ def test_a_handler_of_a_file_is_found_by_its_name_and_by_module_and_function(
         assert handlers.find("orders_of_a_test:plain").name == "orders_of_a_test:plain"
         with pytest.raises(HandlerError, match="no function 'plane' \\(did you mean 'plain'"):
             handlers.find("orders_of_a_test:plane")
-        with pytest.raises(HandlerError, match="no function 'NoFunction'"):
+        with pytest.raises(HandlerError, match="'NoFunction', but it is not a public function"):
             handlers.find("orders_of_a_test:NoFunction")
         with pytest.raises(HandlerError, match="--handlers os"):
             handlers.find("os:system")
@@ -131,14 +135,160 @@ def test_a_handler_of_a_file_is_found_by_its_name_and_by_module_and_function(
         del sys.modules["orders_of_a_test"]
 
 
-def test_a_module_that_cannot_be_loaded_is_an_error_of_configuration(tmp_path: Path) -> None:
-    broken = tmp_path / "broken_of_a_test.py"
-    broken.write_text("1 / 0\n", encoding="utf-8")
+# ── two handlers of one name ────────────────────────────────────────────────────────────────
 
-    with pytest.raises(ConfigError, match="no file"):
-        load_module(str(tmp_path / "absent.py"))
-    with pytest.raises(ConfigError, match="ZeroDivisionError"):
-        load_module(str(broken))
-    with pytest.raises(ConfigError, match="ModuleNotFoundError"):
-        load_module("no_such_module_of_a_test")
+TWICE = "import minuet\n\n\n@minuet.task(name='twice_of_a_test')\ndef {function}(): ...\n"
+
+
+def test_two_modules_that_register_one_name_are_an_error_with_both_places(tmp_path: Path) -> None:
+    first, second = tmp_path / "first_of_a_test.py", tmp_path / "second_of_a_test.py"
+    first.write_text(TWICE.format(function="twice"))
+    second.write_text("\n\n" + TWICE.format(function="twice"))
+    load_module(str(first))
+
+    with pytest.raises(ConfigError) as refused:
+        load_module(str(second))
+
+    assert str(refused.value) == (
+        f"there are two handlers 'twice_of_a_test', at {first}:4 and at {second}:6: "
+        'rename one of them, for example with @minuet.task(name="…")'
+    )
+    assert "second_of_a_test" not in sys.modules
+
+
+def test_a_built_in_handler_is_not_replaced_by_accident(tmp_path: Path) -> None:
+    path = tmp_path / "built_in_of_a_test.py"
+    path.write_text("import minuet\n\n\n@minuet.task\ndef output(): ...\n")
+
+    with pytest.raises(ConfigError, match=r"there are two handlers 'output', at .*handler\.py"):
+        load_module(str(path))
+
+
+def test_a_module_that_is_loaded_again_replaces_its_handlers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reloaded after an edit, imported again by a test runner, imported under two names."""
+    monkeypatch.syspath_prepend(tmp_path)
+    path = tmp_path / "again_of_a_test.py"
+    path.write_text(TWICE.format(function="twice"))
+    module = load_module(str(path))
+    path.write_text("# edited\n" + TWICE.format(function="thrice"))
+    linecache.clearcache()
+    spec = importlib.util.spec_from_file_location("another_name_of_a_test", path)
+    assert spec is not None
+    assert spec.loader is not None
+    other = importlib.util.module_from_spec(spec)
+
+    spec.loader.exec_module(other)
+    assert REGISTERED.find("twice_of_a_test") is other.thrice
+    importlib.reload(module)
+    assert REGISTERED.find("twice_of_a_test") is module.thrice
+    del sys.modules["again_of_a_test"]
+    again = load_module(str(path))
+    assert REGISTERED.find("twice_of_a_test") is again.thrice
+
+
+def test_a_link_to_a_module_is_the_same_module(tmp_path: Path) -> None:
+    path, link = tmp_path / "linked_of_a_test.py", tmp_path / "folder"
+    path.write_text(TWICE.format(function="twice"))
+    link.symlink_to(tmp_path)
+    runpy.run_path(str(link / "linked_of_a_test.py"))
+
+    load_module(str(path))
+
+    assert REGISTERED.find("twice_of_a_test").place == f"{path}:4"
+
+
+def test_a_script_and_the_module_that_it_is_are_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "script_of_a_test.py"
+    path.write_text(TWICE.format(function="twice"))
+    runpy.run_path(str(path), run_name="__main__")
+
+    load_module(str(path))
+
+    assert REGISTERED.find("twice_of_a_test").function.__module__ == "script_of_a_test"
+
+
+def test_what_somebody_types_again_replaces_what_was_there() -> None:
+    """A notebook gives each cell a file of its own."""
+    made = [{"__name__": "__main__"}, {"__name__": "__main__"}]
+    for number, names in enumerate(made):
+        exec(compile(TWICE.format(function="twice"), f"<cell {number}>", "exec"), names)
+
+    assert REGISTERED.find("twice_of_a_test") is made[1]["twice"]
+    del REGISTERED._tasks["twice_of_a_test"]
+
+
+def test_two_files_of_one_name_cannot_both_be_named_in_documents(tmp_path: Path) -> None:
+    paths = [tmp_path / folder / "shop_of_a_test.py" for folder in "ab"]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("def sell(): ...\n")
+    handlers = Handlers()
+    handlers.load(str(paths[0]))
+
+    with pytest.raises(
+        ConfigError, match=f"two modules 'shop_of_a_test'.*{paths[0]} and {paths[1]}"
+    ):
+        handlers.load(str(paths[1]))
+    alone = Handlers()
+    alone.load(str(paths[1]))
+    assert alone.functions() == ["shop_of_a_test:sell"]
+
+
+# ── modules that cannot be loaded ───────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("1 / 0\n", "{file}:1: ZeroDivisionError: division by zero"),
+        ("x = 1\n\ndef f(:\n", "{file}:3: SyntaxError: "),
+        ("x = (1,\n", "{file}:1: SyntaxError: '(' was never closed"),
+        ("def f():\nreturn 1\n", "{file}:2: IndentationError: expected an indented block"),
+        (
+            "import no_such_thing\n",
+            "{file}:1: ModuleNotFoundError: No module named 'no_such_thing'",
+        ),
+        ("from json import nothing\n", "{file}:1: ImportError: cannot import name 'nothing'"),
+        ("import json\n\n\njson.loads('{')\n", "{file}:4: JSONDecodeError: "),
+        ("import sys\nsys.exit('bye')\n", "{file}:2: SystemExit: bye"),
+        (
+            "import minuet\n\n\n@minuet.task(effects='x')\ndef f(): ...\n",
+            "effects must be 'none', 'idempotent' or 'once', not 'x'",
+        ),
+    ],
+)
+def test_a_mistake_in_a_module_is_one_sentence_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    broken = tmp_path / "broken_of_a_test.py"
+    broken.write_text(text, encoding="utf-8")
+
+    with pytest.raises(ConfigError) as refused:
+        load_module("broken_of_a_test.py")
+
+    assert problem.format(file="broken_of_a_test.py") in str(refused.value)
+    assert "\n" not in str(refused.value)
     assert "broken_of_a_test" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "name", ["no_such_module_of_a_test", "json.nothing", "shop.txt", "", ".", ".."]
+)
+def test_a_module_that_is_not_there_is_said_to_be_absent(name: str) -> None:
+    with pytest.raises(ConfigError, match="there is no module"):
+        load_module(name)
+
+
+def test_a_file_that_is_not_there_is_said_to_be_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "near_of_a_test.py").write_text("")
+
+    with pytest.raises(ConfigError, match=r"there is no file 'absent\.py'"):
+        load_module("absent.py")
+    with pytest.raises(ConfigError, match=r"did you mean 'near_of_a_test\.py'"):
+        load_module("near_of_a_test")
