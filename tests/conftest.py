@@ -120,6 +120,16 @@ def ordinary_user() -> Iterator[Path]:
 
 
 @pytest.fixture(autouse=True)
+def no_store_is_left_in_the_project() -> Iterator[None]:
+    """Whoever needs a store asks for one in a temporary folder, or in memory."""
+    yield
+    left = ROOT / "minuet.db"
+    if left.exists():
+        left.unlink()
+        pytest.fail("the test has used the default store in the project's folder")
+
+
+@pytest.fixture(autouse=True)
 def handlers_of_temporary_files_are_forgotten(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:

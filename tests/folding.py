@@ -293,9 +293,9 @@ def install(app: Any, *, ends_process: bool = False) -> None:
     original = app.__init__
 
     def __init__(self: Any, store: Any = None, **options: Any) -> None:
-        from minuet.app.stores import DEFAULT_STORE, make_store
+        from minuet.app.stores import chosen_store, make_store
 
-        store = DEFAULT_STORE if store is None else store
+        store = chosen_store() if store is None else store
         if isinstance(store, str):
             store = make_store(store, clock=options.get("clock"))
         if not getattr(store, "is_compared", False):

@@ -18,7 +18,8 @@ def test_a_template_inside_an_expression_is_text_and_nothing_else() -> None:
                     "config": {"expression": "'{{ a.x }}' == 'a'"},
                 },
             ],
-        }
+        },
+        store="memory://",
     )
 
     assert result.output == {"b": False}

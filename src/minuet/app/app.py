@@ -22,7 +22,7 @@ from minuet.app.fleet import DEAD_S, STALE_S, Fleet
 from minuet.app.names import check_name, is_storable
 from minuet.app.parcel import moved_store, moved_to
 from minuet.app.runs import RunResult, Runs
-from minuet.app.stores import DEFAULT_STORE, make_store
+from minuet.app.stores import chosen_store, make_store
 from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
 from minuet.clock import Clock, SystemClock
 from minuet.errors import (
@@ -71,6 +71,8 @@ STORED_MS = 1_000
 class App:
     """A store and, unless told otherwise, a worker on it.
 
+    Without `store`, it is the one that the commands use: MINUET_STORE, else `sqlite:///minuet.db`.
+
     The worker serves the whole store: every run that it has handlers for, whoever started it. With
     `own_runs_only` it works on those that this App starts, triggers or prepares, and on no other.
 
@@ -82,7 +84,7 @@ class App:
 
     def __init__(
         self,
-        store: str | Store = DEFAULT_STORE,
+        store: str | Store | None = None,
         *,
         handlers: Iterable[str | ModuleType] = (),
         worker: bool = True,
@@ -105,6 +107,8 @@ class App:
     ) -> None:
         self._clock = clock or SystemClock()
         self._ids = ids or SystemIds()
+        if store is None:
+            store = chosen_store()
         # Without a clock of the caller's, a store asks its own: that of its server, if it has one.
         self._store = make_store(store, clock=clock) if isinstance(store, str) else store
         self._tenant = check_name("tenant", tenant)

@@ -9,6 +9,7 @@ from typing import Any
 
 from minuet.app.app import App
 from minuet.app.runs import RunResult
+from minuet.store.base import Store
 from minuet.types import Json
 
 
@@ -16,15 +17,16 @@ async def arun(
     workflow: Any,
     input: Json = None,
     *,
-    store: str = "memory://",
+    store: str | Store | None = None,
     handlers: Iterable[str | ModuleType] = (),
     timeout: float | None = None,
     **options: Any,
 ) -> RunResult:
     """Run a workflow to its end; RunFailed unless it completes.
 
-    `workflow` is a file's path or a document's data. The default store forgets everything at
-    the end; name one (`sqlite:///minuet.db`) for a run that survives a crash.
+    `workflow` is a file's path or a document's data. The run is kept in the store, which is the
+    one that the commands use unless another is named: MINUET_STORE, else `sqlite:///minuet.db`.
+    `memory://` forgets everything at the end. Other runs of the store are left alone.
     """
     async with App(store, handlers=handlers, own_runs_only=True, **options) as app:
         return await app.run(workflow, input, timeout=timeout)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import ConfigError
-from minuet.settings import masked
+from minuet.settings import masked, read_settings
 from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
 from minuet.store.recorded.address import split_record
 from minuet.store.records import Snapshot
 
-DEFAULT_STORE = "sqlite:///minuet.db"
+
+def chosen_store() -> str:
+    """The store of a program that names none, as of every command: what MINUET_STORE and the other
+    settings say, else `sqlite:///minuet.db`. ConfigError if settings are wrong."""
+    return read_settings(os.environ).store
 
 
 def make_store(url: str, *, clock: Clock | None = None) -> Store:

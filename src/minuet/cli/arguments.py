@@ -12,8 +12,6 @@ from typing import NoReturn
 
 from minuet import __version__
 
-DEFAULT_STORE = "sqlite:///minuet.db"
-
 #: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
 TROUBLES = ("fail", "retry", "slow", "crash", "kill", "pause", "network", "store", "clock")
 

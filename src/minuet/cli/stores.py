@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from minuet.app.app import App
-from minuet.cli.arguments import DEFAULT_STORE
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked, read_settings
+from minuet.settings.table import DEFAULT_STORE
 
 #: Names of the newest run.
 LATEST = ("latest", "last")

@@ -17,6 +17,9 @@ Environment: TypeAlias = Literal["dev", "test", "prod"]
 
 ENVIRONMENTS: tuple[Environment, ...] = ("dev", "test", "prod")
 
+#: The store of those who have chosen none.
+DEFAULT_STORE = "sqlite:///minuet.db"
+
 #: URL schemes of stores.
 SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "redis", "rediss")
 
@@ -81,7 +84,7 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         name="MINUET_STORE",
         kind="store",
-        default="sqlite:///minuet.db",
+        default=DEFAULT_STORE,
         defaults={"test": "memory://", "prod": None},
         required=("prod",),
         help="Where runs are kept. `redis://` and `postgresql://` alone stand for what REDIS_* "
