@@ -568,7 +568,7 @@ def test_the_troubles_that_can_be_left_out_are_those_that_there_are(root: Path) 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "which FILE?"),
+        ([], "missing argument: FILE"),
         (["missing.yaml"], "missing.yaml"),
         (["broken.yaml"], "broken.yaml:2"),
         (["shop.yaml", "--seeds", "0"], "'0' is no whole number of 1 or more"),
@@ -579,7 +579,7 @@ def test_the_troubles_that_can_be_left_out_are_those_that_there_are(root: Path) 
         (["shop.yaml", "--handlers", "absent.py"], "there is no file 'absent.py'"),
         (["odd.yaml", "--handlers", "work_handlers.py"], "there is no handler 'nobody'"),
         (["input.yaml", "-i", "kind=c", "count=2"], "the input does not fit the workflow"),
-        (["shop.yaml", "-i", "{"], "is no JSON"),
+        (["shop.yaml", "-i", "{"], "is not valid JSON"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_is_simulated(

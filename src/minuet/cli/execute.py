@@ -28,6 +28,7 @@ from minuet.cli.handlers import (
     remember,
     resume_command,
     still_to_run,
+    with_places,
 )
 from minuet.cli.inputs import read_input
 from minuet.cli.offer import read_offer
@@ -36,7 +37,7 @@ from minuet.cli.problems import tell_diagnostics
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
-from minuet.errors import ConfigError
+from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
@@ -64,7 +65,10 @@ def run(arguments: Namespace) -> int:
     names = arguments.handlers or find_beside(file)
     modules = load_handlers(names)
     app = _make_app(arguments, modules, own_runs_only=True)
-    compiled = app.compile(document)
+    try:
+        compiled = app.compile(document)
+    except DocumentError as error:
+        raise with_places(error, document, names, app.handlers) from None
     tell_diagnostics(document.source, compiled.warnings)
     for node, lacking in app.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
@@ -111,7 +115,7 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     if arguments.file is not None:
         return arguments.file, values
     if not values:
-        raise UsageError(f"minuet {arguments.command}", "which FILE?")
+        raise UsageError(f"minuet {arguments.command}", "missing argument: FILE")
     return values[-1], values[:-1]
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import msgspec
+
 from minuet.cli.output import note
 from minuet.cli.stores import command_line
-from minuet.errors import HandlerError
+from minuet.errors import DocumentError, HandlerError
+from minuet.model import Document
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.loading import load_module
@@ -40,6 +45,41 @@ def load_handlers(names: Sequence[str]) -> list[ModuleType]:
         if str(folder) not in sys.path:
             sys.path.append(str(folder))
     return [load_module(name) for name in names]
+
+
+def with_places(
+    error: DocumentError, document: Document, names: Sequence[str], handlers: Handlers
+) -> DocumentError:
+    """Say in which Python files beside the document the handlers are that were not found."""
+    here = {function.partition(":")[2] for function in handlers.functions()}
+    told = []
+    for found in error.diagnostics:
+        node = re.fullmatch(r"nodes\[(\d+)\]\.handler", found.path)
+        if found.code == "unknown-handler" and node is not None:
+            handler = document.workflow.nodes[int(node[1])].handler or ""
+            if handler not in here:
+                place = _find_definition(document.source, handler, names)
+                found = msgspec.structs.replace(found, hint=place or found.hint)
+        told.append(found)
+    return DocumentError(told, error.source)
+
+
+def _find_definition(source: str, handler: str, names: Sequence[str]) -> str | None:
+    """Where a function of this name is that was not loaded, and what to write to load it."""
+    pattern = re.compile(rf"^(?:async\s+)?def\s+{re.escape(handler)}\b", re.MULTILINE)
+    loaded = {Path(name).resolve() for name in names}
+    for path in sorted(Path(source).parent.glob("*.py")):
+        if path.resolve() not in loaded and pattern.search(_text_of(path)):
+            options = " ".join(f"--handlers {shlex.quote(name)}" for name in (*names, str(path)))
+            return f"{path} defines {handler!r}: add {options}"
+    return None
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 def make_handlers(modules: Sequence[ModuleType]) -> Handlers:

@@ -28,7 +28,7 @@ def read_input(values: Sequence[str]) -> Json:
     for part, value in zip(parts, values, strict=True):
         if not isinstance(part, dict):
             raise ConfigError(
-                f"input {_shown(value)} is no object, so it cannot be united with the others"
+                f"input {_shown(value)} is not an object, so it cannot be merged with the others"
             )
         merged.update(part)
     return merged
@@ -67,7 +67,9 @@ def _parse(data: bytes, what: str) -> Json:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ConfigError(f"{what} is no JSON ({error}); write JSON, @FILE or key=value") from None
+        raise ConfigError(
+            f"{what} is not valid JSON ({error}); write JSON, @FILE or key=value"
+        ) from None
 
 
 def _shown(value: str) -> str:

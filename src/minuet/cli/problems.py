@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minuet.cli.output import clean, print_json
-from minuet.errors import DocumentError, MinuetError
+from minuet.errors import DocumentError, InputError, MinuetError
 from minuet.model.diagnostics import Diagnostic
 
 #: Characters of a source line that are shown around a problem.
@@ -23,6 +23,8 @@ def tell(error: MinuetError, *, as_json: bool) -> None:
         print(count_text(error.diagnostics), file=sys.stderr)
     else:
         print(f"minuet: {clean(str(error))}", file=sys.stderr)
+    if isinstance(error, InputError):
+        print("Give the input with -i key=value, -i JSON or -i @FILE.", file=sys.stderr)
 
 
 def error_record(error: MinuetError) -> dict[str, Any]:

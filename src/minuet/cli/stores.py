@@ -49,7 +49,8 @@ def open_to_read(url: str, **options: Any) -> App:
         raise ConfigError("memory:// is a new store in every process: there is nothing in it")
     if not exists(url):
         raise ConfigError(
-            f"there is no store at {file_of(url)}: name one with --store or MINUET_STORE"
+            f"there is no store at {file_of(url)} yet: `minuet run` or `minuet start` makes it. "
+            "Name another one with --store or MINUET_STORE"
         )
     return App(url, worker=False, **options)
 

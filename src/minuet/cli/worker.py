@@ -88,6 +88,7 @@ class Shift:
             began = time.monotonic()
             try:
                 self._tell_start(worker)
+                self._tell_idle()
                 await self._tell_moved()
                 await self._tell_waiting(worker)
                 while not await self._stopped(worker):
@@ -140,6 +141,15 @@ class Shift:
             handlers=handlers,
             queues=list(worker.queues),
         )
+
+    def _tell_idle(self) -> None:
+        """Say so when there is no handler but those that come with Minuet."""
+        given = self._arguments.handlers
+        if self._arguments.queues or self._app.handlers.are_given():
+            return
+        where = f"{', '.join(given)} registers none: write @minuet.task above a function"
+        text = where if given else "name them with --handlers MODULE_OR_FILE"
+        self._tell("no-handlers", f"this worker runs only nodes that need no handlers; {text}")
 
     async def _tell_moved(self) -> None:
         """Say so when there is nothing to do here because it is done elsewhere."""

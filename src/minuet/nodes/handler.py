@@ -175,6 +175,10 @@ class Handlers:
         inherited = self._parent.names() if self._parent is not None else []
         return sorted({*self._tasks, *inherited})
 
+    def are_given(self) -> bool:
+        """Whether there is one that does not come with Minuet."""
+        return set(self.names()) != _BUILT_IN or bool(self.functions())
+
     def functions(self) -> list[str]:
         """What documents may name as `module:function`."""
         return sorted(
@@ -208,10 +212,22 @@ class Handlers:
             task = self._tasks[name] = self._find_in_module(name)
         if task is None:
             raise HandlerError(
-                f"there is no handler {name!r}{_hint(name, self.names())}; register it with "
+                self._unregistered(name)
+                or f"there is no handler {name!r}{_hint(name, self.names())}; register it with "
                 "@minuet.task and name its module with --handlers"
             )
         return task
+
+    def _unregistered(self, name: str) -> str | None:
+        """What to say of a function of this name that is there and not registered."""
+        for module_name, module in self._modules.items():
+            found = vars(module).get(name)
+            if inspect.isfunction(found) and name in _nameable(module):
+                return (
+                    f"there is no handler {name!r}, but a function at {Task(found).place}: write "
+                    f"@minuet.task above it, or name it as '{module_name}:{name}'"
+                )
+        return None
 
     def _registered(self, name: str) -> Task | None:
         task = self._tasks.get(name)
@@ -319,3 +335,7 @@ def input_handler(ctx: Context, **config: Any) -> Any:
 def output_handler(ctx: Context, **config: Any) -> Any:
     """Return the config when the node has one, or the inputs, by dependency."""
     return config or dict(ctx.inputs)
+
+
+#: Those that come with Minuet.
+_BUILT_IN = frozenset(REGISTERED.names())
