@@ -61,8 +61,11 @@ def test_a_statement_walks_over_no_table(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("queues", [1, 2, 7])
-def test_a_take_reads_the_index_of_ready_tokens_in_order(tmp_path: Path, queues: int) -> None:
-    steps = plan(tmp_path, _take_ready(queues))
+@pytest.mark.parametrize("of_runs", [False, True])
+def test_a_take_reads_the_index_of_ready_tokens_in_order(
+    tmp_path: Path, queues: int, of_runs: bool
+) -> None:
+    steps = plan(tmp_path, _take_ready(queues, of_runs))
 
     searches = [s for s in steps if "tokens_ready" in s]
     assert len(searches) == queues

@@ -211,7 +211,7 @@ def test_a_script_and_the_module_that_it_is_are_the_same(tmp_path: Path) -> None
 
 def test_what_somebody_types_again_replaces_what_was_there() -> None:
     """A notebook gives each cell a file of its own."""
-    made = [{"__name__": "__main__"}, {"__name__": "__main__"}]
+    made: list[dict[str, Any]] = [{"__name__": "__main__"}, {"__name__": "__main__"}]
     for number, names in enumerate(made):
         exec(compile(TWICE.format(function="twice"), f"<cell {number}>", "exec"), names)
 
