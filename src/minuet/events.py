@@ -158,8 +158,22 @@ class LeaseExpired(Fact, frozen=True, tag="lease.expired"):
 
     node: str
     scope: str
+    #: Expired leases of the token whose workers have not come back, this one included.
     expiry: int
     session: str = ""
+    lease: str = ""
+
+
+class LeaseReturned(Fact, frozen=True, tag="lease.returned"):
+    """The worker of an expired lease is alive: it was cut off or stood still, and did not die."""
+
+    node: str
+    scope: str
+    #: Expired leases of the token whose workers have still not come back.
+    expiry: int
+    lease: str
+    #: It came too late: somebody else has taken the token, and the lease counts no more.
+    late: bool = False
 
 
 class RunPaused(Fact, frozen=True, tag="run.paused"):
@@ -192,6 +206,8 @@ class RunRetried(Fact, frozen=True, tag="run.retried"):
     tokens: list[Place] = []
     counter: int = 0
     by: str = ""
+    #: When this generation must be over.
+    deadline_ms: int | None = None
 
 
 class RunCompleted(Fact, frozen=True, tag="run.completed"):
@@ -225,6 +241,7 @@ Event: TypeAlias = (
     | NodeResumed
     | StepRecorded
     | LeaseExpired
+    | LeaseReturned
     | RunPaused
     | RunResumed
     | RunPatched

@@ -263,7 +263,9 @@ class Driver:
             case "released":
                 return Released(*name)
             case "slot":
-                return Slot(*name, key=rng.choice(("s1", "s2")), limit=rng.randint(1, 2))
+                return Slot(
+                    *name, key=rng.choice(("s1", "s2", "s1", "s2", "")), limit=rng.randint(1, 2)
+                )
         return self._done(rng, g, lease)
 
     def _done(self, rng: Random, g: Grant, lease: str) -> Done:
@@ -389,7 +391,7 @@ class Driver:
             case "resume":
                 return "resume", Resume(by="me")
             case "retry_run":
-                return "retry_run", RetryRun()
+                return "retry_run", RetryRun(deadline_ms=rng.choice((None, 4 * LEASE_MS)))
         new = tuple((rng.choice(NODES), "", d) for d in self._deliveries(rng))
         return "new_plan", NewPlan(rng.choice(("p1", "p1", "p2")), new, by="me")
 

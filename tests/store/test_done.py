@@ -68,21 +68,6 @@ async def test_a_result_twice_in_one_call_counts_once(world: Any) -> None:
     assert await world.hand_in(done, done) == ("applied", "duplicate")
 
 
-@pytest.mark.shows("I-27")
-async def test_a_result_under_a_lost_lease_changes_nothing(world: Any) -> None:
-    run = await world.start("a")
-    zombie = await world.take_one()
-    world.clock.advance(31_000)
-    await world.sweep()
-    current = await world.take_one()
-    before = await world.snapshot(run)
-
-    assert await world.hand_in(world.done(zombie, "b")) == ("stale",)
-
-    assert await world.snapshot(run) == before
-    await world.finish(current)
-
-
 async def test_a_result_for_a_token_that_does_not_exist_is_stale(world: Any) -> None:
     run = await world.start("a")
     grant = await world.take_one()

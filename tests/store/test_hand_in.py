@@ -49,6 +49,7 @@ async def test_a_retry_under_a_lost_lease_is_stale(world: Any) -> None:
     lost = await world.take_one()
     world.clock.advance(31_000)
     await world.sweep()
+    await world.take_one(session="other")
 
     assert await world.hand_in(Retry(*name(lost))) == ("stale",)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
+
 from minuet.store.records import (
     Cancel,
     Failed,
@@ -130,17 +132,6 @@ async def test_a_released_token_asks_again(world: Any) -> None:
     assert await world.hand_in(slot(again)) == ("held",)
 
 
-async def test_an_expired_lease_frees_the_slot(world: Any) -> None:
-    first, second = await grants(world, 2)
-    await world.hand_in(slot(first), slot(second))
-    world.clock.advance(30_001)
-    await world.sweep()
-
-    taken = {g.run: g.slot for g in await world.take()}
-
-    assert taken == {first.run: "", second.run: "k"}
-
-
 async def test_keys_do_not_know_each_other(world: Any) -> None:
     first, second = await grants(world, 2)
 
@@ -156,16 +147,65 @@ async def test_a_token_that_takes_another_slot_gives_the_first_one_back(world: A
     assert (await world.take_one()).run == second.run
 
 
-async def test_a_paused_run_keeps_its_turn(world: Any) -> None:
+async def test_a_paused_run_leaves_the_line_to_others(world: Any) -> None:
+    first, second, third = await grants(world, 3)
+    await world.hand_in(slot(first), slot(second), slot(third))
+    await world.change(second.run, Pause())
+
+    await world.finish(first)
+
+    back = await world.take_one()
+    assert (back.run, back.slot) == (third.run, "k")
+    await world.change(second.run, Resume())
+    again = await world.take_one()
+    assert (again.run, again.slot) == (second.run, "")
+    assert await world.hand_in(slot(again)) == ("applied",)
+    await world.finish(back)
+    assert (await world.take_one()).slot == "k"
+
+
+async def test_a_pause_takes_a_slot_from_a_token_that_has_not_begun(world: Any) -> None:
+    first, second, third = await grants(world, 3)
+    await world.hand_in(slot(first), slot(second), slot(third))
+    await world.finish(first)
+
+    await world.change(second.run, Pause())
+
+    assert (await world.take_one()).run == third.run
+
+
+async def test_a_handler_that_runs_keeps_its_slot_in_a_pause(world: Any) -> None:
     first, second = await grants(world, 2)
     await world.hand_in(slot(first), slot(second))
-    await world.change(second.run, Pause())
-    await world.finish(first)
+
+    await world.change(first.run, Pause())
+
     assert await world.take() == []
+    await world.finish(first)
+    assert (await world.take_one()).run == second.run
 
-    await world.change(second.run, Resume())
 
-    assert (await world.take_one()).slot == "k"
+async def test_a_paused_run_is_given_no_slot(world: Any) -> None:
+    (first,) = await grants(world, 1)
+    await world.change(first.run, Pause())
+
+    assert await world.hand_in(slot(first)) == ("applied",)
+
+    (second,) = await grants(world, 1)
+    assert await world.hand_in(slot(second)) == ("held",)
+    await world.change(first.run, Resume())
+    assert (await world.take_one()).run == first.run
+
+
+@pytest.mark.parametrize("before", ["", "k"])
+async def test_an_empty_key_is_no_limit(world: Any, before: str) -> None:
+    first, second = await grants(world, 2)
+    await world.hand_in(slot(first, before))
+
+    assert await world.hand_in(slot(first, ""), slot(second, "")) == ("held", "held")
+
+    assert (await world.token(first.run, "a")).slot == before
+    assert (await world.token(second.run, "a")).slot == ""
 
 
 async def test_a_cancelled_waiter_takes_no_slot(world: Any) -> None:

@@ -88,6 +88,7 @@ class _Traces:
             self.started_ms, self.deadline_ms = at_ms, event.deadline_ms
         elif isinstance(event, happened.RunRetried):
             self.ended_ms, self._generation = None, event.generation
+            self.deadline_ms = event.deadline_ms
         elif isinstance(event, happened.NodeWaiting):
             self.resolutions.pop((event.node, event.scope), None)
         elif isinstance(event, happened.NodeResumed):
@@ -259,7 +260,7 @@ class _Maker:
             hop=self._traces.hops[place],
             attempt=view.attempt,
             expiry=view.expiry,
-            delivery=self._traces.deliveries.get(place, 0) + view.expiry,
+            delivery=self._traces.deliveries.get(place, 0) + view.expiry + view.lost.count(""),
             source=source,
             source_scope=source_scope,
             reads=reads,
@@ -269,6 +270,7 @@ class _Maker:
             wait_key=view.wait_key,
             resolution=self._traces.resolutions.get(place),
             event=view.event,
+            lost=view.lost,
         )
         if stored is not None:
             self._keep_holder(stored, token)
@@ -279,6 +281,9 @@ class _Maker:
         token.delivery = max(token.delivery, stored.delivery)
         token.lease, token.session = stored.lease, stored.session
         token.taken_ms = stored.taken_ms
+        if stored.lease in token.lost:
+            # By the history it has expired, and somebody else may have had the token since.
+            token.lease = ""
         if token.state == "ready" and stored.state == "leased":
             token.state, token.due_ms = "leased", stored.due_ms
         if token.state in ("ready", "leased") and stored.state in ("ready", "leased"):

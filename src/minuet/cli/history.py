@@ -42,7 +42,10 @@ def tell_event(at_ms: int, event: Event) -> Told:
         case happened.StepRecorded():
             return Told(_instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}")
         case happened.LeaseExpired():
-            return Told(_instance(event), "QUEUED", "its worker died or hung: given to another")
+            return Told(_instance(event), "QUEUED", "its worker was not heard of: given to another")
+        case happened.LeaseReturned():
+            late = "too late: another has taken it" if event.late else "and goes on"
+            return Told(_instance(event), "", f"its worker has come back, {late}")
         case _:
             return Told("", *_tell_run(event))
 

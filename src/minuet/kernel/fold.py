@@ -35,6 +35,8 @@ class TokenView(msgspec.Struct):
     skip: bool = False
     attempt: int = 1
     expiry: int = 0
+    #: Expired leases that somebody may still come back with; "": he came, and too late.
+    lost: tuple[str, ...] = ()
     cursor: bool = False
     wait: str = ""
     wait_key: str = ""
@@ -138,7 +140,12 @@ class Fold:
                 token = self._settle(kind, event, at_ms)
                 token.wait, token.wait_key, token.due_ms = "", "", None
             case happened.LeaseExpired():
-                self._settle(kind, event, at_ms).expiry = event.expiry
+                token = self._settle(kind, event, at_ms)
+                token.expiry = event.expiry
+                # Older histories do not say which lease it was.
+                token.lost += (event.lease,) if event.lease else ()
+            case happened.LeaseReturned():
+                self._returned(self._settle(kind, event, at_ms), event)
             case happened.StepRecorded():
                 self._settle(kind, event, at_ms)
                 state.steps[event.node, event.scope, event.name] = bytes(event.value)
@@ -174,6 +181,13 @@ class Fold:
         if token.state != "waiting":
             detail.due_ms = None
         return token
+
+    def _returned(self, token: TokenView, event: happened.LeaseReturned) -> None:
+        if event.lease not in token.lost:
+            raise InvariantError(f"lease {event.lease} of {event.node!r} had not expired")
+        token.expiry = event.expiry
+        kept = (lease for lease in token.lost if lease != event.lease or event.late)
+        token.lost = tuple("" if lease == event.lease else lease for lease in kept)
 
     def _completed(self, seq: int, at_ms: int, event: happened.NodeCompleted) -> None:
         token = self._settle("node.completed", event, at_ms)
@@ -246,7 +260,8 @@ class Fold:
             token = self.state.tokens.get(place)
             if token is None or (token.state, token.outcome) not in _RETRIABLE:
                 raise InvariantError(f"{place} neither failed nor was cut off")
-            token.state, token.outcome, token.attempt, token.expiry = "ready", "", 1, 0
+            token.state, token.outcome, token.attempt = "ready", "", 1
+            token.expiry, token.lost = 0, ()
             self.details[place].ended_ms = None
             self.state.counter += 1
 

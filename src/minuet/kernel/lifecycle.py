@@ -39,6 +39,7 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.resumed": (_OPEN, ""),
     "step.recorded": (_OPEN, ""),
     "lease.expired": (_OPEN, ""),
+    "lease.returned": (_OPEN, ""),
 }
 
 #: event → (token states it may happen in, token state after it; "" leaves it as it is).
@@ -53,6 +54,7 @@ TOKEN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.resumed": (("waiting",), "ready"),
     "step.recorded": (("ready",), ""),
     "lease.expired": (("ready",), "ready"),
+    "lease.returned": (("ready", "waiting"), ""),
 }
 
 #: node status → the statuses that may follow it

@@ -101,6 +101,9 @@ class MemoryStore:
     def has_token(self, key: Key) -> bool:
         return key in self._tokens
 
+    def hold_token(self, key: Key) -> None:
+        pass  # Nobody else acts while a step is worked out.
+
     def load_join(self, key: Key) -> Join | None:
         return copy.copy(self._joins.get(key))
 

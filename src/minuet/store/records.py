@@ -21,6 +21,11 @@ DEFAULT_TENANT = "default"
 #: since been set back, and counts as expired.
 LEASE_MS_MAX = 3_600_000
 
+#: Workers of one token that may come back too late without any harm to it. Those who come after
+#: them count as if they had died: otherwise a handler that always holds its worker up for longer
+#: than a lease would go from worker to worker for ever.
+RETURNS_MAX = 10
+
 #: A worker that was not heard of for so long is forgotten.
 WORKER_MS_MAX = 3_600_000
 
@@ -186,7 +191,7 @@ class Grant(Record, frozen=True):
     #: Skipped: settle it by passing the skip on.
     skip: bool = False
     attempt: int = 1
-    #: How often a lease on it has expired.
+    #: How many of its leases have expired whose workers have not come back.
     expiry: int = 0
     #: How often it has been handed out, this time included.
     delivery: int = 1
@@ -281,6 +286,8 @@ class RetryRun(Record, frozen=True, tag="retry"):
     """Open the next generation of a run that FAILED or was CANCELLED."""
 
     by: str = ""
+    #: It ends as CANCELLED this long after now.
+    deadline_ms: int | None = None
 
 
 class NewPlan(Record, frozen=True, tag="plan"):
@@ -336,6 +343,7 @@ class Token(msgspec.Struct, gc=False):
     due_ms: int | None = 0
     hop: int = 0
     attempt: int = 1
+    #: Leases that expired and whose workers have not come back: perhaps it kills them.
     expiry: int = 0
     delivery: int = 0
     lease: str = ""
@@ -357,6 +365,8 @@ class Token(msgspec.Struct, gc=False):
     #: The concurrency slot that it holds (lane "") or waits for (lane "slot").
     slot: str = ""
     slot_limit: int = 0
+    #: Leases that expired, the oldest first; "" stands for one whose worker came back too late.
+    lost: tuple[str, ...] = ()
 
     @property
     def key(self) -> Key:

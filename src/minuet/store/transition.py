@@ -31,6 +31,7 @@ from minuet.store.records import (
     LEASE_MS_MAX,
     LIVE_STATES,
     PAYLOAD_BYTES_MAX,
+    RETURNS_MAX,
     Arrival,
     Cancel,
     Change,
@@ -71,6 +72,10 @@ class Source(Protocol):
     def load_token(self, key: Key) -> Token | None: ...
 
     def has_token(self, key: Key) -> bool: ...
+
+    def hold_token(self, key: Key) -> None:
+        """Let nobody take a ready token before this step is committed."""
+        ...
 
     def load_join(self, key: Key) -> Join | None: ...
 
@@ -114,6 +119,8 @@ class Transition:
         #: Changed runs of which more has changed than the counter and the event number.
         self.rewritten_runs: set[str] = set()
         self.changed_tokens: set[Key] = set()
+        #: Changed tokens of which the expired leases have changed: few ever have any.
+        self.changed_lost: set[Key] = set()
         self.changed_joins: set[Key] = set()
         self.events: list[EventRecord] = []
         self.arrivals: dict[tuple[Key, str], Arrival] = {}
@@ -256,9 +263,7 @@ class Transition:
                     raise self._conflict(run, f"is {run.status} and cannot be paused")
                 run.status = "PAUSED"
                 for token in self._tokens_in(run.run, ("ready",)):
-                    if token.lane == "":
-                        token.lane = "pause"
-                        self.changed_tokens.add(token.key)
+                    self._park(token)
                 self._append(run, events.RunPaused(change.by))
             case Resume():
                 if run.status != "PAUSED":
@@ -329,18 +334,23 @@ class Transition:
             t for t in self._tokens_in(run.run, ("dead",)) if t.outcome in ("failed", "cancelled")
         ]
         if not tokens:
+            if run.started_ms is None:
+                message = "was cancelled before it was started: create a new run in its place"
+                raise self._conflict(run, message)
             raise self._conflict(run, "has nothing left to run again")
         run.status, run.ended_ms, run.error = "RUNNING", None, None
-        run.deadline_ms = None
+        run.deadline_ms = None if change.deadline_ms is None else self.now_ms + change.deadline_ms
         run.generation += 1
         run.counter = len(tokens)
         for token in tokens:
             token.state, token.outcome, token.due_ms = "ready", "", self.now_ms
             token.attempt, token.expiry, token.lease, token.lane = 1, 0, "", ""
+            self._set_lost(token, ())
             self.changed_tokens.add(token.key)
         self.reprocessed.add(run.run)
         places = [(t.node, t.scope) for t in tokens]
-        self._append(run, events.RunRetried(run.generation, places, run.counter, change.by))
+        retried = events.RunRetried(run.generation, places, run.counter, change.by, run.deadline_ms)
+        self._append(run, retried)
 
     def _new_plan(self, run: Run, change: NewPlan) -> None:
         if run.status in TERMINAL:
@@ -483,6 +493,8 @@ class Transition:
         refusal = self._judge(run, token, item)
         if refusal is not None:
             return refusal
+        if token.state == "ready":
+            self._revive(exchange, run, token)
         match item:
             case Done():
                 self._done(run, token, item)
@@ -495,13 +507,14 @@ class Transition:
             case Released():
                 self._make_ready(run, token, self.now_ms)
             case Slot():
-                return self._slot(token, item)
+                return self._slot(run, token, item)
         return "applied"
 
     def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
         if token.lease != item.lease:
+            self._come_back(run, token, item.lease)
             return "closed" if run.status in TERMINAL else "stale"
-        if token.state != "leased":
+        if token.state != "leased" and not self._is_open(token):
             return "closed" if token.outcome in ("cancelled", "superseded") else "duplicate"
         if isinstance(item, Done):
             if item.plan != run.plan:
@@ -643,22 +656,79 @@ class Transition:
         token = self.token((held.run, held.node, held.scope))
         if token is None or token.tenant != exchange.tenant:
             return False
-        if token.state != "leased" or token.lease != held.lease:
-            return False
-        token.due_ms = lease_end(exchange, self.now_ms)
-        self.changed_tokens.add(token.key)
-        return True
+        if token.lease == held.lease and token.state == "leased":
+            token.due_ms = lease_end(exchange, self.now_ms)
+            self.changed_tokens.add(token.key)
+            return True
+        run = self.run(held.run)
+        assert run is not None
+        if token.lease != held.lease:
+            self._come_back(run, token, held.lease)
+        elif self._is_open(token):
+            self._revive(exchange, run, token)
+            return True
+        return False
 
     def expire(self, key: Key) -> bool:
-        """Take the token from a worker that did not renew in time."""
+        """Let others take the token of a worker that did not renew in time. Until somebody does,
+        the lease can be taken up again, and the slot is kept for whoever goes on."""
         token, run = self.token(key), self.run(key[0])
         if token is None or run is None or token.state != "leased":
             return False
         token.expiry += 1
-        self._append(run, events.LeaseExpired(*key[1:], token.expiry, token.session))
-        token.lease = ""
-        self._make_ready(run, token, self.now_ms)
+        self._set_lost(token, (*token.lost, token.lease))
+        expired = events.LeaseExpired(*key[1:], token.expiry, token.session, token.lease)
+        self._append(run, expired)
+        token.state, token.due_ms = "ready", self.now_ms
+        self.changed_tokens.add(key)
+        if run.status == "PAUSED":
+            self._park(token)
         return True
+
+    def _is_open(self, token: Token) -> bool:
+        """As `is_open`, and so it stays until this step is committed."""
+        if not is_open(token):
+            return False
+        self._source.hold_token(token.key)
+        return True
+
+    def _revive(self, exchange: Exchange, run: Run, token: Token) -> None:
+        """The worker of the token's last lease goes on."""
+        self._set_lost(token, tuple(lease for lease in token.lost if lease != token.lease))
+        token.expiry = max(0, token.expiry - 1)
+        token.state, token.due_ms, token.lane = "leased", lease_end(exchange, self.now_ms), ""
+        self.changed_tokens.add(token.key)
+        returned = events.LeaseReturned(token.node, token.scope, token.expiry, token.lease)
+        self._append(run, returned)
+
+    def _come_back(self, run: Run, token: Token, lease: str) -> None:
+        """A worker names a lease that is not the token's. If it is one that has expired, its
+        worker is alive, so the expiry was no crash."""
+        if not lease or lease not in token.lost or token.state not in LIVE_STATES:
+            return
+        if token.lost.count("") >= RETURNS_MAX:
+            return
+        if token.state == "ready":
+            self._source.hold_token(token.key)
+        self._set_lost(token, tuple("" if one == lease else one for one in token.lost))
+        token.expiry = max(0, token.expiry - 1)
+        self.changed_tokens.add(token.key)
+        returned = events.LeaseReturned(token.node, token.scope, token.expiry, lease, late=True)
+        self._append(run, returned)
+
+    def _set_lost(self, token: Token, lost: tuple[str, ...]) -> None:
+        if token.lost != lost:
+            token.lost = lost
+            self.changed_lost.add(token.key)
+
+    def _park(self, token: Token) -> None:
+        """Hold a ready token back while its run is paused. Whatever slot it holds or waits for is
+        for others, and with a slot that it held goes the lease that had it."""
+        if token.slot:
+            self._free_slot(token)
+            token.lease = ""
+        token.lane = "pause"
+        self.changed_tokens.add(token.key)
 
     def resume(
         self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
@@ -687,9 +757,9 @@ class Transition:
         """Keep a step's result; None when the lease is lost. The first result stays."""
         key = (held.run, held.node, held.scope)
         token, run = self.token(key), self.run(held.run)
-        if token is None or run is None or run.tenant != tenant:
+        if token is None or run is None or run.tenant != tenant or token.lease != held.lease:
             return None
-        if token.state != "leased" or token.lease != held.lease:
+        if token.state != "leased" and not self._is_open(token):
             return None
         known = self.steps.get((key, name)) or self._source.load_step(key, name)
         if known is not None:
@@ -700,11 +770,16 @@ class Transition:
 
     # ── concurrency slots ───────────────────────────────────────────────────────────────
 
-    def _slot(self, token: Token, item: Slot) -> Result:
+    def _slot(self, run: Run, token: Token, item: Slot) -> Result:
         """Give the token a slot, or let it wait its turn. Who waits is no event: nothing
-        has happened to the run, its token is just not handed out yet."""
-        if token.slot == item.key:
+        has happened to the run, its token is just not handed out yet. An empty key is no limit."""
+        if not item.key or token.slot == item.key:
             return "held"
+        if run.status == "PAUSED":
+            # It asks again when the run goes on.
+            token.state, token.due_ms, token.lease = "ready", self.now_ms, ""
+            self._park(token)
+            return "applied"
         self._free_slot(token)
         slot = (token.tenant, item.key)
         if slot in self._freed:
@@ -781,6 +856,12 @@ def key_conflict(run: Run, owner: str | None) -> RunConflictError:
     return RunConflictError(
         run.run, f"its idempotency key {run.idempotency_key!r} belongs to run {owner}"
     )
+
+
+def is_open(token: Token) -> bool:
+    """Whether a token's lease has expired and nobody has taken the token since: its last worker
+    may go on as if nothing had happened."""
+    return token.state == "ready" and token.lease != "" and token.lease in token.lost
 
 
 def lease_end(exchange: Exchange, now_ms: int) -> int:

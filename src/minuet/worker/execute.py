@@ -120,7 +120,13 @@ class Executor:
                 raise
         except StoreUnavailableError:
             job.releasing = True
-        except (LeaseLost, MinuetError) as error:
+        except LeaseLost as error:
+            if job.context is not None and job.context.cancelled:
+                # Not the handler's own idea. If the lease is not lost after all, others may go on.
+                job.releasing = True
+            else:
+                job.outcome = failure_of(error)
+        except MinuetError as error:
             job.outcome = failure_of(error)
         if job.abandoned:
             return None
@@ -230,6 +236,7 @@ class Executor:
         if task.effects != "none" and not await self._store.wait_until_durable(
             self._tenant, job.held
         ):
+            job.context.cancel()
             raise LeaseLost()
         try:
             if task.is_async and timeout_ms is None:

@@ -78,6 +78,7 @@ def view_of(token: Token, output: bytes | None) -> TokenView:
         skip=token.skip,
         attempt=token.attempt,
         expiry=token.expiry,
+        lost=token.lost,
         # The store does not trouble to forget how far a finished fan-out had got.
         cursor=bool(token.cursor) and token.state != "done",
         wait=token.wait,

@@ -23,21 +23,25 @@ _LOAD_ROWS = statement("load_rows")
 _FIND_BLOBS = statement("find_blobs")
 _INSERT_RUNS = statement("insert_runs")
 _INSERT_STEP = statement("insert_step")
+_WRITE_LOST = statement("write_lost")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
+_decode_lost = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
-#: The last column of `tokens` is not the record's.
-_TOKEN_FIELDS = len(Token.__struct_fields__)
+#: The last two columns of `tokens` are the event of the source, which is not the record's, and
+#: what the record ends with.
+_TOKEN_FIELDS = len(Token.__struct_fields__) - 1
 
 
 def token_of(row: Row) -> Token:
     """A row of `tokens` as a record."""
-    token = Token(*row[:_TOKEN_FIELDS])
+    token, lost = Token(*row[:_TOKEN_FIELDS]), row[_TOKEN_FIELDS + 1]
+    token.lost = _decode_lost(lost) if lost else ()
     token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
     token.wait_key = token.wait_key.decode() if token.wait_key else ""  # type: ignore[attr-defined]
     token.slot = token.slot.decode() if token.slot else ""  # type: ignore[attr-defined]
@@ -184,6 +188,11 @@ class Rows:
     def has_token(self, key: Key) -> bool:
         return self.load_token(key) is not None
 
+    def hold_token(self, key: Key) -> None:
+        # Tokens that are loaded with all of their run are locked.
+        if key[0] not in self._wanted.whole:
+            raise MissingRows("whole", key[0])
+
     def load_join(self, key: Key) -> Join | None:
         return self._joins.get(key)  # Loaded with the arrivals, which are asked for first.
 
@@ -228,6 +237,10 @@ class Rows:
             rows = [run_row(step.runs[run]) for run in sorted(step.new_runs)]
             for run, number in await link.rows(_INSERT_RUNS, rows):
                 self._run_ids[run] = number
+        if step.changed_lost:
+            lost = [(key, _lost(step.tokens[key])) for key in sorted(step.changed_lost)]
+            rows = [(*key, leases) for key, leases in lost]
+            await link.run(_WRITE_LOST, *(list(column) for column in zip(*rows, strict=True)))
         for (key, name), value in step.steps.items():
             await link.run(_INSERT_STEP, *key, name.encode(), value)
         if step.reprocessed:
@@ -321,7 +334,12 @@ def token_row(step: Transition, token: Token) -> Row:
         slot,
         row[26],
         _source_event(step, token),
+        _lost(token),
     )
+
+
+def _lost(token: Token) -> str | None:
+    return _text(token.lost) if token.lost else None
 
 
 def _source_event(step: Transition, token: Token) -> int:

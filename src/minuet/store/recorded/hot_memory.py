@@ -10,7 +10,7 @@ from minuet.clock import Clock
 from minuet.store.memory import MemoryStore
 from minuet.store.recorded.base import Mark, Standing, Unrecorded
 from minuet.store.records import EventRecord, Held, Snapshot
-from minuet.store.transition import Transition
+from minuet.store.transition import Transition, is_open
 
 
 class HotMemoryStore(MemoryStore):
@@ -94,7 +94,9 @@ class HotMemoryStore(MemoryStore):
 
     def _holds(self, held: Held) -> bool:
         token = self._tokens.get((held.run, held.node, held.scope))
-        return token is not None and (token.state, token.lease) == ("leased", held.lease)
+        if token is None or token.lease != held.lease:
+            return False
+        return token.state == "leased" or is_open(token)
 
     async def read_standings(self, runs: Sequence[str]) -> list[Standing]:
         return [

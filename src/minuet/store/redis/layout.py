@@ -11,11 +11,11 @@ from minuet.errors import StoreUnusableError
 from minuet.store.redis.address import Address
 from minuet.store.redis.connection import Connection
 
-#: 2: blobs that belong to a run.
-LAYOUT = 2
+#: 2: blobs that belong to a run. 3: tokens keep the leases that expired.
+LAYOUT = 3
 
 #: What this version goes on from, as it is.
-_EARLIER = frozenset({1})
+_EARLIER = frozenset({1, 2})
 
 
 async def check_layout(connection: Connection, partitions: Sequence[str], address: Address) -> None:

@@ -47,7 +47,7 @@ TOKEN_COLUMNS = (
     *("state", "outcome", "lease", "session", "queue", "source"),
     "tail",
     *("skip", "source_scope", "reads", "joined", "lane", "expiry", "cursor"),
-    *("wait", "wait_key", "resolution", "slot", "slot_limit"),
+    *("wait", "wait_key", "resolution", "slot", "slot_limit", "lost"),
 )
 TOKEN_NUMBERS, _TOKEN_STRINGS = struct.Struct(">ddIIIII"), 6
 
@@ -90,6 +90,7 @@ class _TokenTail(msgspec.Struct, array_like=True, gc=False):
     resolution: msgspec.Raw = _NOTHING
     slot: str | None = None
     slot_limit: int | None = None
+    lost: tuple[str, ...] | None = None
 
 
 class _JoinRow(msgspec.Struct, array_like=True, gc=False):
@@ -126,6 +127,7 @@ _ORIGIN, _JOIN, _ARRIVAL, _RUN_TAIL, _TOKEN_TAIL = (
     _head(len(row.__struct_fields__))
     for row in (_RunOrigin, _JoinRow, _ArrivalRow, _RunTail, _TokenTail)
 )
+_OLD_TOKEN_TAIL = _head(12)
 _LETTER = _head(11)
 
 #: How long the head of a string is, by its first byte; shorter strings have a head of one byte.
@@ -213,7 +215,7 @@ def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token
     numbers, strings, tail = _columns(data, TOKEN_NUMBERS, _TOKEN_STRINGS)
     due_ms, taken_ms, hop, attempt, delivery, event, _ = numbers
     state, outcome, lease, session, queue, source = strings
-    row = _decode_token_tail(_TOKEN_TAIL + tail) if tail else _TokenTail()
+    row = _token_tail(tail) if tail else _TokenTail()
     reads = _payload(row.reads)
     return Token(
         run,
@@ -243,7 +245,16 @@ def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token
         row.lane or "",
         row.slot or "",
         row.slot_limit or 0,
+        row.lost or (),
     )
+
+
+def _token_tail(tail: bytes) -> _TokenTail:
+    try:
+        return _decode_token_tail(_TOKEN_TAIL + tail)
+    except msgspec.DecodeError:
+        # As it was before layout 3: without its last column.
+        return _decode_token_tail(_OLD_TOKEN_TAIL + tail)
 
 
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:

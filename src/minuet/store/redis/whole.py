@@ -122,7 +122,7 @@ def _token_row(t: Token, joined: set[tuple[str, str]]) -> bytes:
         # A token that waits has a key, be it empty.
         *(t.wait or None, t.wait_key if t.wait else None),
         None if t.resolution is None else opaque(t.resolution),
-        *(t.slot or None, t.slot_limit or None),
+        *(t.slot or None, t.slot_limit or None, t.lost or None),
     )
 
 

@@ -57,6 +57,7 @@ _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
+_decode_lost = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def to_json(value: Any) -> str:
@@ -69,6 +70,7 @@ def token_of(row: Row) -> Token:
     token = Token(*row)
     token.skip = bool(token.skip)
     token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
+    token.lost = _decode_lost(token.lost) if token.lost else ()  # type: ignore[arg-type]
     return token
 
 
@@ -203,6 +205,9 @@ class Rows:
 
     def has_token(self, key: Key) -> bool:
         return self._careful and self._db.execute(_HAS_TOKEN, key).get is not None
+
+    def hold_token(self, key: Key) -> None:
+        pass  # There is one writer at a time.
 
     def load_join(self, key: Key) -> Join | None:
         if key not in self._joins:
@@ -360,7 +365,12 @@ def _run_change(run: Run, run_id: int) -> Row:
 
 def _token_row(token: Token) -> Row:
     row = astuple(token)
-    return (*row[:18], to_json(token.reads) if token.reads else None, *row[19:])
+    reads = to_json(token.reads) if token.reads else None
+    return (*row[:18], reads, *row[19:27], _lost(token))
+
+
+def _lost(token: Token) -> str:
+    return to_json(token.lost) if token.lost else ""
 
 
 def _token_change(token: Token, token_id: int) -> Row:
@@ -379,5 +389,6 @@ def _token_change(token: Token, token_id: int) -> Row:
         token.lane,
         token.slot,
         token.slot_limit,
+        _lost(token),
         token_id,
     )

@@ -181,7 +181,7 @@ CREATE TABLE tokens (
     event INTEGER NOT NULL,
     lane TEXT NOT NULL CHECK (lane = '' OR lane = 'pause' OR lane = 'slot'),
     slot TEXT NOT NULL,
-    slot_limit INTEGER NOT NULL,
+    slot_limit INTEGER NOT NULL, lost TEXT NOT NULL DEFAULT '',
     UNIQUE (run, node, scope),
     CONSTRAINT outcome_exactly_when_settled
         CHECK ((outcome <> '') = (state = 'done' OR state = 'dead')),

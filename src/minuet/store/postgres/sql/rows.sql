@@ -36,6 +36,12 @@ FROM unnest($1::minuet.runs[])
 ORDER BY run
 RETURNING run, id;
 
+-- name: write_lost
+UPDATE minuet.tokens AS t
+SET lost = x.lost
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[]) AS x (run, node, scope, lost)
+WHERE t.run = x.run AND t.node = x.node AND t.scope = x.scope;
+
 -- name: insert_step
 INSERT INTO minuet.steps VALUES ($1, $2, $3, $4, $5);
 

@@ -38,8 +38,11 @@ end
 
 -- `flaw`: true: a result is too large. A text: it stands for this blob, which may be lost.
 local function judge(run, token, kind, lease, plan, flaw)
-  if token[T_LEASE] ~= lease then return TERMINAL[run[R_STATUS]] and 'closed' or 'stale' end
-  if token[T_STATE] ~= 'leased' then
+  if token[T_LEASE] ~= lease then
+    come_back(token, lease)
+    return TERMINAL[run[R_STATUS]] and 'closed' or 'stale'
+  end
+  if token[T_STATE] ~= 'leased' and not is_open(token) then
     local outcome = token[T_OUTCOME]
     local cut_off = outcome == 'cancelled' or outcome == 'superseded'
     return cut_off and 'closed' or 'duplicate'
@@ -154,7 +157,7 @@ local HANDLERS = { done = done, retry = retry, failed = failed, waiting = waitin
   released = released }
 
 -- Judge and apply the next item of the request.
-function hand_in(tenant)
+function hand_in(tenant, until_ms)
   local kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count
   offset, kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count =
     unpack_limit(data, ITEM, offset)
@@ -175,6 +178,7 @@ function hand_in(tenant)
     if refusal == 'replan' then replanned[name] = true end
     return refusal
   end
+  if token[T_STATE] == 'ready' then revive(token, until_ms) end
   if kind == 'slot' then return ask_slot(token, a, b) end
   HANDLERS[kind](run, token, count, a, b, c, d, e, f, g, h, i)
   return 'applied'
@@ -196,9 +200,17 @@ end
 function renew(tenant, held, until_ms)
   local token, run = load_token(held[1], held[2], held[3])
   if not token or run[R_TENANT] ~= tenant then return false end
-  if token[T_STATE] ~= 'leased' or token[T_LEASE] ~= held[4] then return false end
-  change_token(token)
-  token[T_DUE_MS] = until_ms
+  if token[T_LEASE] ~= held[4] then
+    come_back(token, held[4])
+    return false
+  end
+  if token[T_STATE] == 'leased' then
+    change_token(token)
+    token[T_DUE_MS] = until_ms
+    return true
+  end
+  if not is_open(token) then return false end
+  revive(token, until_ms)
   return true
 end
 

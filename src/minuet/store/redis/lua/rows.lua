@@ -16,6 +16,7 @@
 -- columns that most rows do not have: nil is their default.
 
 local LEASE_MS_MAX = 3600000
+local RETURNS_MAX = 10
 local TERMINAL = { COMPLETED = true, FAILED = true, CANCELLED = true }
 local LIVE = { ready = true, leased = true, waiting = true }
 
@@ -166,7 +167,7 @@ local function parse_token(run, node, scope, member, data)
   if token[T_TAIL] <= #data then
     token[T_SKIP], token[T_SOURCE_SCOPE], token[T_READS], token[T_JOINED], token[T_LANE],
       token[T_EXPIRY], token[T_CURSOR], token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION],
-      token[T_SLOT], token[T_SLOT_LIMIT] = unpack_row(sub(data, token[T_TAIL]))
+      token[T_SLOT], token[T_SLOT_LIMIT], token[T_LOST] = unpack_row(sub(data, token[T_TAIL]))
   end
   return token
 end

@@ -40,10 +40,15 @@ local function expire(name, node, scope)
   if not token or token[T_STATE] ~= 'leased' then return false end
   change_token(token)
   token[T_EXPIRY] = (token[T_EXPIRY] or 0) + 1
+  local lost = {}
+  for i, one in ipairs(token[T_LOST] or {}) do lost[i] = one end
+  lost[#lost + 1] = token[T_LEASE]
+  token[T_LOST] = lost
   append(run, about('lease.expired', token) .. number('expiry', token[T_EXPIRY])
-    .. text('session', token[T_SESSION]) .. '}')
-  token[T_LEASE] = ''
-  make_ready(run, token, now)
+    .. text('session', token[T_SESSION]) .. text('lease', token[T_LEASE]) .. '}')
+  -- Until somebody takes it, the lease can be taken up again, and the slot is kept.
+  token[T_STATE], token[T_DUE_MS] = 'ready', now
+  if run[R_STATUS] == 'PAUSED' then park(token) end
   return true
 end
 

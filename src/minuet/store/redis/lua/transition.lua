@@ -220,9 +220,27 @@ local function promote_waiters()
   end
 end
 
-local function ask_slot(token, key, limit)
-  if token[T_SLOT] == key then return 'held' end
+-- Hold a ready token back while its run is paused. Whatever slot it holds or waits for is for
+-- others, and with a slot that it held goes the lease that had it.
+local function park(token)
   change_token(token)
+  if token[T_SLOT] then
+    free_slot(token)
+    token[T_LEASE] = ''
+  end
+  token[T_LANE] = 'pause'
+end
+
+-- An empty key is no limit.
+local function ask_slot(token, key, limit)
+  if key == '' or token[T_SLOT] == key then return 'held' end
+  change_token(token)
+  if token[T_RUN][R_STATUS] == 'PAUSED' then
+    -- It asks again when the run goes on.
+    token[T_STATE], token[T_DUE_MS], token[T_LEASE] = 'ready', now, ''
+    park(token)
+    return 'applied'
+  end
   free_slot(token)
   local slot = token[T_RUN][R_TENANT] .. '\0' .. key
   if freed[slot] then promote(slot) end
@@ -279,6 +297,53 @@ local function make_ready(run, token, due_ms)
   token[T_WAIT], token[T_WAIT_KEY] = nil, nil
   free_slot(token)
   token[T_LANE] = lane_of(run)
+end
+
+-- ── leases that expired ──────────────────────────────────────────────────────────────────
+
+local function is_lost(token, lease)
+  for _, one in ipairs(token[T_LOST] or {}) do
+    if one == lease then return lease ~= '' end
+  end
+  return false
+end
+
+-- Whether a token's lease has expired and nobody has taken the token since. Its last worker may go
+-- on as if nothing had happened.
+local function is_open(token)
+  return token[T_STATE] == 'ready' and is_lost(token, token[T_LEASE])
+end
+
+-- Tell of the worker of an expired lease that it is alive.
+local function returned(token, lease, late)
+  local kept = {}
+  for _, one in ipairs(token[T_LOST]) do
+    if one ~= lease then kept[#kept + 1] = one elseif late then kept[#kept + 1] = '' end
+  end
+  local expiry = math.max(0, (token[T_EXPIRY] or 0) - 1)
+  token[T_LOST], token[T_EXPIRY] = kept[1] and kept, expiry > 0 and expiry or nil
+  append(token[T_RUN], about('lease.returned', token) .. number('expiry', expiry)
+    .. ',"lease":' .. quote(lease) .. (late and ',"late":true' or '') .. '}')
+end
+
+-- The worker of the token's last lease goes on.
+local function revive(token, until_ms)
+  change_token(token)
+  token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
+  returned(token, token[T_LEASE], false)
+end
+
+-- A worker names a lease that is not the token's. If it is one that has expired, its worker is
+-- alive, so the expiry was no crash.
+local function come_back(token, lease)
+  if not token[T_LOST] or not LIVE[token[T_STATE]] or not is_lost(token, lease) then return end
+  local late = 0
+  for _, one in ipairs(token[T_LOST]) do
+    if one == '' then late = late + 1 end
+  end
+  if late >= RETURNS_MAX then return end
+  change_token(token)
+  returned(token, lease, true)
 end
 
 -- A join fired without waiting: what only leads to it is no longer wanted.

@@ -13,15 +13,6 @@ local function conflict(message) return { 'conflict', message, run[R_STATUS], ru
 
 local function forbids(verb) return conflict('is ' .. run[R_STATUS] .. ' and cannot be ' .. verb) end
 
-local function set_lanes(from, to)
-  for _, token in ipairs(tokens_in(run, { ready = true })) do
-    if token[T_LANE] == from then
-      change_token(token)
-      token[T_LANE] = to
-    end
-  end
-end
-
 local CHANGES = {}
 
 function CHANGES.start(entries, deadline_ms, input)
@@ -37,14 +28,19 @@ end
 function CHANGES.pause(by)
   if run[R_STATUS] ~= 'RUNNING' then return forbids('paused') end
   run[R_STATUS] = 'PAUSED'
-  set_lanes(nil, 'pause')
+  for _, token in ipairs(tokens_in(run, { ready = true })) do park(token) end
   append(run, '{"type":"run.paused"' .. text('by', by) .. '}')
 end
 
 function CHANGES.resume(by)
   if run[R_STATUS] ~= 'PAUSED' then return forbids('resumed') end
   run[R_STATUS] = 'RUNNING'
-  set_lanes('pause', nil)
+  for _, token in ipairs(tokens_in(run, { ready = true })) do
+    if token[T_LANE] == 'pause' then
+      change_token(token)
+      token[T_LANE] = nil
+    end
+  end
   append(run, '{"type":"run.resumed"' .. text('by', by) .. '}')
 end
 
@@ -61,7 +57,7 @@ local function reprocess_dead_letters()
   enter(dead_key(tenant, 'reprocessed'), member, letter[10])
 end
 
-function CHANGES.retry(by)
+function CHANGES.retry(by, deadline_ms)
   if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then return forbids('retried') end
   local again, names = {}, {}
   for _, token in ipairs(tokens_in(run, { dead = true })) do
@@ -70,17 +66,23 @@ function CHANGES.retry(by)
       names[#again] = place(token[T_NODE], token[T_SCOPE])
     end
   end
+  if #again == 0 and not run[R_STARTED_MS] then
+    return conflict('was cancelled before it was started: create a new run in its place')
+  end
   if #again == 0 then return conflict('has nothing left to run again') end
   reprocess_dead_letters()
-  run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil, nil
+  run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil,
+    deadline_ms and now + deadline_ms or nil
   run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
   for _, token in ipairs(again) do
     change_token(token)
     token[T_STATE], token[T_OUTCOME], token[T_DUE_MS] = 'ready', '', now
     token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
+    token[T_LOST] = nil
   end
   append(run, '{"type":"run.retried"' .. number('generation', run[R_GENERATION])
-    .. list('tokens', names) .. number('counter', run[R_COUNTER], 0) .. text('by', by) .. '}')
+    .. list('tokens', names) .. number('counter', run[R_COUNTER], 0) .. text('by', by)
+    .. number('deadline_ms', run[R_DEADLINE_MS]) .. '}')
 end
 
 function CHANGES.plan(plan, deliveries, by)

@@ -55,7 +55,7 @@ if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', 
 local until_ms = now + lease_ms
 local letters = {}
 revoked, members, counts = {}, {}, {}
-for i = 1, item_count do letters[i] = sub(hand_in(tenant), 1, 1) end
+for i = 1, item_count do letters[i] = sub(hand_in(tenant, until_ms), 1, 1) end
 results = concat(letters)
 for _, one in ipairs(held) do
   if not renew(tenant, one, until_ms) then revoked[#revoked + 1] = one end

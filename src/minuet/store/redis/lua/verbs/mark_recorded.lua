@@ -23,6 +23,7 @@ for i, mark in ipairs(marks) do
 end
 for i, one in ipairs(leases) do
   local token = load_token(one[1], one[2], one[3])
-  current[i] = token and token[T_STATE] == 'leased' and token[T_LEASE] == one[4] and 1 or 0
+  current[i] = token and token[T_LEASE] == one[4]
+    and (token[T_STATE] == 'leased' or is_open(token)) and 1 or 0
 end
 return { marked, current }

@@ -6,7 +6,8 @@ local given, tenant, run_id, node, scope, lease, name, value = unpack(unpack_row
 now = clock(given)
 local token, run = load_token(run_id, node, scope)
 if not token or run[R_TENANT] ~= tenant then return {} end
-if token[T_STATE] ~= 'leased' or token[T_LEASE] ~= lease then return {} end
+if token[T_LEASE] ~= lease then return {} end
+if token[T_STATE] ~= 'leased' and not is_open(token) then return {} end
 local field = 's' .. node .. '\0' .. scope .. '\0' .. name
 local known = call('HGET', run[R_KEY], field)
 if known then return { known } end
