@@ -32,6 +32,7 @@ from minuet.errors import (
     RunFailed,
     RunNotFoundError,
     RunTimeoutError,
+    StoreUnusableError,
 )
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.explain import Explanation
@@ -399,11 +400,18 @@ class App:
         return await self._change(run_id, Resume())
 
     async def retry(self, run_id: str) -> Run:
-        """Run what failed or was cut off again, in the run's next generation."""
-        store = moved_to(await self._runs.get(run_id))
+        """Run what failed or was cut off again, in the run's next generation. It has as much time
+        as the plan gives a run."""
+        run = await self._runs.get(run_id)
+        store = moved_to(run)
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: retry it there")
-        run = await self._change(run_id, RetryRun())
+        try:
+            loaded = await self._programs.load(run.plan, run=run_id, tenant=self._tenant)
+            deadline_ms = loaded.program.plan.deadline_ms
+        except StoreUnusableError:
+            deadline_ms = None  # Its plan is lost: the run will fail by that.
+        run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms))
         self._work_on([run_id])
         return run
 

@@ -188,7 +188,7 @@ class Executor:
             own = next(o for o in grant.reads if (o.node, o.scope) == (grant.node, grant.scope))
             job.output = own.data
             return Succeeded(job.value(own.data))
-        if grant.expiry >= self._crashes_max:
+        if grant.expiry >= self._crashes_max and not _is_inline(job.node):
             return crash_loop(grant.expiry)
         return None
 
@@ -415,6 +415,8 @@ class Executor:
         except MinuetError as error:
             job.outcome = failure_of(error)
             return self.settle(job)
+        if key is None or key == "":
+            return None  # No key, no limit.
         text = key if isinstance(key, str) else msgspec.json.encode(key).decode()
         return Slot(*job.token, text, node.concurrency.limit)
 
@@ -456,6 +458,13 @@ def _read_config(ref: str, data: bytes) -> dict[str, Json]:
         return msgspec.json.decode(data, type=dict[str, Any])
     except msgspec.DecodeError as error:
         raise HandlerError(f"the config {ref} is no JSON object: {error}") from None
+
+
+def _is_inline(node: Node) -> bool:
+    """Whether a node runs no code of the user's. It cannot kill a worker, so it never is why its
+    workers died."""
+    node_type = NODE_TYPES.get(node.type)
+    return node_type is not None and node_type.run is not None
 
 
 def _outcome_of(value: Any) -> Outcome:

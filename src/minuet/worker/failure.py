@@ -75,7 +75,7 @@ def timed_out(timeout_ms: int) -> Failed:
 def crash_loop(expiry: int) -> Failed:
     """A node that keeps killing its workers."""
     message = (
-        f"{expiry} workers in a row died or hung while they ran this node; "
+        f"{expiry} workers died or hung while they ran this node and did not come back; "
         "it is not tried again until somebody retries the run"
     )
     return Failed({"code": "crash_loop", "message": message}, reason="crash_loop")

@@ -50,8 +50,10 @@ class Outage:
             self._since = now
             _log.warning("the store is not available (%s); trying until it is", error)
 
-    def end(self, now: float) -> None:
-        """A call was answered."""
-        if self._since is not None:
-            _log.warning("the store is back after %.1f s", now - self._since)
-            self._since = None
+    def end(self, now: float) -> float:
+        """A call was answered; how long the store was away."""
+        if self._since is None:
+            return 0.0
+        away_s, self._since = now - self._since, None
+        _log.warning("the store is back after %.1f s", away_s)
+        return away_s

@@ -49,6 +49,7 @@ from minuet.worker.membership import Membership
 from minuet.worker.placing import Whose
 from minuet.worker.programs import Programs
 from minuet.worker.queues import INLINE, Queues
+from minuet.worker.standstill import Standstill
 from minuet.worker.suspect import Suspect
 from minuet.worker.tally import Outage, Tally
 
@@ -156,6 +157,7 @@ class Worker:
         self._abstinence = Abstinence(*BACKOFF_MS)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._executing: set[Job] = set()
+        self._standstill = Standstill(lease_ms, lambda: self._executing)
         self._stopping = False
         #: Set once it takes nothing more.
         self.stopping = asyncio.Event()
@@ -239,6 +241,7 @@ class Worker:
         loop = asyncio.get_running_loop()
         if self._membership is not None:
             self._membership.begin()
+        self._standstill.begin()
         try:
             while not self._stopping:
                 await self._sweep_when_due(loop)
@@ -257,6 +260,7 @@ class Worker:
         except StoreUnavailableError as error:
             _log.warning("the store is not available (%s); leases will run out", error)
         finally:
+            self._standstill.end()
             if self._membership is not None:
                 self._membership.end()
             for job in self._jobs.values():
@@ -365,7 +369,7 @@ class Worker:
         while True:
             try:
                 reply = await self._store.exchange(request)
-                self._outage.end(asyncio.get_running_loop().time())
+                self._store_is_back(asyncio.get_running_loop().time())
                 return reply
             except SessionError:
                 # The store has forgotten us (it was restored, or replaced). Leases decide
@@ -380,6 +384,14 @@ class Worker:
                 self._outage.begin(error, now)
                 await asyncio.sleep(pause_ms / 1000)
                 pause_ms = min(pause_ms * 2, BACKOFF_MS[1])
+
+    def _store_is_back(self, now: float) -> None:
+        """If leases may have run out while the store was away, let the others come back and renew
+        theirs before anything is given to somebody else."""
+        away_s = self._outage.end(now)
+        if away_s * 1000 >= self.lease_ms / 2:
+            grace_ms = min(BACKOFF_MS[1] + SWEEP_MS, self.lease_ms)
+            self._sweep_at = max(self._sweep_at, now + grace_ms / 1000)
 
     def _settled(self, job: Job, item: Item, result: Result, reply: Reply) -> None:
         """The store has judged an item."""
@@ -446,14 +458,11 @@ class Worker:
     def _begin(self, job: Job) -> None:
         lost = self._jobs.get(job.key)
         if lost is not None:
-            # Its lease ran out, and the token has come back to this very worker.
+            # Its lease ran out, and the token has come back to this very worker. Say that nobody
+            # died: the lease itself is worth nothing any more.
             lost.abandon()
+            self._items.append((lost, Released(*lost.token)))
         self._jobs[job.key] = job
-        suspected = self._suspect.is_like(job)
-        if suspected and self._suspect.job is not None:
-            self._suspect.refuse(asyncio.get_running_loop().time())
-            self._items.append((job, Released(*job.token)))
-            return
         try:
             item = self._executor.execute_now(job)
         except Exception:
@@ -461,12 +470,16 @@ class Worker:
             _log.exception("node %s of run %s could not be executed", job.key[1], job.key[0])
             self._forget(job)
             return
+        now = asyncio.get_running_loop().time()
         if item is not None:
             self._items.append((job, item))
-        elif suspected:
-            self._suspect.keep(job, asyncio.get_running_loop().time())
-        else:
+        elif not self._suspect.is_like(job):
             self._spawn(job)
+        elif self._suspect.job is None:
+            self._suspect.keep(job, now)
+        else:
+            self._suspect.refuse(now)
+            self._items.append((job, Released(*job.token)))
 
     def _try_suspect(self, loop: asyncio.AbstractEventLoop) -> None:
         """Run the job on its last chance once everything else is handed in."""
@@ -478,6 +491,7 @@ class Worker:
 
     def _spawn(self, job: Job) -> None:
         self._executing.add(job)
+        self._standstill.note(job)
         job.task = asyncio.get_running_loop().create_task(self._next_item(job))
         job.task.add_done_callback(lambda task: self._finished(job, task))
 
@@ -565,8 +579,11 @@ class Worker:
         return len(self._executing) < self.concurrency
 
     async def _sweep_when_due(self, loop: asyncio.AbstractEventLoop) -> None:
-        if loop.time() < self._sweep_at:
+        now = loop.time()
+        if now < self._sweep_at:
             return
+        if now >= self._renew_at and any(job.task for job in self._jobs.values()):
+            return  # Its own leases first: the next round renews them.
         delay_ms = SWEEP_MS
         try:
             swept = await self._store.sweep()

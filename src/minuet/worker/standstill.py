@@ -1,0 +1,78 @@
+"""Noticing that the event loop stood still, and saying whose handlers ran meanwhile.
+
+A handler that computes without giving the interpreter up (a C extension, a large regular
+expression, an `async def` that never awaits) holds up everything else in its process, the renewal
+of leases too. The results are not lost as long as nobody else takes the tokens, but that is luck.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+    from minuet.worker.job import Job
+
+_log = logging.getLogger("minuet.worker")
+
+#: Time between two looks, and shortest standstill that is worth a word, in seconds.
+LOOK_S = 1.0
+WORTH_S = 1.0
+
+#: Handlers that are named.
+NAMED_MAX = 5
+
+
+class Standstill:
+    """Looks at the clock again and again; a look that comes late was held up."""
+
+    def __init__(self, lease_ms: int, executing: Callable[[], Collection[Job]]) -> None:
+        self._lease_s = lease_ms / 1000
+        self._executing = executing
+        #: Whoever has been running since the last look.
+        self._seen: dict[Job, None] = {}
+        self._task: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    def end(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def note(self, job: Job) -> None:
+        """A handler begins."""
+        self._seen[job] = None
+
+    async def _run(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            self._seen = dict.fromkeys(self._executing())
+            began = loop.time()
+            await asyncio.sleep(LOOK_S)
+            late_s = loop.time() - began - LOOK_S
+            if late_s >= max(WORTH_S, self._lease_s / 3):
+                self._warn(late_s)
+
+    def _warn(self, late_s: float) -> None:
+        if not self._seen:
+            _log.warning("this process stood still for %.1f s while no handler ran", late_s)
+            return
+        names = sorted({_name(job) for job in self._seen})
+        others = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
+        _log.warning(
+            "a handler blocked this worker for %.1f s (%s): meanwhile no lease (%g s) can be "
+            "renewed and no other handler goes on. Run such work in a process of its own, for "
+            "example a ProcessPoolExecutor",
+            late_s,
+            ", ".join(names[:NAMED_MAX]) + others,
+            self._lease_s,
+        )
+
+
+def _name(job: Job) -> str:
+    handler = job.node.handler if job.node is not None else None
+    return f"handler {handler!r} of node {job.key[1]!r}" if handler else f"node {job.key[1]!r}"
