@@ -64,6 +64,28 @@ _ALL = (
         transition=wrong.LateResultApplied,
     ),
     Bug(
+        name="late-result-after-another",
+        summary="a result counts although the token was taken again since",
+        faults=("pause", "slow"),
+        transition=wrong.LateResultAfterAnother,
+    ),
+    Bug(
+        name="expiry-is-crash",
+        summary="workers that were away count as dead although they have come back",
+        faults=("refuse", "pause", "slow"),
+        without=("forget", "lossy"),
+        haste=8,
+        seeds=400,
+        transition=wrong.EveryExpiryIsACrash,
+    ),
+    Bug(
+        name="pause-keeps-slot",
+        summary="a paused run keeps the slots of tokens that do not run",
+        faults=("slow",),
+        seeds=300,
+        transition=wrong.PausedRunsKeepTheirSlots,
+    ),
+    Bug(
         name="mark-before-run",
         summary="a token counts as done once it is handed out; who dies loses it",
         faults=("kill",),

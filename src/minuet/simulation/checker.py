@@ -15,6 +15,7 @@ from minuet.errors import InvariantError
 from minuet.events import (
     Event,
     LeaseExpired,
+    LeaseReturned,
     NodeCompleted,
     NodeFailed,
     NodeRetried,
@@ -47,7 +48,7 @@ from minuet.simulation.rules import (
     exchange_rules,
 )
 from minuet.store.blob import blob_of
-from minuet.store.records import EventRecord, Exchange, Held, Key, Reply
+from minuet.store.records import RETURNS_MAX, EventRecord, Exchange, Held, Key, Reply
 from minuet.types import TERMINAL
 
 #: Checks of a run's whole record; comparing it with the fold is done step by step.
@@ -125,6 +126,14 @@ class Checker:
         self._ended: dict[str, float] = {}
         #: Rounds of each process: when it sent the exchange, and when it had dealt with the answer.
         self._heard: dict[Process, list[tuple[float, float]]] = {}
+        #: When tokens were taken, and how many of their workers had not come back by then.
+        self._taken: dict[tuple[Key, str], tuple[float, int]] = {}
+        #: When they were handed in or renewed, whether in time or not.
+        self._named: dict[tuple[Key, str], list[float]] = {}
+        #: When leases have expired.
+        self._expired: dict[tuple[Key, str], float] = {}
+        #: Workers of a token that may die before it is given up.
+        self.crashes_max = 0
         #: Second and sweeps in it, by process.
         self._sweeps: dict[Process, tuple[int, int]] = {}
 
@@ -223,10 +232,14 @@ class Checker:
             self._model, self._grants, self._slots, process, request, reply, repeated=repeated
         ):
             self._broken(id_, message, run)
+        for one in (*request.hand_in, *request.renew):
+            name = ((one.run, one.node, one.scope), one.lease)
+            self._named.setdefault(name, []).append(self._now())
         for grant in reply.granted:
             events = self._model.events(grant.run)
             taken = ((grant.run, grant.node, grant.scope), grant.lease)
             self._bases.setdefault(taken, []).append((len(events), events[-1]))
+            self._taken.setdefault(taken, (self._now(), grant.expiry))
         for item, result in zip(request.hand_in, reply.results, strict=True):
             token = self._model.token((item.run, item.node, item.scope))
             if result == "closed" and token is not None and token.outcome == "superseded":
@@ -257,6 +270,9 @@ class Checker:
             slot = (token.tenant, token.slot)
             holders[slot] = holders.get(slot, 0) + 1
             limits[slot] = max(limits.get(slot, 0), token.slot_limit)
+            run = self._model.run(token.run)
+            if token.state == "ready" and run is not None and run.status == "PAUSED":
+                self._broken("slots", f"{token.node!r} of a paused run holds {slot[1]!r}", run.run)
         for slot, count in holders.items():
             if count > limits[slot]:
                 self._broken("slots", f"{count} hold {slot[1]!r}, at most {limits[slot]} may")
@@ -326,8 +342,37 @@ class Checker:
             if step in book.steps:
                 self._broken("steps", f"step {step} is recorded twice", run)
             book.steps.add(step)
+        if isinstance(event, LeaseExpired):
+            self._expired[(run, event.node, event.scope), event.lease] = self._now()
+        if isinstance(event, NodeFailed) and event.dead_letter == "crash_loop":
+            self._check_crashes((run, event.node, event.scope), event.lease, state)
         if isinstance(event, NodeFailed) and event.dead_letter == "no_handler":
             self._broken("queue", f"{event.node!r} was given to a worker without its handler", run)
+
+    def _check_crashes(self, key: Key, last: str, state: State) -> None:
+        """A run is given up because workers died or hung, not because some were away.
+
+        Whoever has named a lease after it had expired is alive; so is whoever has heard of an
+        exchange that it sent a lease later, in which it should have. What counts is the moment
+        at which the token was taken that was then given up. Whoever never named a lease may not
+        have heard of it, and a store that forgets may have lost what it was told.
+        """
+        token = state.tokens[key[1:]]
+        if self._model.has_forgotten or token.lost.count("") >= RETURNS_MAX:
+            return
+        taken_at, expiry = self._taken[key, last]
+        alive = 0
+        for lease in filter(None, token.lost):
+            worker, expired_at = self._grants.get((key, lease)), self._expired[key, lease]
+            named = self._named.get((key, lease), [])
+            heard = self._heard.get(worker, ()) if worker is not None and worker.alive else ()
+            alive += any(expired_at < at < taken_at for at in named) or any(
+                named and sent >= expired_at + self._lease_s and until <= taken_at
+                for sent, until in heard
+            )
+        if expiry - alive < self.crashes_max:
+            message = f"{key[1:]} is given up, and {alive} of its {expiry} workers live"
+            self._broken("crash", message, key[0])
 
     def check_again(self, run: str) -> None:
         """Everything once more, from the beginning."""
@@ -383,5 +428,7 @@ class Checker:
                     hit("limit")
             case LeaseExpired():
                 hit("node expired")
+            case LeaseReturned():
+                hit("lease returned late" if event.late else "lease returned")
             case RunRetried():
                 hit("run restarted")

@@ -61,6 +61,29 @@ class LateResultApplied(Transition):
         return None if result == "closed" and token.lease == item.lease else result
 
 
+class LateResultAfterAnother(Transition):
+    """A lease that expired is as good as the one that followed it."""
+
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        if token.state == "leased" and item.lease in token.lost and isinstance(item, Done):
+            return None if item.plan == run.plan else "replan"
+        return super()._judge(run, token, item)
+
+
+class EveryExpiryIsACrash(Transition):
+    """Nobody asks whether a worker comes back whose token somebody else has taken."""
+
+    def _come_back(self, run: Run, token: Token, lease: str) -> None:
+        pass
+
+
+class PausedRunsKeepTheirSlots(Transition):
+    def _park(self, token: Token) -> None:
+        if token.lane == "":
+            token.lane = "pause"
+            self.changed_tokens.add(token.key)
+
+
 class ForgetsExpiredToken(Transition):
     def expire(self, key: Key) -> bool:
         token, run = self.token(key), self.run(key[0])

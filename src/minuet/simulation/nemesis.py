@@ -200,7 +200,9 @@ class Nemesis:
     # ── the store ───────────────────────────────────────────────────────────────────────
 
     def _refuse(self, chance: random.Random) -> bool:
-        return self._cut_off("refusing", chance.choice((0.1, 0.5, 2.0, 6.0)))
+        # Some are longer than a lease: then nobody can renew, and nobody has died.
+        outages = (0.1, 0.5, 1.2 * self._lease_s, 2.5 * self._lease_s, 6.0)
+        return self._cut_off("refusing", chance.choice(outages))
 
     def _restart(self, chance: random.Random) -> bool:
         seconds = chance.choice((0.05, 0.5, 3.0))

@@ -103,6 +103,11 @@ def _results(
             name = owner.name if owner is not None else "nobody"
             yield "I11", f"{process.name} hands in {key[1:]} under a lease of {name}", item.run
         run, token = model.run(item.run), model.token(key)
+        # Or it was taken again by the very call that handed it in.
+        last = (item.lease, request.lease)
+        if isinstance(item, Done) and token is not None and token.lease not in last:
+            message = f"{key[1:]} was handed in under a lease that is not its last one"
+            yield "I11", message, item.run
         if isinstance(item, Slot) and result == "held":
             asked = slots[key, item.lease] = slots.get((key, item.lease), 0) + 1
             if asked > ASKED_MAX:

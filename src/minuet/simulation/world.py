@@ -111,6 +111,7 @@ class World:
             self.lease_s,
             self._has_blob,
         )
+        self.checker.crashes_max = self.crashes_max
         if self.log is not None:
             self.checker.logged = self.log.events
         self._hash = hashlib.blake2b(digest_size=16)

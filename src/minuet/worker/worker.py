@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from minuet.clock import Clock, SystemClock
@@ -28,6 +28,7 @@ from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
     Exchange,
+    Held,
     Item,
     Key,
     Released,
@@ -277,7 +278,7 @@ class Worker:
         idle = self._stopping or apart or self._runs == set()
         takes = () if idle else self._takes()
         renewing = loop.time() >= self._renew_at
-        held = tuple(job.held for job in self._jobs.values() if job.task) if renewing else ()
+        held = tuple(self._held()) if renewing else ()
         if not (takes or self._items or held):
             self._begin_granted(len(self._granted))
             return bool(self._items)
@@ -309,6 +310,12 @@ class Worker:
         # Who got all that was asked for may get more; who did not waits for it to come.
         limit = min((take.limit for take in takes), default=1)
         return bool(self._items or self._granted) or len(reply.granted) >= limit
+
+    def _held(self) -> Iterator[Held]:
+        """What it works on, or will."""
+        for job in self._jobs.values():
+            if job.task or (job is self._suspect.job and job.outcome is None):
+                yield job.held
 
     def _begin_first(self) -> None:
         """Begin what was granted. Where it helps, leave some to be done while the next call is
@@ -582,7 +589,7 @@ class Worker:
         now = loop.time()
         if now < self._sweep_at:
             return
-        if now >= self._renew_at and any(job.task for job in self._jobs.values()):
+        if now >= self._renew_at and any(self._held()):
             return  # Its own leases first: the next round renews them.
         delay_ms = SWEEP_MS
         try:
