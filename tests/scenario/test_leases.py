@@ -282,3 +282,18 @@ async def test_a_node_is_pending_then_queued_then_running_then_completed(
             ["COMPLETED", "RUNNING"],
             ["COMPLETED", "COMPLETED"],
         ]
+
+
+async def test_a_retried_run_has_the_time_that_its_plan_gives_a_run(
+    scene: Any, clock: ManualClock
+) -> None:
+    document = {**workflow(node("a")), "limits": {"deadline_s": 5}}
+    async with scene(worker=False, clock=clock) as s:
+        run_id = await s.app.start(document)
+        clock.advance(5_000)
+        await s.store.sweep()
+        clock.advance(60_000)
+
+        run = await s.app.retry(run_id)
+
+        assert run.deadline_ms == clock.now_ms() + 5_000

@@ -321,3 +321,52 @@ async def test_a_start_is_repeated_after_the_run_has_changed(world: Any) -> None
 
     assert not isinstance(again, RunConflictError)
     assert (again.run, again.status, again.input) == (first.run, "COMPLETED", b'{"late":1}')
+
+
+# ── the end of a run's time, and its next generation ────────────────────────────────────
+
+
+async def test_a_retried_run_has_as_much_time_as_the_retry_gives_it(world: Any) -> None:
+    run = await world.start("a", deadline_ms=5_000)
+    world.clock.advance(5_000)
+    assert (await world.sweep()).cancelled == 1
+
+    again = await world.change(run, RetryRun(deadline_ms=7_000))
+
+    assert again.deadline_ms == world.clock.now_ms() + 7_000
+    assert (await world.last_event(run, "run.retried")).deadline_ms == again.deadline_ms
+    world.clock.advance(6_999)
+    assert (await world.sweep()).cancelled == 0
+    world.clock.advance(1)
+    assert (await world.sweep()).cancelled == 1
+    assert (await world.run(run)).error == {
+        "code": "deadline_exceeded",
+        "message": "deadline_exceeded",
+    }
+
+
+async def test_a_run_retried_without_a_deadline_has_none(world: Any) -> None:
+    run = await world.start("a", deadline_ms=5_000)
+    await world.change(run, Cancel())
+
+    assert (await world.change(run, RetryRun())).deadline_ms is None
+
+
+async def test_the_deadline_of_a_paused_run_goes_on(world: Any) -> None:
+    run = await world.start("a", deadline_ms=5_000)
+    await world.change(run, Pause())
+    world.clock.advance(5_000)
+
+    assert (await world.sweep()).cancelled == 1
+
+    assert (await world.run(run)).status == "CANCELLED"
+
+
+async def test_a_run_that_was_cancelled_before_its_start_cannot_be_retried(world: Any) -> None:
+    run = await world.start(entries=None)
+    await world.change(run, Cancel())
+
+    with pytest.raises(RunConflictError, match="before it was started: create a new run"):
+        await world.change(run, RetryRun())
+
+    assert (await world.run(run)).status == "CANCELLED"

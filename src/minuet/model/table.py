@@ -319,7 +319,12 @@ CONCURRENCY = Part(
     "Concurrency",
     "a concurrency limit",
     Concurrency,
-    Field("key", TEMPLATE, "Instances with the same key share the limit; a template."),
+    Field(
+        "key",
+        TEMPLATE,
+        "Instances with the same key share the limit; a template. "
+        "A key that is empty or null is no limit.",
+    ),
     Field("limit", COUNT, "How many may run at once."),
 )
 

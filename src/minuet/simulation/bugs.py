@@ -72,9 +72,9 @@ _ALL = (
     Bug(
         name="expiry-is-crash",
         summary="workers that were away count as dead although they have come back",
-        faults=("refuse", "pause", "slow"),
+        faults=("pause", "slow", "clock"),
         without=("forget", "lossy"),
-        haste=8,
+        haste=20,
         seeds=400,
         transition=wrong.EveryExpiryIsACrash,
     ),
