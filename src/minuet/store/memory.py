@@ -16,6 +16,7 @@ from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError, SessionError
 from minuet.store.blob import BlobTable, blob_ref
 from minuet.store.ends import Ends
+from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
@@ -330,6 +331,7 @@ class MemoryStore:
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        check_new_runs(runs)
         step = self._transition(self, self._clock.now_ms())
         answers: list[Run | RunConflictError] = []
         for new in runs:
@@ -351,6 +353,7 @@ class MemoryStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
+        check_change(run, change)
         step = self._transition(self, self._clock.now_ms())
         changed = step.change_run(tenant, run, change, expected_seq)
         self._commit(step)
@@ -366,6 +369,7 @@ class MemoryStore:
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
         step = self._transition(self, self._clock.now_ms())
+        check_name("step", name)
         kept = step.record_step(held, tenant, name, value)
         self._commit(step)
         return kept
@@ -558,6 +562,7 @@ class MemoryStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
+        check_name("worker", record.worker)
         now_ms, key = self._clock.now_ms(), (record.tenant, record.worker)
         is_removed = key in self._removed
         table = self._removed if is_removed else self._workers

@@ -27,6 +27,7 @@ import msgspec
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreError
 from minuet.store.blob import blob_of
+from minuet.store.names import are_long, is_long, shown, slot_key
 from minuet.store.records import (
     LEASE_MS_MAX,
     LIVE_STATES,
@@ -519,11 +520,13 @@ class Transition:
         if isinstance(item, Done):
             if item.plan != run.plan:
                 return "replan"
-            if len(item.output) > PAYLOAD_BYTES_MAX:
+            if len(item.output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries):
                 return "limit"
             ref = blob_of(item.output)
             if ref is not None and not self._source.has_own_blob(run.run, ref):
                 return "stale"
+        elif isinstance(item, Waiting) and is_long(item.key):
+            return "limit"
         return None
 
     def _done(self, run: Run, token: Token, item: Done) -> None:
@@ -773,7 +776,8 @@ class Transition:
     def _slot(self, run: Run, token: Token, item: Slot) -> Result:
         """Give the token a slot, or let it wait its turn. Who waits is no event: nothing
         has happened to the run, its token is just not handed out yet. An empty key is no limit."""
-        if not item.key or token.slot == item.key:
+        key = slot_key(item)
+        if not key or token.slot == key:
             return "held"
         if run.status == "PAUSED":
             # It asks again when the run goes on.
@@ -781,11 +785,11 @@ class Transition:
             self._park(token)
             return "applied"
         self._free_slot(token)
-        slot = (token.tenant, item.key)
+        slot = (token.tenant, key)
         if slot in self._freed:
             self._promote(slot)
         taken = self._source.count_holders(*slot) + self.holders.get(slot, 0)
-        token.slot, token.slot_limit = item.key, item.limit
+        token.slot, token.slot_limit = key, item.limit
         self.changed_tokens.add(token.key)
         if taken < item.limit:
             self.holders[slot] = self.holders.get(slot, 0) + 1
@@ -849,6 +853,10 @@ def check_rows(rows: Snapshot) -> None:
     runs |= {event.run for event in rows.events}
     if not owned <= {(name, tenant)} or not runs <= {name}:
         raise StoreError(f"run {name}: there are rows of another run or tenant among its own")
+    long = [t.slot or t.wait_key for t in rows.tokens if is_long(t.slot) or is_long(t.wait_key)]
+    long += filter(is_long, (name, tenant, rows.run.idempotency_key or ""))
+    if long:
+        raise StoreError(f"run {shown(name)}: the name {shown(long[0])!r} is too long to be kept")
 
 
 def key_conflict(run: Run, owner: str | None) -> RunConflictError:

@@ -25,6 +25,7 @@ from minuet.kernel.settle import Failed
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
+from minuet.store.names import NAME_BYTES_MAX
 from minuet.store.records import (
     DEFAULT_TENANT,
     Exchange,
@@ -408,7 +409,7 @@ class Worker:
         elif result == "replan" and job.grant.run in reply.runs:
             self._replan(job, reply.runs[job.grant.run])
         elif result == "limit":
-            job.outcome = _NO_SLOTS if isinstance(item, Slot) else _TOO_LARGE
+            job.outcome = _limit(item)
             self._items.append((job, self._executor.settle(job)))
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
@@ -637,7 +638,20 @@ class Worker:
         # call that is still on its way would begin it anew, and take tokens for nobody.
 
 
+def _limit(item: Item) -> Failed:
+    if isinstance(item, Slot):
+        return _NO_SLOTS
+    return _KEY_TOO_LONG if isinstance(item, Waiting) else _TOO_LARGE
+
+
 _TOO_LARGE = Failed({"code": "payload_limit", "message": "the output is too large"})
+_KEY_TOO_LONG = Failed(
+    {
+        "code": "key_limit",
+        "message": f"the key that the node waits for is longer than {NAME_BYTES_MAX} bytes: "
+        "use a shorter one, or a hash of it",
+    }
+)
 _NO_SLOTS = Failed(
     {
         "code": "no_slots",

@@ -15,6 +15,7 @@ from typing import TypeVar
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
 from minuet.store.ends import Ends
+from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
@@ -221,6 +222,7 @@ class PostgresStore:
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        check_new_runs(runs)
         created = await self._database.write(
             lambda link: changes.create_runs(link, runs, self._now_ms()), repeatable=True
         )
@@ -230,6 +232,7 @@ class PostgresStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
+        check_change(run, change)
         wanted = Wanted(tenant)
         wanted.want_change(run, change)
         changed = await self._step(
@@ -259,6 +262,7 @@ class PostgresStore:
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        check_name("step", name)
         wanted = Wanted(tenant)
         wanted.want_token((held.run, held.node, held.scope))
         kept = await self._step(
@@ -377,6 +381,7 @@ class PostgresStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
+        check_name("worker", record.worker)
         return await self._database.write(
             lambda link: workers.register_worker(link, record, self._now_ms()), repeatable=True
         )

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from minuet.store.blob import blob_of
+from minuet.store.names import slot_key
 from minuet.store.records import (
     Cancel,
     Change,
@@ -109,7 +110,7 @@ class Wanted:
             elif isinstance(item, Failed):
                 self.whole[item.run] = None
             elif isinstance(item, Slot):
-                self.slots[request.tenant, item.key] = None
+                self.slots[request.tenant, slot_key(item)] = None
         for held in request.renew:
             self.want_token((held.run, held.node, held.scope))
 

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from minuet.store.blob import blob_of
+from minuet.store.names import are_long, is_long, slot_key
 from minuet.store.records import (
     LEASE_MS_MAX,
     PAYLOAD_BYTES_MAX,
@@ -131,18 +132,20 @@ def _item(item: Item) -> tuple[Any, ...]:
             )
         case Waiting():
             payload = opaque(item.data)
+            if is_long(item.key):
+                return ("waiting", *name, None, None, None, None, None)
             return ("waiting", *name, item.kind, item.key, item.due_ms, item.delay_ms, payload)
         case Released():
             return ("released", *name)
         case Slot():
-            return ("slot", *name, item.key, item.limit)
+            return ("slot", *name, slot_key(item), item.limit)
         case Done():
             raise AssertionError("has deliveries: see `_add_done`")
 
 
 def _add_done(values: list[Any], item: Done) -> None:
     output = item.output
-    too_large = len(output) > PAYLOAD_BYTES_MAX
+    too_large = len(output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries)
     if too_large:
         output = b""
     deliveries = item.deliveries

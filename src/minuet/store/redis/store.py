@@ -30,6 +30,7 @@ from minuet.errors import (
 )
 from minuet.store.blob import blob_ref
 from minuet.store.ends import Ends
+from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
     WORKER_MS_MAX,
@@ -247,6 +248,7 @@ class RedisStore:
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        check_new_runs(runs)
         for new in runs:
             _check_name("tenant", new.tenant)
             _check_name("run", new.run)
@@ -273,6 +275,7 @@ class RedisStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
+        check_change(run, change)
         packed = requests.change_run(tenant, run, change, expected_seq, self._now_ms())
         kind, *answer = await self._connection.run("change_run", self._home(run), packed)
         if kind == b"missing":
@@ -303,6 +306,7 @@ class RedisStore:
         return bool(resolved)
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        check_name("step", name)
         place = (held.run, held.node, held.scope, held.lease)
         kept = await self._run(
             "record_step", self._home(held.run), self._now_ms(), tenant, *place, name, opaque(value)
@@ -503,6 +507,7 @@ class RedisStore:
     # ── workers: all of them in the first partition ─────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
+        check_name("worker", record.worker)
         _check_name("tenant", record.tenant)
         _check_name("worker", record.worker)
         names = (record.tenant, record.worker)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.store.ends import Ends
+from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
     Change,
@@ -204,6 +205,7 @@ class SqliteStore:
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        check_new_runs(runs)
         created: list[Run | RunConflictError] = await self._write(
             lambda change: changes.create_runs(change, runs)
         )
@@ -212,6 +214,7 @@ class SqliteStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
+        check_change(run, change)
         changed: Run = await self._write(
             lambda write: changes.change_run(write, tenant, run, change, expected_seq)
         )
@@ -226,6 +229,7 @@ class SqliteStore:
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        check_name("step", name)
         kept: bytes | None = await self._write(
             lambda change: changes.record_step(change, tenant, held, name, value)
         )
@@ -324,6 +328,7 @@ class SqliteStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
+        check_name("worker", record.worker)
         told: bool = await self._write(lambda change: workers.register_worker(change, record))
         return told
 

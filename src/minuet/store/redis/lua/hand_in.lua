@@ -55,6 +55,8 @@ local function judge(run, token, kind, lease, plan, flaw)
     then
       return 'stale'
     end
+  elseif kind == 'waiting' and not plan then
+    return 'limit' -- Its key is too long, and was not sent.
   end
 end
 
