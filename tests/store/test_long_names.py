@@ -102,7 +102,7 @@ async def test_a_worker_with_a_long_id_is_refused_and_other_long_texts_are_kept(
     with pytest.raises(StoreError, match="at most 1000 are possible"):
         await world.store.register_worker(WorkerRecord(long_name(), "a"))
 
-    texts = {"name": long_name(2), "host": long_name(3), "queues": (long_name(4),)}
+    texts: dict[str, Any] = {"name": long_name(2), "host": long_name(3), "queues": (long_name(4),)}
     await world.store.register_worker(WorkerRecord("w", "a", **texts))
     (entry,) = await world.store.list_workers("a")
     assert (entry.record.name, entry.record.host) == (texts["name"], texts["host"])

@@ -15,8 +15,10 @@ from tools.services import HOST, Redis, free_port
 
 from minuet.app.app import App
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
+from minuet.store.records import Delivery, Exchange, NewRun, Take
 from minuet.store.redis import RedisStore
 from minuet.store.redis.server import find_problem
+from minuet.store.redis.whole import _token_row
 
 Start = Callable[..., Redis]
 
@@ -153,26 +155,52 @@ async def test_keys_of_another_layout_are_refused(start_server: Start) -> None:
     await store.close()
     with redis.Redis(port=server.port) as client:
         (key,) = client.keys("*layout*")
-        assert client.get(key) == b"2"
-        client.set(key, 3)
+        assert client.get(key) == b"3"
+        client.set(key, 4)
 
     said = await refusal(server.url)
 
     assert said == (
-        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 3, "
-        "and this version of Minuet knows 2: use the version that made them, or another prefix"
+        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 4, "
+        "and this version of Minuet knows 3: use the version that made them, or another prefix"
     )
     assert await durability(f"{server.url}?prefix=another")
 
 
-async def test_keys_of_the_layout_before_are_gone_on_with(start_server: Start) -> None:
+async def test_tokens_of_the_layout_before_can_be_read_and_taken(start_server: Start) -> None:
+    """They end one column earlier."""
+    server = start_server()
+    store = RedisStore(server.url)
+    await store.open()
+    entry = Delivery("a", "", live=True, need=1, total=1, queue="q")
+    await store.create_runs([NewRun("r", "w", "p", entries=(entry,))])
+    rows = await store.read_snapshot("default", "r")
+    assert rows is not None
+    (token,) = rows.tokens
+    token.source_scope = "has a tail"
+    with redis.Redis(port=server.port) as client:
+        (key,) = client.keys("*:run:r")
+        row = _token_row(token, set())
+        assert row.endswith(b"\xc0")
+        client.hset(key, "ta\0", row[:-1])
+
+    assert await store.read_tokens("default", "r") == [token]
+    reply = await store.exchange(Exchange("s", 1, "lease", take=(Take(("q",), 1),)))
+    assert [grant.node for grant in reply.granted] == ["a"]
+    await store.close()
+
+
+@pytest.mark.parametrize("before", [1, 2])
+async def test_keys_of_the_layouts_before_are_gone_on_with(
+    start_server: Start, before: int
+) -> None:
     server = start_server()
     with redis.Redis(port=server.port) as client:
-        client.set("minuet:{minuet-0}:layout", 1)
+        client.set("minuet:{minuet-0}:layout", before)
 
         assert await durability(server.url)
 
-        assert client.get("minuet:{minuet-0}:layout") == b"2"
+        assert client.get("minuet:{minuet-0}:layout") == b"3"
 
 
 async def test_a_user_with_the_rights_of_the_guide_can_do_all_that_is_needed(
