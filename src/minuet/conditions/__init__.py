@@ -1,9 +1,9 @@
 """Conditions: text inside a document that decides something.
 
 One interface for every condition type; `compile_condition` picks the type. A type is one module
-with a `compile_condition(source) -> Condition` and one line in `TYPES`. Nothing here has side
-effects, and nothing here trusts the author of a condition or the data it reads: whatever they
-are, the answer is a boolean or a `ConditionError`, soon.
+with a `compile_condition(source, limits) -> Condition` and one line in `TYPES`. Nothing here has
+side effects, and nothing here trusts the author of a condition or the data it reads: whatever
+they are, the answer is a boolean or a `ConditionError`, soon.
 """
 
 from __future__ import annotations
@@ -62,10 +62,15 @@ class Condition(Protocol):
         """The ids of the nodes that it reads through `ctx`."""
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
-        """Decide. A value that cannot be read or is no boolean is a `ConditionError`."""
+        """Decide. A value that cannot be read or is not a boolean is a `ConditionError`."""
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
-        """Decide and say why: `source`, `result` or `error`, `operands`, `missing`."""
+        """Decide and say why: `source`, `result` or `error`, `operands`, `missing`, `parts`.
+
+        `operands` are the values that it reads, `missing` what it reads that is not there. Each
+        of `parts` has a `source`; a `result`, an `error` or `skipped`; the `values` that it
+        compares; and `parts` of its own if it is made of several.
+        """
 
 
 class Expression(Protocol):
@@ -80,13 +85,13 @@ class Expression(Protocol):
         """The ids of the nodes that it reads through `ctx`."""
 
     def evaluate(self, variables: Mapping[str, Json]) -> Json:
-        """Compute. A result that is no JSON is a `ConditionError`."""
+        """Compute. A result that is not JSON is a `ConditionError`."""
 
 
-def compile_condition(source: str | dict[str, Any]) -> Condition:
+def compile_condition(source: str | dict[str, Any], limits: Limits = LIMITS) -> Condition:
     """Compile a condition as written: CEL text, or an object with a `type`."""
     if isinstance(source, str):
-        return _compiler("cel")({"type": "cel", "expression": source})
+        return _compiler("cel")({"type": "cel", "expression": source}, limits)
     if not isinstance(source, dict):
         raise ConditionError(
             f"a condition is CEL text or an object with a 'type', not {type(source).__name__}"
@@ -96,22 +101,24 @@ def compile_condition(source: str | dict[str, Any]) -> Condition:
         raise ConditionError(f"a condition needs a 'type': one of {', '.join(TYPES)}")
     if not isinstance(type_, str) or type_ not in TYPES:
         raise ConditionError(f"unknown condition type: {type_}")
-    return _compiler(type_)(source)
+    return _compiler(type_)(source, limits)
 
 
 @cache
-def _compiler(type_: str) -> Callable[[dict[str, Any]], Condition]:
+def _compiler(type_: str) -> Callable[[dict[str, Any], Limits], Condition]:
     module = TYPES[type_]
     if module is None:
         raise ConditionUnavailableError(
             f"condition type {type_!r} is not available in this version"
         )
-    compiler: Callable[[dict[str, Any]], Condition] = import_module(module).compile_condition
+    compiler: Callable[[dict[str, Any], Limits], Condition] = import_module(
+        module
+    ).compile_condition
     return compiler
 
 
-def compile_expression(source: str) -> Expression:
+def compile_expression(source: str, limits: Limits = LIMITS) -> Expression:
     """Compile CEL text that yields any JSON value."""
     from minuet.conditions import cel
 
-    return cel.compile_expression(source)
+    return cel.compile_expression(source, limits)

@@ -1,4 +1,4 @@
-"""How much a condition may be and do. Constants with reasons; nothing here is configurable."""
+"""How much a condition may be and do: the defaults, with reasons. `Limits` may be passed in."""
 
 from __future__ import annotations
 
@@ -8,19 +8,22 @@ import msgspec
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Upper bounds on conditions and on the data that they read."""
 
-    #: Characters of one expression. Nobody reads more, and parsing stays below milliseconds.
+    #: Characters of one expression. Nobody reads more, and compiling stays below milliseconds.
     source_chars: int = 4096
-    #: Nesting of the data. CEL converts it recursively and a deep value ends the process.
+    #: Levels and operators in a row of one expression. Evaluating it takes as deep a stack.
+    expression_depth: int = 100
+    #: Nesting of data that is compared or given as a result.
     data_depth: int = 100
-    #: Bytes of the data that an expression reads; converting them takes about 10 ms.
-    data_bytes: int = 4 * 1024 * 1024
-    #: Bytes that one evaluation may compare, copy or build. CEL frees nothing before it ends.
+    #: In one evaluation: parts evaluated by loops, items compared or given as a result,
+    #: characters read by regular expressions. At most a second.
+    steps: int = 1_000_000
+    #: Bytes that one evaluation may scan, compare, copy or build.
     work_bytes: int = 64 * 1024 * 1024
-    #: CEL's own budget of loop steps in one evaluation; it cannot be changed.
-    iterations: int = 10_000
+    #: Characters and states of one regular expression.
+    pattern_size: int = 1000
     #: Compiled expressions that are kept.
     cached: int = 4096
-    #: Operands that an explanation shows, and the characters of each.
+    #: Values that an explanation shows, and the characters of each.
     operands: int = 20
     operand_chars: int = 200
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
+import sys
 import time
 from contextlib import suppress
 from typing import Any
@@ -10,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minuet.conditions import LIMITS, compile_condition, compile_expression
+from minuet.conditions import LIMITS, Limits, compile_condition, compile_expression
 from minuet.errors import ConditionError
 
 #: Seconds: generous, because without the bounds these take minutes or all the memory.
@@ -48,7 +50,17 @@ EXPENSIVE = [
     "output" + ".a" * 1000 + " == 1",
     "[1]" + ".map(x, x)" * 100 + " == []",
     "['" + "a" * 100 + "']" + ".map(x, x + x)" * 26 + "[0].size() > 1",
-    "[1]" + ".map(x, [x, x])" * 26 + " == []",
+    " == ".join(["[1]" + ".map(x, [x, x])" * 26] * 2),
+    "size('%s'.format([" + "[1]" + ".map(x, [x, x])" * 26 + "])) > 1",
+    "cel.bind(a, [1], " + "cel.bind(a, a + a, " * 30 + "a == a" + ")" * 31,
+    "'%.999999999f'.format([1.0]) == ''",
+    "['x'].map(x, '%.1000f'.format([0.5])).map(t, t + t).map(t, t + t).map(t, t + t)"
+    ".all(t, " + HUNDRED + ".all(i, !t.matches('(" + "[05]?" * 90 + "){2}x')))",
+    "'a'.matches('" + "(" * 500 + ")" * 500 + "')",
+    "'a'.matches('((((a{100}){100}){100}){100}){100}')",
+    "!" * 2000 + "true",
+    "-" * 2000 + "1 == 1",
+    "true ? " * 500 + "true" + " : true" * 500,
     "'aaaaaaaaaa'" + ".replace('', 'aaaaaaaaaa')" * 12 + " == ''",
     "optional.of('a')" + ".optMap(v, v + v)" * 30 + ".value() == ''",
     f"{HUNDRED}.all(i, {HUNDRED}.all(j, {HUNDRED}.all(k, true)))",
@@ -78,10 +90,11 @@ def test_expensive_expression_is_an_error_soon(expression: str) -> None:
     [
         (f"{HUNDRED}.all(i, {HUNDRED}.all(j, output + output != ''))", "x" * 100_000),
         (f"{HUNDRED}.all(i, size(output + output) > 0)", list(range(50_000))),
-        ("output.map(x, x) == []", list(range(9_000))),
+        ("output == input", [0] * 3_000_000),
+        ("1 in output", [0] * 3_000_000),
         ("output.all(x, output.all(y, output.all(z, true)))", list(range(1_000))),
         ("output.replace('x', output) == ''", "x" * 100_000),
-        (f"{HUNDRED}.all(i, output.join(output[0]) == '')", ["x" * 10_000] * 300),
+        (f"{HUNDRED}.all(i, output.join(output[0]) != '')", ["x" * 10_000] * 300),
         ("output.split('') == [output]", "x" * 3_000_000),
     ],
     ids=lambda v: v[:40] if isinstance(v, str) else "data",
@@ -92,7 +105,7 @@ def test_expression_that_is_expensive_with_this_data_is_an_error_soon(
     started = time.perf_counter()
 
     with pytest.raises(ConditionError):
-        compile_condition(expression).evaluate({"output": output})
+        compile_condition(expression).evaluate({"output": output, "input": output})
 
     assert time.perf_counter() - started < SOON
 
@@ -100,6 +113,9 @@ def test_expression_that_is_expensive_with_this_data_is_an_error_soon(
 @pytest.mark.parametrize(
     ("expression", "output"),
     [
+        ("output.map(x, x) != []", list(range(9_000))),
+        ("output.map(x, x).all(x, x >= 0)", list(range(100_000))),
+        ("1" + " + 1" * 90 + " == 91 && output", True),
         (
             "output.all(r, r.price + r.tax < 10.0)",
             [{"price": 1.5, "tax": 0.5, "name": "n" * 50}] * 5_000,
@@ -154,42 +170,127 @@ def cyclic() -> Any:
     return value
 
 
+HURTING = [
+    (nested(LIMITS.data_depth + 1), "nested deeper than 100"),
+    (nested(100_000), "nested deeper than 100"),
+    (cyclic(), "nested deeper than 100"),
+    ("\ud800", "Unicode"),
+    ({"\ud800": 1}, "Unicode"),
+    (2**63, "64 bits"),
+    ([-(2**63) - 1], "64 bits"),
+    (10**5000, "64 bits"),
+    ((1, 2), "not valid JSON: tuple"),
+    ([{"a": {1, 2}}], "not valid JSON: set"),
+    ({1: 2}, "a key that is not a string: 1"),
+    ("x" * LIMITS.work_bytes, "more than 65536 KiB"),
+    ([[1] * 1000] * 10_000, "more than 1,000,000 steps"),
+]
+
+
 @pytest.mark.parametrize(
     ("output", "message"),
-    [
-        (nested(LIMITS.data_depth + 1), "nested deeper than 100"),
-        (nested(100_000), "nested deeper than 100"),
-        (cyclic(), "nested deeper than 100"),
-        ("a\0b", "NUL"),
-        ({"a\0": 1}, "NUL"),
-        ("\ud800", "Unicode"),
-        (2**63, "64 bits"),
-        (-(2**63) - 1, "64 bits"),
-        ((1, 2), "no JSON: tuple"),
-        ({1: 2}, "a key that is no string: 1"),
-        ("x" * LIMITS.data_bytes, "larger than 4096 KiB"),
-        ([1] * 1_000_000, "larger than 4096 KiB"),
-    ],
+    HURTING,
     ids=lambda v: v if isinstance(v, str) and len(v) < 50 and v.isprintable() else "data",
 )
-def test_data_that_would_hurt_is_an_error(output: Any, message: str) -> None:
-    with pytest.raises(ConditionError, match=message):
-        compile_condition("output == 1").evaluate({"output": output})
+def test_data_that_would_hurt_is_no_result(output: Any, message: str) -> None:
     with pytest.raises(ConditionError, match=message):
         compile_expression("output").evaluate({"output": output})
+    with pytest.raises(ConditionError, match=message):
+        compile_expression("[{'a': input}]").evaluate({"input": output})
 
 
-def test_data_at_the_limits_is_allowed() -> None:
-    condition = compile_condition("output.deep != output.low && output.low < output.high")
-    output = {"deep": nested(LIMITS.data_depth - 1), "low": -(2**63), "high": 2**63 - 1, "ü": "ü"}
+LOOKS = [
+    *("input == output", "input != output", "[input] == [output]", "input in [output]"),
+    *("input < output", "input + output == output", "size(input) == size(output)"),
+    *("string(input) == ''", "int(input) == 1", "double(input) > 1.0", "bytes(input) == b''"),
+    *("'%s'.format([input]) == ''", "'%d'.format([input]) == ''", "type(input) == type(output)"),
+    *("input.all(x, x == 1)", "input.exists(x, output.exists(y, x == y))", "[input].join() == ''"),
+    *("input.map(x, x) == output.map(x, x)", "input.transformMap(k, v, v) == output"),
+    *("input.contains(output)", "input.matches(input)", "input.replace(output, output) == ''"),
+    *("-input == output", "math.greatest(input, output) == input", "math.abs(input) == input"),
+    *("input.a == output", "input[0] == output", "input.?a.orValue(input) == output"),
+    *(
+        "{input: 1} == {output: 1}",
+        "timestamp(input) == timestamp(0)",
+        "strings.quote(input) == ''",
+    ),
+    *("optional.ofNonZeroValue(input).hasValue()", "base64.encode(bytes(input)) == ''"),
+    *("input ? true : false", "!input", "input && true", "has(input.a)"),
+]
+
+
+@pytest.mark.parametrize("expression", LOOKS)
+def test_condition_on_data_that_would_hurt_decides_or_is_an_error(expression: str) -> None:
+    condition = compile_condition(expression)
+
+    for output, _ in HURTING:
+        variables = {"input": output, "output": output[:] if type(output) is list else output}
+        with suppress(ConditionError):
+            assert condition.evaluate(variables) in (True, False)
+        assert condition.explain(variables)["source"] == expression
+
+
+def test_data_that_is_only_passed_by_costs_nothing() -> None:
+    output = {"deep": nested(1000), "long": [0] * 10_000_000, "cyclic": cyclic()}
+    condition = compile_condition("size(output.long) > 9 && output.deep != 1 && has(output.cyclic)")
 
     assert condition.evaluate({"output": output}) is True
 
 
-@pytest.mark.parametrize("expression", ["'a\0b' == output", "'\ud800' == output"])
-def test_text_that_is_no_text_is_an_error(expression: str) -> None:
-    with pytest.raises(ConditionError, match="there is text"):
-        compile_condition(expression)
+def test_data_at_the_limits_is_allowed() -> None:
+    condition = compile_condition("output.deep == input && output.low < output.high")
+    deep = nested(LIMITS.data_depth)
+    output = {"deep": deep, "low": -(2**63), "high": 2**63 - 1, "ü": "ü\0"}
+
+    assert condition.evaluate({"output": output, "input": nested(LIMITS.data_depth)}) is True
+    assert compile_expression("output").evaluate({"output": deep}) == deep
+
+
+def test_text_may_have_a_nul_character() -> None:
+    assert compile_condition("'a\0b' == output").evaluate({"output": "a\0b"}) is True
+    assert compile_condition("'a\0b' == output").evaluate({"output": "a\0c"}) is False
+
+
+def test_text_that_is_not_valid_unicode_is_an_error() -> None:
+    with pytest.raises(ConditionError, match="there is text that is not valid Unicode"):
+        compile_condition("'\ud800' == output")
+
+
+@pytest.mark.parametrize(
+    ("limits", "expression", "message"),
+    [
+        (Limits(source_chars=5), "output == 1", "5 are allowed"),
+        (Limits(expression_depth=5), "1 + 1 + 1 + 1 + 1 + 1 == 6", "more than 5 operators"),
+        (Limits(expression_depth=5), "((((((true))))))", "nested too deeply"),
+        (Limits(data_depth=2), "[[[1]]] == [[[1]]]", "nested deeper than 2"),
+        (Limits(steps=10), "[1, 2, 3].all(x, x + x + x > 0)", "more than 10 steps"),
+        (Limits(steps=20), "('x' + string(1) + 'yyyyyyyyyyy').matches('(y+)+z')", "20 steps"),
+        (Limits(work_bytes=100), "'" + "x" * 90 + "' + 'x' == ''", "more than 0 KiB"),
+        (Limits(pattern_size=5), "'a'.matches('a|b|c|d')", "5 are allowed"),
+        (Limits(pattern_size=50), "'a'.matches('(a{10}){10}')", "more than 50 states"),
+    ],
+)
+def test_limits_may_be_set(limits: Limits, expression: str, message: str) -> None:
+    with pytest.raises(ConditionError, match=message):
+        compile_condition(expression, limits).evaluate({"output": 1})
+
+
+def test_reached_limit_is_not_covered_by_the_other_side_of_an_operator() -> None:
+    expression = "[1, 2, 3].all(x, x > 0) || true"
+
+    with pytest.raises(ConditionError, match="steps"):
+        compile_condition(expression, Limits(steps=5)).evaluate({})
+
+
+def test_evaluation_deep_in_the_stack_is_an_error_and_no_crash() -> None:
+    condition = compile_condition("1" + " + 1" * 90 + " > 1")
+
+    def deeper(levels: int) -> bool:
+        return deeper(levels - 1) if levels else condition.evaluate({})
+
+    depth = sys.getrecursionlimit() - len(inspect.stack()) - 50
+    with pytest.raises(ConditionError, match="nested too deeply"):
+        deeper(depth)
 
 
 def test_text_that_is_too_long_is_an_error_with_a_short_message() -> None:

@@ -76,7 +76,7 @@ def test_number_of_kept_conditions_is_bounded() -> None:
     assert cel._compiled.cache_info().maxsize == LIMITS.cached
 
 
-def test_importing_conditions_does_not_load_the_library() -> None:
-    program = "import minuet.conditions, sys; sys.exit('cel_expr_python' in sys.modules)"
+def test_importing_conditions_does_not_load_the_language() -> None:
+    program = "import minuet.conditions, sys; sys.exit('minuet.conditions.cel' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0

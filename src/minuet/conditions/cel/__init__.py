@@ -1,0 +1,154 @@
+"""CEL, the Common Expression Language, on JSON as it is.
+
+    text ─► lexer ─► parser ─► tree ─► names, types ─► closures ─► value ─► result
+
+An expression is compiled once. Evaluating it has no side effects, and ends: the meter counts what
+loops and functions do, and stops them (`meter`). Numbers, equality and errors are those of the
+specification of CEL; protocol buffers and containers are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from minuet.conditions import VARIABLES
+from minuet.conditions.cel.errors import CelError
+from minuet.conditions.cel.explain import Explainer, find_operands
+from minuet.conditions.cel.meter import Meter
+from minuet.conditions.cel.names import check_names
+from minuet.conditions.cel.parser import parse
+from minuet.conditions.cel.program import Program
+from minuet.conditions.cel.result import to_json
+from minuet.conditions.cel.tree import Tree, paths
+from minuet.conditions.cel.types import check_types
+from minuet.conditions.cel.values import Optional, checked, friendly_name
+from minuet.conditions.limits import LIMITS, Limits
+from minuet.errors import ConditionError
+from minuet.types import Json
+
+_NAMES = frozenset(VARIABLES)
+
+
+def compile_condition(source: dict[str, Any], limits: Limits = LIMITS) -> Cel:
+    """Compile `{"type": "cel", "expression": …}`."""
+    unknown = sorted(set(source) - {"type", "expression"})
+    if unknown:
+        raise ConditionError(f"a cel condition has no {unknown[0]!r}, only an 'expression'")
+    expression = source.get("expression")
+    if not isinstance(expression, str):
+        raise ConditionError("a cel condition needs an 'expression': CEL text")
+    compiled: Cel = _compiled(expression, Cel, limits)
+    return compiled
+
+
+def compile_expression(source: str, limits: Limits = LIMITS) -> CelExpression:
+    """Compile CEL text that yields any JSON value."""
+    if not isinstance(source, str):
+        raise ConditionError(f"an expression is CEL text, not {type(source).__name__}")
+    compiled: CelExpression = _compiled(source, CelExpression, limits)
+    return compiled
+
+
+class _Compiled:
+    """What conditions and expressions have in common."""
+
+    __slots__ = ("_limits", "_program", "_tree", "references", "source")
+
+    def __init__(self, source: str, tree: Tree, limits: Limits) -> None:
+        self.source = source
+        self.references = frozenset(str(p[1]) for p in paths(tree, _NAMES) if p[0] == "ctx")
+        self._tree = tree
+        self._limits = limits
+        self._program = Program(tree, VARIABLES, limits)
+
+    def _failed(self, error: CelError | str) -> ConditionError:
+        message = error if isinstance(error, str) else error.describe(self.source)
+        return ConditionError(message, source=self.source)
+
+
+class Cel(_Compiled):
+    """A condition in CEL."""
+
+    __slots__ = ()
+
+    def evaluate(self, variables: Mapping[str, Json]) -> bool:
+        """Decide."""
+        try:
+            value = self._program.run(variables, Meter(self._limits))
+            if value is True or value is False:
+                return bool(value)
+            checked(value)
+            raise self._failed(_not_boolean(value))
+        except CelError as error:
+            raise self._failed(error) from None
+
+    def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
+        """Decide and say why."""
+        explanation: dict[str, Any] = {"type": "cel", "source": self.source}
+        try:
+            explanation["result"] = self.evaluate(variables)
+        except ConditionError as error:
+            explanation["error"] = str(error)
+        ways = tuple(sorted(paths(self._tree, _NAMES), key=repr))
+        operands, missing = find_operands(ways, variables, self._limits)
+        meter = Meter(self._limits)
+
+        def evaluate(part: Tree) -> Any:
+            return Program(part, VARIABLES, self._limits).run(variables, meter)
+
+        parts = Explainer(self.source, evaluate, self._limits).explain(self._tree)
+        return {**explanation, "operands": operands, "missing": missing, "parts": parts}
+
+
+class CelExpression(_Compiled):
+    """An expression in CEL that yields any JSON value."""
+
+    __slots__ = ()
+
+    def evaluate(self, variables: Mapping[str, Json]) -> Json:
+        """Compute."""
+        meter = Meter(self._limits)
+        try:
+            return to_json(meter, self._program.run(variables, meter))
+        except CelError as error:
+            raise self._failed(error) from None
+
+
+@lru_cache(maxsize=LIMITS.cached)
+def _compiled(source: str, kind: type[Any], limits: Limits) -> Any:
+    # Threads may share the cache; those that meet a text first at the same moment may compile it
+    # twice, and one result is kept.
+    if len(source) > limits.source_chars:
+        raise ConditionError(
+            f"the expression has {len(source)} characters, {limits.source_chars} are allowed",
+            source=source[:60] + "…",
+        )
+    if not source.strip():
+        raise ConditionError("the expression is empty")
+    try:
+        source.encode()
+        tree = parse(source, limits.expression_depth)
+        check_names(source, tree, VARIABLES)
+        type_ = check_types(tree, VARIABLES, limits)
+        compiled = kind(source, tree, limits)
+    except UnicodeEncodeError:
+        raise ConditionError("there is text that is not valid Unicode") from None
+    except CelError as error:
+        raise ConditionError(error.describe(source), source=source) from None
+    except RecursionError:
+        raise ConditionError("it is nested too deeply", source=source) from None
+    if kind is Cel and type_ not in ("bool", "any"):
+        raise ConditionError(_needs_boolean(type_), source=source)
+    return compiled
+
+
+def _not_boolean(value: Any) -> str:
+    if type(value) is Optional:
+        return "the result is an optional: use orValue(…)"
+    return _needs_boolean(friendly_name(value))
+
+
+def _needs_boolean(type_: str) -> str:
+    return f"the result is {type_}, a condition needs true or false"

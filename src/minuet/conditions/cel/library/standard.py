@@ -1,0 +1,73 @@
+"""Functions of the language itself: sizes, texts, types."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+from minuet.conditions.cel.errors import EvaluationError
+from minuet.conditions.cel.functions import register
+from minuet.conditions.cel.meter import Meter
+from minuet.conditions.cel.operators import UNIT
+from minuet.conditions.cel.regex import compile_pattern
+from minuet.conditions.cel.values import TYPES, Type, type_name
+
+
+@register("string.size() -> int", also_function=True)
+@register("bytes.size() -> int", also_function=True)
+@register("list.size() -> int", also_function=True)
+@register("map.size() -> int", also_function=True)
+def size(meter: Meter, value: Any) -> int:
+    return len(value)
+
+
+@register("string.contains(string) -> bool")
+def contains(meter: Meter, text: str, part: str) -> bool:
+    meter.spend(len(text) + len(part))
+    return part in text
+
+
+@register("string.startsWith(string) -> bool")
+def starts_with(meter: Meter, text: str, part: str) -> bool:
+    meter.spend(len(part))
+    return text.startswith(part)
+
+
+@register("string.endsWith(string) -> bool")
+def ends_with(meter: Meter, text: str, part: str) -> bool:
+    meter.spend(len(part))
+    return text.endswith(part)
+
+
+@register("string.matches(string) -> bool", also_function=True)
+def matches(meter: Meter, text: str, pattern: str) -> bool:
+    compiled = compile_pattern(pattern, meter.limits.pattern_size)
+    meter.step(len(pattern))
+    meter.step(compiled.cost(len(text)))
+    return compiled.search(text)
+
+
+@register("type(any) -> type")
+def type_of(meter: Meter, value: Any) -> Type:
+    return TYPES[type_name(value)]
+
+
+@register("dyn(any) -> any")
+def dyn(meter: Meter, value: Any) -> Any:
+    return value
+
+
+@register("base64.encode(bytes) -> string")
+def encode(meter: Meter, data: bytes) -> str:
+    meter.spend(UNIT + 2 * len(data))
+    return base64.b64encode(data).decode()
+
+
+@register("base64.decode(string) -> bytes")
+def decode(meter: Meter, text: str) -> bytes:
+    meter.spend(UNIT + len(text))
+    try:
+        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+    except (binascii.Error, ValueError):
+        raise EvaluationError("the text is not valid base64") from None

@@ -1,0 +1,37 @@
+"""A compiled expression: a tree and its closures, ready to be run on data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from minuet.conditions.cel.closures import MISSING, Closure, Scope, compile_tree
+from minuet.conditions.cel.errors import CelError, LimitError
+from minuet.conditions.cel.meter import Meter
+from minuet.conditions.cel.tree import Tree
+from minuet.conditions.limits import LIMITS, Limits
+
+
+class Program:
+    """Immutable, and safe to share between threads: all that changes is in the frame."""
+
+    __slots__ = ("_closure", "_limits", "_names", "_size")
+
+    def __init__(self, tree: Tree, variables: tuple[str, ...], limits: Limits = LIMITS) -> None:
+        scope = Scope(variables)
+        self._closure: Closure = compile_tree(tree, scope)
+        self._names = variables
+        self._size = scope.size
+        self._limits = limits
+
+    def run(self, variables: Mapping[str, Any], meter: Meter) -> Any:
+        """The value of the expression; a `CelError` if it has none."""
+        frame = [meter, *[variables.get(name, MISSING) for name in self._names]]
+        frame.extend([None] * (self._size - len(frame)))
+        try:
+            return self._closure(frame)
+        except RecursionError:
+            raise LimitError("it is nested too deeply for what is running already") from None
+
+
+__all__ = ["CelError", "Meter", "Program"]
