@@ -27,9 +27,9 @@ def imported_by(*arguments: str) -> set[str]:
     [
         (["--help"], {"msgspec", "asyncio", "yaml", "jinja2", "rich", "apsw", "minuet.app"}),
         (["run", "--help"], {"msgspec", "asyncio", "yaml", "jinja2", "rich", "apsw"}),
-        (["node-types"], {"asyncio", "yaml", "jinja2", "rich", "apsw", "cel_expr_python"}),
-        (["validate", "w.yaml"], {"rich", "apsw", "cel_expr_python", "sqlite3"}),
-        (["run", "w.yaml"], {"rich", "cel_expr_python", "sqlite3"}),
+        (["node-types"], {"asyncio", "yaml", "jinja2", "rich", "apsw", "minuet.conditions.cel"}),
+        (["validate", "w.yaml"], {"rich", "apsw", "minuet.conditions.cel", "sqlite3"}),
+        (["run", "w.yaml"], {"rich", "minuet.conditions.cel", "sqlite3"}),
     ],
 )
 def test_a_command_leaves_alone_what_it_does_not_need(

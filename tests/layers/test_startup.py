@@ -11,7 +11,16 @@ import pytest
 
 #: Each costs from a few to hundreds of milliseconds and is needed by some commands only.
 HEAVY = {
-    *("jinja2", "cel_expr_python", "jsonschema_rs", "yaml", "rich", "apsw", "sqlite3"),
+    *(
+        "jinja2",
+        "minuet.conditions.cel",
+        "zoneinfo",
+        "jsonschema_rs",
+        "yaml",
+        "rich",
+        "apsw",
+        "sqlite3",
+    ),
     *("asyncio", "uvloop", "concurrent.futures", "multiprocessing", "ssl", "http.client"),
     *("urllib.request", "importlib.metadata", "email", "unittest", "hypothesis", "pytest"),
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from difflib import get_close_matches
+from typing import TypeAlias
 
 from minuet.conditions.cel.errors import TextError
 from minuet.conditions.cel.functions import is_function
@@ -22,11 +23,15 @@ from minuet.conditions.cel.tree import (
 )
 from minuet.conditions.cel.values import TYPES
 
+#: All parts of a tree, each with the names that are bound there.
+Parts: TypeAlias = list[tuple[Tree, frozenset[str]]]
+
 
 def check_names(source: str, tree: Tree, variables: tuple[str, ...]) -> None:
     """Refuse names that nothing has, names that are taken, and `ctx` without a node."""
-    prefixes = _prefixes(tree)
-    for part, bound in walk(tree):
+    parts = [*walk(tree)]
+    prefixes = _prefixes(parts)
+    for part, bound in parts:
         for name in bound_names(part):
             if name in variables:
                 raise TextError(f"{name!r} is taken: use another name", part.at)
@@ -36,13 +41,13 @@ def check_names(source: str, tree: Tree, variables: tuple[str, ...]) -> None:
             known = part.name in variables or part.name in TYPES
             if not known and (part.absolute or part.name not in bound):
                 raise TextError(_unknown(part.name, source, variables), part.at)
-    _check_ctx(tree)
+    _check_ctx(parts)
 
 
-def _check_ctx(tree: Tree) -> None:
+def _check_ctx(parts: Parts) -> None:
     """`ctx` stands before the id of a node: what an expression reads must be known."""
     with_id: set[int] = set()
-    for part, _ in walk(tree):
+    for part, _ in parts:
         match part:
             case Select() | Has():
                 with_id.add(id(part.operand))
@@ -54,10 +59,10 @@ def _check_ctx(tree: Tree) -> None:
                 )
 
 
-def _prefixes(tree: Tree) -> set[int]:
+def _prefixes(parts: Parts) -> set[int]:
     """The names that only begin a qualified one, as `math` in `math.abs(x)`."""
     found: set[int] = set()
-    for part, _ in walk(tree):
+    for part, _ in parts:
         whole: Tree | None = None
         if isinstance(part, Call) and part.receiver is not None:
             before = qualified_name(part.receiver)

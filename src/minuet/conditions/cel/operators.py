@@ -36,6 +36,8 @@ UNIT = 16
 _PLAIN = frozenset({type(None), bool, int, float, UInt, Timestamp, Duration, Type})
 _TEXTS = frozenset({str, bytes})
 _NUMBERS = frozenset({int, float, UInt})
+#: What may be asked for in a map. Keys are never doubles, but may equal one.
+_KEYS = _NUMBERS | {str, bool}
 
 
 def equal(meter: Meter, a: Any, b: Any, level: int = 0) -> bool:
@@ -96,9 +98,8 @@ def find_entry(entries: dict[str, Any] | Map, key: Any) -> tuple[Any, Any] | Non
 def contains(meter: Meter, item: Any, collection: Any) -> bool:
     """`item in collection`."""
     kind = type(collection)
-    if kind is dict:
-        type_name(item)
-        return type(item) is str and item in collection
+    if kind is dict and type(item) is str:
+        return item in collection
     if kind is list:
         if type(item) is str:
             # Python compares texts with anything as CEL does, and faster.
@@ -106,8 +107,10 @@ def contains(meter: Meter, item: Any, collection: Any) -> bool:
             return item in collection
         meter.step(len(collection))
         return any(equal(meter, item, other) for other in collection)
-    if kind is Map:
-        return collection.find(item) is not None
+    if kind is dict or kind is Map:
+        if type(item) not in _KEYS:
+            raise EvaluationError(f"a map has no keys of the type {friendly_name(item)}")
+        return find_entry(collection, item) is not None
     raise EvaluationError(f"'in' looks into a list or a map, not into {friendly_name(collection)}")
 
 
@@ -284,7 +287,8 @@ def remainder(meter: Meter, a: Any, b: Any) -> Any:
 def _remainder(a: int, b: int) -> int:
     if not b:
         raise EvaluationError("modulus by zero")
-    return a - b * _quotient(a, b)
+    # The smallest number has no quotient by -1, so it has no remainder either.
+    return a - b * fit_int(_quotient(a, b)) if a < 0 else a - b * _quotient(a, b)
 
 
 def negate(meter: Meter, a: Any) -> Any:

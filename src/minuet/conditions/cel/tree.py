@@ -6,7 +6,7 @@ point at when it fails, `start` and `end` enclose its text.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -158,33 +158,34 @@ Tree: TypeAlias = (
 Path: TypeAlias = tuple[str | int, ...]
 
 
+def _call_parts(tree: Call) -> tuple[Tree, ...]:
+    return tree.arguments if tree.receiver is None else (tree.receiver, *tree.arguments)
+
+
+def _loop_parts(tree: Loop) -> tuple[Tree, ...]:
+    between = () if tree.filter is None else (tree.filter,)
+    return (tree.over, *between, tree.body)
+
+
+#: By class, because a tree is followed several times while it is compiled.
+_CHILDREN: dict[type, Callable[[Any], tuple[Tree, ...]]] = {
+    **dict.fromkeys((Constant, Name, Message), lambda tree: ()),
+    **dict.fromkeys((Select, Has, Unary), lambda tree: (tree.operand,)),
+    Index: lambda tree: (tree.operand, tree.key),
+    Binary: lambda tree: (tree.left, tree.right),
+    Logic: lambda tree: tree.parts,
+    Ternary: lambda tree: (tree.condition, tree.yes, tree.no),
+    Call: _call_parts,
+    ListLiteral: lambda tree: tree.items,
+    MapLiteral: lambda tree: tuple(part for entry in tree.entries for part in entry),
+    Loop: _loop_parts,
+    Bind: lambda tree: (tree.value, tree.body),
+}
+
+
 def children(tree: Tree) -> tuple[Tree, ...]:
     """The trees directly below, in the order of the text."""
-    match tree:
-        case Select() | Has() | Unary():
-            return (tree.operand,)
-        case Index():
-            return (tree.operand, tree.key)
-        case Binary():
-            return (tree.left, tree.right)
-        case Logic():
-            return tree.parts
-        case Ternary():
-            return (tree.condition, tree.yes, tree.no)
-        case Call():
-            before = () if tree.receiver is None else (tree.receiver,)
-            return (*before, *tree.arguments)
-        case ListLiteral():
-            return tree.items
-        case MapLiteral():
-            return tuple(part for entry in tree.entries for part in entry)
-        case Loop():
-            between = () if tree.filter is None else (tree.filter,)
-            return (tree.over, *between, tree.body)
-        case Bind():
-            return (tree.value, tree.body)
-        case _:
-            return ()
+    return _CHILDREN[type(tree)](tree)
 
 
 def bound_names(tree: Tree) -> tuple[str, ...]:
@@ -200,18 +201,18 @@ def walk(tree: Tree) -> Iterator[tuple[Tree, frozenset[str]]]:
     while pending:
         tree, bound = pending.pop()
         yield tree, bound
-        pending.extend(reversed([*below(tree, bound)]))
+        pending.extend(reversed(below(tree, bound)))
 
 
-def below(tree: Tree, bound: frozenset[str]) -> Iterator[tuple[Tree, frozenset[str]]]:
+def below(tree: Tree, bound: frozenset[str]) -> list[tuple[Tree, frozenset[str]]]:
     """The trees directly below, each with the names that are bound there."""
-    inner = bound | {*bound_names(tree)}
-    first = True
-    for child in children(tree):
-        # What a macro looks at stands outside its names.
-        outside = first and isinstance(tree, Loop | Bind)
-        yield child, bound if outside else inner
-        first = False
+    names = bound_names(tree)
+    if not names:
+        return [(child, bound) for child in _CHILDREN[type(tree)](tree)]
+    # What a macro looks at stands outside its names.
+    first, *others = children(tree)
+    inner = bound | {*names}
+    return [(first, bound), *((child, inner) for child in others)]
 
 
 def paths(tree: Tree, variables: frozenset[str]) -> frozenset[Path]:

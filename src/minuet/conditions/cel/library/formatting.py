@@ -118,10 +118,10 @@ def _spell_item(meter: Meter, item: Any, level: int) -> str:
 
 
 def _decimal(letter: str, digits: int, value: Any) -> str | None:
-    number = value.value if type(value) is UInt else value
+    number = value.value if type(value) is UInt else checked(value)
     if type(number) not in (int, float):
         return None
-    number = float(checked(number))
+    number = float(number)
     return f"{number:.{digits}{letter}}" if isfinite(number) else spell_double(number)
 
 

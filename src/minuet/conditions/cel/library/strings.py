@@ -132,7 +132,7 @@ def split_some(meter: Meter, text: str, separator: str, count: int) -> list[str]
         # Python keeps each short text of its own at about this size.
         meter.spend(4 * UNIT * pieces)
         if not pieces:
-            return []
+            return [""]
         return [*text[: pieces - 1], text[pieces - 1 :]] if count > 0 else [*text]
     pieces = text.count(separator) + 1
     meter.spend(4 * UNIT * (pieces if count < 0 else min(count, pieces)))

@@ -20,7 +20,7 @@ _MOMENT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:[Zz]|([+-])(\d\d):(\d\d))",
     re.ASCII,
 )
-_SPAN = re.compile(r"(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(h|m|s|ms|us|ns)", re.ASCII)
+_SPAN = re.compile(r"(\d{1,18}(?:\.\d{0,18})?|\.\d{1,18})(h|ms|us|ns|m|s)", re.ASCII)
 _UNITS = {"h": 3600 * _SECOND, "m": 60 * _SECOND, "s": _SECOND, "ms": 10**6, "us": 1000, "ns": 1}
 _OFFSET = re.compile(r"([+-]?)(\d\d):(\d\d)", re.ASCII)
 
