@@ -15,7 +15,6 @@ from typing import Any
 
 from minuet.conditions import VARIABLES
 from minuet.conditions.cel.errors import CelError
-from minuet.conditions.cel.explain import Explainer, find_operands
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.names import check_names
 from minuet.conditions.cel.parser import parse
@@ -86,6 +85,8 @@ class Cel(_Compiled):
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why."""
+        from minuet.conditions.cel.explain import Explainer, find_operands
+
         explanation: dict[str, Any] = {"type": "cel", "source": self.source}
         try:
             explanation["result"] = self.evaluate(variables)

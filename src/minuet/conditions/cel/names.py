@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from difflib import get_close_matches
 from typing import TypeAlias
 
 from minuet.conditions.cel.errors import TextError
@@ -84,6 +83,8 @@ def _unknown(name: str, source: str, variables: tuple[str, ...]) -> str:
     hyphenated = re.search(rf"\bctx\.([\w-]+-{re.escape(name)}\b[\w-]*)", source)
     if hyphenated:
         return f'{message}: did you mean ctx["{hyphenated[1]}"]?'
+    from difflib import get_close_matches
+
     close = get_close_matches(name, variables, n=1)
     if close:
         return f"{message}: did you mean {close[0]!r}?"

@@ -6,13 +6,11 @@ the data may be anything. So this finds mistakes that no data can make right, an
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
 from minuet.conditions.cel.errors import EvaluationError, TextError
 from minuet.conditions.cel.functions import ANY, FUNCTIONS, VARIADIC, Function, is_function
 from minuet.conditions.cel.operators import MIXED
-from minuet.conditions.cel.regex import compile_pattern
 from minuet.conditions.cel.tree import (
     Binary,
     Bind,
@@ -261,6 +259,8 @@ class _Types:
         """A regular expression that is written out is compiled now."""
         last = arguments[-1] if arguments else None
         if name == "matches" and isinstance(last, Constant) and type(last.value) is str:
+            from minuet.conditions.cel.regex import compile_pattern
+
             try:
                 compile_pattern(last.value, self.limits.pattern_size)
             except EvaluationError as error:
@@ -288,6 +288,8 @@ def _unknown_function(name: str, is_method: bool) -> str:
     if (name, not is_method) in FUNCTIONS:
         other = "x." if not is_method else ""
         return f"{message} of this form: write {other}{name}({'…' if not is_method else 'x'})"
+    from difflib import get_close_matches
+
     names = {known for known, _ in FUNCTIONS} | set(VARIADIC)
     names |= {"all", "exists", "exists_one", "map", "filter", "has"}
     close = get_close_matches(name, sorted(names), n=1)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
+from binascii import a2b_base64, b2a_base64
 from typing import Any
 
 from minuet.conditions.cel.errors import EvaluationError
 from minuet.conditions.cel.functions import register
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.operators import UNIT
-from minuet.conditions.cel.regex import compile_pattern
 from minuet.conditions.cel.values import TYPES, Type, type_name
 
 
@@ -42,6 +40,8 @@ def ends_with(meter: Meter, text: str, part: str) -> bool:
 
 @register("string.matches(string) -> bool", also_function=True)
 def matches(meter: Meter, text: str, pattern: str) -> bool:
+    from minuet.conditions.cel.regex import compile_pattern
+
     compiled = compile_pattern(pattern, meter.limits.pattern_size)
     meter.step(len(pattern))
     meter.step(compiled.cost(len(text)))
@@ -61,13 +61,13 @@ def dyn(meter: Meter, value: Any) -> Any:
 @register("base64.encode(bytes) -> string")
 def encode(meter: Meter, data: bytes) -> str:
     meter.spend(UNIT + 2 * len(data))
-    return base64.b64encode(data).decode()
+    return b2a_base64(data, newline=False).decode()
 
 
 @register("base64.decode(string) -> bytes")
 def decode(meter: Meter, text: str) -> bytes:
     meter.spend(UNIT + len(text))
     try:
-        return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
-    except (binascii.Error, ValueError):
+        return a2b_base64(text + "=" * (-len(text) % 4), strict_mode=True)
+    except ValueError:
         raise EvaluationError("the text is not valid base64") from None
