@@ -1,5 +1,7 @@
 """`make bench`: Minuet on each store beside that store's floor, in one run, as ratios.
 
+What a condition costs is measured first, beside what we want it to cost.
+
 Each case and the floor are run in turn, three times, each in a process of its own; medians are
 compared. Bare times mean little on another machine, ratios mean something.
 """
@@ -14,6 +16,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from bench import conditions
 from bench.places import FLOORS, PLACES, SHARED, Place, call, open_place
 
 CHAIN = ("chain", "--runs", "2000", "--length", "10")
@@ -153,7 +156,11 @@ def report(kind: str, result: dict[str, Any]) -> list[str]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--stores", default=",".join(PLACES), help="which, with commas between")
+    parser.add_argument(
+        "--stores",
+        default=",".join(["conditions", *PLACES]),
+        help="which, with commas between; `conditions` is what a condition costs, on no store",
+    )
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument(
         "--finished", type=int, help="finished nodes to measure after; 0 leaves this case out"
@@ -162,8 +169,12 @@ def main() -> None:
     options = parser.parse_args()
     if not FLOORS.is_dir():
         sys.exit("the floors are not there to compare with: the folder `shared` is missing")
-    results = {}
+    results: dict[str, Any] = {}
     for kind in options.stores.split(","):
+        if kind == "conditions":
+            results[kind] = call("-m", "bench.conditions")[0]
+            print("\n".join(conditions.report(results[kind])), flush=True)
+            continue
         finished = options.finished
         if finished is None:
             finished = 200_000 if kind == "sqlite" else 1_000_000

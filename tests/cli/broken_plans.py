@@ -135,6 +135,10 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         HEAD + "  - {id: a, type: transform, config: {expression: '1 +'}}\n",
         ["3:51 bad-expression"],
     ),
+    "an expression with a key that no object can have": (
+        HEAD + "  - {id: a, type: transform, config: {expression: '{[1]: 2}'}}\n",
+        ["3:51 bad-expression"],
+    ),
     "an error path to nowhere": (
         HEAD + "  - {id: a, type: noop, on_error: [z]}\n",
         ["3:36 unknown-node"],

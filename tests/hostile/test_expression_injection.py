@@ -1,5 +1,10 @@
 """Data never becomes code: what a node returned is not parsed as a template or expression."""
 
+import sys
+from typing import Any
+
+import pytest
+
 import minuet
 
 
@@ -23,3 +28,40 @@ def test_a_template_inside_an_expression_is_text_and_nothing_else() -> None:
     )
 
     assert result.output == {"b": False}
+
+
+def transform(expression: str, **input: Any) -> Any:
+    """The output of a workflow that evaluates the expression."""
+    node = {"id": "a", "type": "transform", "config": {"expression": expression}}
+    return minuet.run({"name": "transform", "nodes": [node]}, input)
+
+
+def test_an_optional_inside_a_result_fails_the_node_and_nothing_else() -> None:
+    """It ended the process, and then every worker that took the node again."""
+    with pytest.raises(minuet.RunFailed, match=r"an optional: use orValue"):
+        transform("{'name': input.?name}", name="Ann")
+
+    assert transform("{?'name': input.?name}", name="Ann").output == {"a": {"name": "Ann"}}
+    assert transform("{'name': input.?nam.orValue('-')}").output == {"a": {"name": "-"}}
+
+
+def test_a_rule_that_gives_an_optional_inside_an_object_does_not_hold() -> None:
+    rules = [{"condition": "dyn({'a': input.?x})", "next_nodes": ["b"]}]
+    nodes = [
+        {"id": "a", "type": "noop", "branch": {"rules": rules, "default": ["c"]}},
+        {"id": "b", "type": "noop", "dependencies": ["a"]},
+        {"id": "c", "type": "noop", "dependencies": ["a"]},
+    ]
+
+    assert minuet.run({"name": "rule", "nodes": nodes}).output.keys() == {"c"}
+
+
+def test_nulls_in_results_may_be_any_number() -> None:
+    """Each took a reference from None, which ended the process after some thousands."""
+    expression = "[" + ", ".join(["null"] * 500) + "]"
+    before = sys.getrefcount(None)
+
+    for _ in range(20):
+        transform(expression)
+
+    assert before - sys.getrefcount(None) < 1000

@@ -129,9 +129,21 @@ def _branch_decision(
 
 
 def _rule_text(told: dict[str, Any]) -> str:
-    operands = ", ".join(f"{name} = {value!r}" for name, value in told["operands"].items())
+    """A condition, what came of it, and the parts and values that made it so."""
     outcome = f"failed: {told['error']}" if "error" in told else "did not hold"
-    return f"{told['source']!r} {outcome}" + (f" with {operands}" if operands else "")
+    parts = told.get("parts", [])
+    decided = [part for part in parts if part.get("result") is False]
+    if len(parts) > 1 and decided and "error" not in told:
+        shown = "; ".join(f"{part['source']!r} is false{_with(part)}" for part in decided)
+        return f"{told['source']!r} {outcome}: {shown}"
+    values = {name: value for part in parts for name, value in part.get("values", {}).items()}
+    # The values of what is read come first, those of what was made of them after it.
+    return f"{told['source']!r} {outcome}{_with({'values': {**told['operands'], **values}})}"
+
+
+def _with(part: dict[str, Any]) -> str:
+    values = ", ".join(f"{name} = {value!r}" for name, value in part.get("values", {}).items())
+    return f" with {values}" if values else ""
 
 
 def _variables(program: Program, state: State, node: Node, token: TokenView) -> dict[str, Json]:

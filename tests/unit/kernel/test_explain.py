@@ -390,6 +390,39 @@ def test_a_live_token_of_a_node_that_a_patch_removed_does_not_matter() -> None:
 # ── skips ───────────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.parametrize(
+    ("condition", "said"),
+    [
+        (
+            "output.score > input.limit && output.ok",
+            "'output.score > input.limit' is false with output.score = 4, input.limit = 5",
+        ),
+        (
+            "size(output.tags) > 1 || !output.ok",
+            "'size(output.tags) > 1' is false with size(output.tags) = 1; "
+            "'!output.ok' is false with output.ok = True",
+        ),
+        ("output.tags[0] + 'x' == 'x'", "did not hold with output.tags[0] = 'a', "
+         "output.tags[0] + 'x' = 'ax'"),
+        ("output.score > 9 && output.none", "'output.score > 9' is false with output.score = 4"),
+    ],
+)  # fmt: skip
+def test_a_skipped_node_names_the_parts_of_the_rule_that_did_not_hold(
+    condition: str, said: str
+) -> None:
+    branch = {"rules": [{"condition": condition, "next_nodes": ["b"]}], "default": ["c"]}
+    program = program_of(
+        {"id": "a", "branch": branch},
+        {"id": "b", "dependencies": ["a"]},
+        {"id": "c", "dependencies": ["a"]},
+    )
+    output = {"score": 4, "ok": True, "tags": ["a"]}
+    driver = Driver(program, outputs({"a": output}), run_input={"limit": 5})
+    driver.run()
+
+    assert said in why(driver, "b").summary
+
+
 def test_a_skipped_node_names_the_rule_that_did_not_hold_and_its_operands() -> None:
     rules = [
         {"condition": "output.missing > 3", "next_nodes": ["c"]},

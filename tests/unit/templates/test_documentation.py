@@ -29,7 +29,8 @@ def test_page_names_every_variable_and_limit(root: Path) -> None:
     assert all(re.search(rf"\{{\{{ {name}\b", page) for name in templates.VARIABLES)
     for limit in (
         conditions.LIMITS.source_chars,
-        conditions.LIMITS.iterations,
+        conditions.LIMITS.steps,
+        conditions.LIMITS.pattern_size,
         templates.LIMITS.expression_chars,
         templates.LIMITS.source_chars,
     ):

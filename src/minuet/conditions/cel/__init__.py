@@ -55,9 +55,9 @@ class _Compiled:
 
     __slots__ = ("_limits", "_program", "_tree", "references", "source")
 
-    def __init__(self, source: str, tree: Tree, limits: Limits) -> None:
+    def __init__(self, source: str, tree: Tree, references: frozenset[str], limits: Limits) -> None:
         self.source = source
-        self.references = frozenset(str(p[1]) for p in paths(tree, _NAMES) if p[0] == "ctx")
+        self.references = references
         self._tree = tree
         self._limits = limits
         self._program = Program(tree, VARIABLES, limits)
@@ -131,9 +131,9 @@ def _compiled(source: str, kind: type[Any], limits: Limits) -> Any:
     try:
         source.encode()
         tree = parse(source, limits.expression_depth)
-        check_names(source, tree, VARIABLES)
+        references = check_names(source, tree, VARIABLES)
         type_ = check_types(tree, VARIABLES, limits)
-        compiled = kind(source, tree, limits)
+        compiled = kind(source, tree, references, limits)
     except UnicodeEncodeError:
         raise ConditionError("there is text that is not valid Unicode") from None
     except CelError as error:

@@ -74,32 +74,38 @@ _GLUED = re.compile(r"[A-Za-z0-9_]")
 def tokenize(source: str) -> list[Token]:
     """Split the text; the last token is the end."""
     tokens: list[Token] = []
-    at, length = 0, len(source)
+    at, length, find = 0, len(source), _TOKEN.match
     while at < length:
-        found = _TOKEN.match(source, at)
+        found = find(source, at)
         if found is None:
             raise TextError(f"unexpected character {source[at]!r}", at)
-        kind, end = str(found.lastgroup), found.end()
-        match kind:
-            case "space":
-                pass
-            case "text":
-                value, end = _literal(source, found[kind], at, end)
-                tokens.append(Token("value", source[at:end], at, end, value))
-            case "name" if found[kind] in _CONSTANTS:
-                tokens.append(Token("value", found[kind], at, end, _CONSTANTS[found[kind]]))
-            case "double" | "hex" | "int":
-                if _GLUED.match(source, end):
-                    raise TextError(f"unexpected character {source[end]!r} after a number", end)
-                # `-9223372036854775808` is one number: the parser puts the sign to it.
-                tokens.append(Token("value", found[kind], at, end, _number(kind, found[kind], at)))
-            case "quoted":
-                tokens.append(Token(kind, found[kind][1:-1], at, end))
-            case _:
-                tokens.append(Token(kind, found[kind], at, end))
+        kind, end = found.lastgroup, found.end()
+        if kind != "space":
+            text = found[0]
+            if kind == "symbol" or (kind == "name" and text not in _CONSTANTS):
+                tokens.append(Token(kind, text, at, end))
+            else:
+                token = _value(source, str(kind), text, at, end)
+                end = token.end
+                tokens.append(token)
         at = end
     tokens.append(Token("end", "", length, length))
     return tokens
+
+
+def _value(source: str, kind: str, text: str, at: int, end: int) -> Token:
+    """A literal, or a name in backquotes."""
+    if kind == "name":
+        return Token("value", text, at, end, _CONSTANTS[text])
+    if kind == "text":
+        value, end = _literal(source, text, at, end)
+        return Token("value", source[at:end], at, end, value)
+    if kind == "quoted":
+        return Token(kind, text[1:-1], at, end)
+    if _GLUED.match(source, end):
+        raise TextError(f"unexpected character {source[end]!r} after a number", end)
+    # `-9223372036854775808` is one number: the parser puts the sign to it.
+    return Token("value", text, at, end, _number(kind, text, at))
 
 
 def _number(kind: str, text: str, at: int) -> Any:

@@ -19,6 +19,9 @@ _LOOPS: dict[str, dict[int, tuple[int, bool]]] = {
 
 _BINDS = ("optMap", "optFlatMap")
 
+#: The names of all macros.
+MACROS = frozenset({*_LOOPS, *_BINDS, "has", "cel.bind"})
+
 
 def expand(call: Call) -> Tree:
     """The macro that a call is, or the call itself."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TypeAlias
+from typing import Any
 
 from minuet.conditions.cel.errors import TextError
 from minuet.conditions.cel.functions import is_function
@@ -22,60 +22,69 @@ from minuet.conditions.cel.tree import (
 )
 from minuet.conditions.cel.values import TYPES
 
-#: All parts of a tree, each with the names that are bound there.
-Parts: TypeAlias = list[tuple[Tree, frozenset[str]]]
 
+def check_names(source: str, tree: Tree, variables: tuple[str, ...]) -> frozenset[str]:
+    """Refuse names that nothing has or that are taken; the ids of the nodes that are read.
 
-def check_names(source: str, tree: Tree, variables: tuple[str, ...]) -> None:
-    """Refuse names that nothing has, names that are taken, and `ctx` without a node."""
-    parts = [*walk(tree)]
-    prefixes = _prefixes(parts)
-    for part, bound in parts:
-        for name in bound_names(part):
-            if name in variables:
-                raise TextError(f"{name!r} is taken: use another name", part.at)
-        if isinstance(part, Message):
-            raise TextError(f"messages ({part.name}) are not available", part.at)
-        if isinstance(part, Name) and id(part) not in prefixes:
-            known = part.name in variables or part.name in TYPES
-            if not known and (part.absolute or part.name not in bound):
-                raise TextError(_unknown(part.name, source, variables), part.at)
-    _check_ctx(parts)
-
-
-def _check_ctx(parts: Parts) -> None:
-    """`ctx` stands before the id of a node: what an expression reads must be known."""
-    with_id: set[int] = set()
-    for part, _ in parts:
-        match part:
-            case Select() | Has():
-                with_id.add(id(part.operand))
-            case Index(key=Constant(value=str())):
-                with_id.add(id(part.operand))
-            case Name(name="ctx") if id(part) not in with_id:
-                raise TextError(
-                    'ctx needs the id of a node, written out: ctx.node or ctx["node"]', part.at
-                )
-
-
-def _prefixes(parts: Parts) -> set[int]:
-    """The names that only begin a qualified one, as `math` in `math.abs(x)`."""
-    found: set[int] = set()
-    for part, _ in parts:
-        whole: Tree | None = None
-        if isinstance(part, Call) and part.receiver is not None:
-            before = qualified_name(part.receiver)
+    `ctx` stands before the id of a node: what an expression reads must be known.
+    """
+    nodes: set[str] = set()
+    #: Names that only begin something: `math` in `math.abs(x)`, `ctx` in `ctx.a`.
+    begun: set[int] = set()
+    for part, bound in walk(tree):
+        kind = type(part)
+        if kind is Name:
+            assert isinstance(part, Name)
+            if id(part) not in begun:
+                _check_name(part, bound, source, variables)
+        elif kind is Select or kind is Has or kind is Index:
+            _follow(part, nodes, begun)
+        elif kind is Call:
+            assert isinstance(part, Call)
+            before = None if part.receiver is None else qualified_name(part.receiver)
             if before and is_function(f"{before[0]}.{part.function}"):
-                whole = part.receiver
-        elif isinstance(part, Select):
-            qualified = qualified_name(part)
-            if qualified and qualified[0] in TYPES:
-                whole = part
-        while isinstance(whole, Select):
-            whole = whole.operand
-        if whole is not None:
-            found.add(id(whole))
-    return found
+                begun.add(id(_first(part.receiver)))
+        elif kind is Message:
+            assert isinstance(part, Message)
+            raise TextError(f"messages ({part.name}) are not available", part.at)
+        else:
+            for name in bound_names(part):
+                if name in variables:
+                    raise TextError(f"{name!r} is taken: use another name", part.at)
+    return frozenset(nodes)
+
+
+def _check_name(part: Name, bound: frozenset[str], source: str, variables: tuple[str, ...]) -> None:
+    if part.name == "ctx":
+        raise TextError('ctx needs the id of a node, written out: ctx.node or ctx["node"]', part.at)
+    known = part.name in variables or part.name in TYPES
+    if not known and (part.absolute or part.name not in bound):
+        raise TextError(_unknown(part.name, source, variables), part.at)
+
+
+def _follow(part: Any, nodes: set[str], begun: set[int]) -> None:
+    """Note what a field or an item is taken from."""
+    operand = part.operand
+    if isinstance(operand, Name):
+        if operand.name == "ctx":
+            key = part.field if not isinstance(part, Index) else _text(part.key)
+            if key is not None:
+                nodes.add(key)
+                begun.add(id(operand))
+    elif isinstance(operand, Select) and isinstance(part, Select):
+        qualified = qualified_name(part)
+        if qualified and qualified[0] in TYPES:
+            begun.add(id(_first(part)))
+
+
+def _text(tree: Tree) -> str | None:
+    return tree.value if isinstance(tree, Constant) and type(tree.value) is str else None
+
+
+def _first(tree: Tree | None) -> Tree | None:
+    while isinstance(tree, Select):
+        tree = tree.operand
+    return tree
 
 
 def _unknown(name: str, source: str, variables: tuple[str, ...]) -> str:
