@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minuet.conditions.cel.errors import CelError, EvaluationError, located
 from minuet.conditions.cel.functions import FUNCTIONS, VARIADIC
+from minuet.conditions.cel.library.standard import search
 from minuet.conditions.cel.values import Optional, UInt, friendly_name
+
+if TYPE_CHECKING:
+    from minuet.conditions.cel.regex import Machine
 
 Frame = list[Any]
 Closure = Callable[[Frame], Any]
@@ -69,6 +73,28 @@ def _call_variadic(run: Callable[..., Any], closures: tuple[Closure, ...], at: i
             raise located(error, at) from None
 
     return call
+
+
+def compile_matches(text: Closure, pattern: str, at: int) -> Closure:
+    """`matches` with a pattern that is written out: compiled once, when it is first used."""
+    function = FUNCTIONS["matches", True]
+    machine: Machine | None = None
+
+    def match(frame: Frame) -> bool:
+        nonlocal machine
+        value = text(frame)
+        try:
+            if type(value) is not str:
+                raise function.no_overload((value, pattern))
+            if machine is None:
+                from minuet.conditions.cel.regex import make_machine
+
+                machine = make_machine(pattern, frame[0].limits.pattern_size)
+            return search(frame[0], value, machine)
+        except CelError as error:
+            raise located(error, at) from None
+
+    return match
 
 
 def compile_or(name: str, at: int, optional: Closure, other: Closure) -> Closure:

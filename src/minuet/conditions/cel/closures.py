@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from minuet.conditions.cel import library
 from minuet.conditions.cel.access import compile_has, compile_index, compile_select
-from minuet.conditions.cel.calls import compile_call, compile_or, failing
+from minuet.conditions.cel.calls import compile_call, compile_matches, compile_or, failing
 from minuet.conditions.cel.errors import CelError, EvaluationError, located
 from minuet.conditions.cel.functions import is_function
 from minuet.conditions.cel.loops import compile_bind, compile_loop
@@ -35,6 +35,7 @@ from minuet.conditions.cel.tree import (
     Tree,
     Unary,
     children,
+    constant_pattern,
     qualified_name,
 )
 from minuet.conditions.cel.values import (
@@ -326,6 +327,10 @@ def _ternary(tree: Ternary, scope: Scope) -> Closure:
 
 def _call(tree: Call, scope: Scope) -> Closure:
     name, receiver, arguments = tree.function, tree.receiver, tree.arguments
+    pattern = constant_pattern(tree)
+    if pattern is not None:
+        text = arguments[0] if receiver is None else receiver
+        return compile_matches(compile_tree(text, scope), pattern.value, tree.at)
     if receiver is None:
         return compile_call(name, False, _all(arguments, scope), tree.at)
     qualified = qualified_name(receiver)

@@ -257,3 +257,13 @@ def qualified_name(tree: Tree) -> tuple[str, bool] | None:
     if not isinstance(tree, Name):
         return None
     return ".".join([tree.name, *reversed(fields)]), tree.absolute
+
+
+def constant_pattern(call: Call) -> Constant | None:
+    """The regular expression of `matches`, if it is written out."""
+    parts = children(call)
+    if call.function == "matches" and len(parts) == 2:
+        last = parts[1]
+        if isinstance(last, Constant) and type(last.value) is str:
+            return last
+    return None

@@ -27,6 +27,7 @@ from minuet.conditions.cel.tree import (
     Ternary,
     Tree,
     Unary,
+    constant_pattern,
     qualified_name,
 )
 from minuet.conditions.cel.values import TYPES, type_name
@@ -62,6 +63,7 @@ class _Types:
     def __init__(self, variables: frozenset[str], limits: Limits) -> None:
         self.variables = variables
         self.limits = limits
+        self.pattern_size = 0
 
     def of(self, tree: Tree, bound: frozenset[str]) -> str:
         match tree:
@@ -244,7 +246,7 @@ class _Types:
         if result is None:
             shown = [_friendly(kind) for kind in types]
             raise TextError(function.describe_misfit(shown), tree.at)
-        self.pattern(name, arguments)
+        self.pattern(tree)
         return result
 
     def variadic(self, tree: Call, name: str, types: list[str]) -> str:
@@ -255,16 +257,21 @@ class _Types:
             raise TextError(f"{name}() takes numbers, not {given}", tree.at)
         return types[0] if len(set(types)) == 1 and types[0] != "list" else ANY
 
-    def pattern(self, name: str, arguments: tuple[Tree, ...]) -> None:
+    def pattern(self, tree: Call) -> None:
         """A regular expression that is written out is compiled now."""
-        last = arguments[-1] if arguments else None
-        if name == "matches" and isinstance(last, Constant) and type(last.value) is str:
-            from minuet.conditions.cel.regex import compile_pattern
+        pattern = constant_pattern(tree)
+        if pattern is None:
+            return
+        from minuet.conditions.cel.regex import compile_pattern
 
-            try:
-                compile_pattern(last.value, self.limits.pattern_size)
-            except EvaluationError as error:
-                raise TextError(error.message, last.at) from None
+        try:
+            machine = compile_pattern(pattern.value, self.limits.pattern_size)
+        except EvaluationError as error:
+            raise TextError(error.message, pattern.at) from None
+        # Each expression keeps its own, so together they must not be much more than one.
+        self.pattern_size += machine.size
+        if self.pattern_size > 4 * self.limits.pattern_size:
+            raise TextError("its regular expressions are too large together", pattern.at)
 
 
 def _result(function: Function, types: list[str]) -> str | None:

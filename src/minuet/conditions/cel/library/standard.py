@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from binascii import a2b_base64, b2a_base64
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from minuet.conditions.cel.errors import EvaluationError
 from minuet.conditions.cel.functions import register
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.operators import UNIT
 from minuet.conditions.cel.values import TYPES, Type, type_name
+
+if TYPE_CHECKING:
+    from minuet.conditions.cel.regex import Machine
 
 
 @register("string.size() -> int", also_function=True)
@@ -38,14 +41,29 @@ def ends_with(meter: Meter, text: str, part: str) -> bool:
     return text.endswith(part)
 
 
+#: Steps to compile one state of a regular expression.
+_COMPILING = 8
+
+
 @register("string.matches(string) -> bool", also_function=True)
 def matches(meter: Meter, text: str, pattern: str) -> bool:
     from minuet.conditions.cel.regex import compile_pattern
 
-    compiled = compile_pattern(pattern, meter.limits.pattern_size)
-    meter.step(len(pattern))
-    meter.step(compiled.cost(len(text)))
-    return compiled.search(text)
+    size_max = meter.limits.pattern_size
+    try:
+        machine = compile_pattern(pattern, size_max)
+    except EvaluationError:
+        meter.step(_COMPILING * size_max)
+        raise
+    # Whether it is known from before or not: an answer must not depend on that.
+    meter.step(_COMPILING * machine.size)
+    return search(meter, text, machine)
+
+
+def search(meter: Meter, text: str, machine: Machine) -> bool:
+    """Whether a compiled pattern matches."""
+    meter.step(machine.cost(len(text)))
+    return machine.search(text)
 
 
 @register("type(any) -> type")

@@ -44,6 +44,12 @@ class Characters(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, ignores_case=True, members=members)
 
     @property
+    def size(self) -> int:
+        """How much there is to look at."""
+        own = 1 + len(self.ranges) + sum(member.size for member in self.members)
+        return 4 * own if self.ignores_case else own
+
+    @property
     def literal(self) -> str | None:
         """The character, if the set is just one."""
         if self.negated or self.members or self.category or self.ignores_case:

@@ -40,6 +40,10 @@ class Machine:
 
     def __init__(self, program: Program) -> None:
         self._program = program
+        #: States, and what it takes to find a character in their sets.
+        self.size = sum(
+            state.characters.size if isinstance(state, Read) else 1 for state in program.states
+        )
         self._has_places = any(isinstance(state, Place) for state in program.states)
         self._known: _Known = {}
         self._kept = 0
@@ -48,7 +52,7 @@ class Machine:
         """Steps for a text of that length. The same each time, whatever is known already."""
         if self._program.literal is not None:
             return length // 64
-        return length * (1 + len(self._program.states) // 8)
+        return length * (1 + self.size // 8)
 
     def search(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
