@@ -73,6 +73,15 @@ VARIABLES = {
         ("output.status.upperAscii().replace('S', 'x').split('x').join('-') == '-UCCE--'", True),
         ("[1, 2].map(x, x + 1) + [4] == [2, 3, 4]", True),
         ("timestamp('2024-03-01T00:00:00Z').getMonth() == 2", True),
+        ("[ // a comment\n output\t.\r\n score\f,\n2 ] [ 0 ]//\n== 85 // end", True),
+        ("cel.bind(n, output.tags.size(), n > 1 && n < 3)", True),
+        ("output.?user.name.orValue('') == 'Ann' && output.?nobody.name.orValue('-') == '-'", True),
+        ("output.?score.optMap(s, s + 1).orValue(0) == 86", True),
+        ("output.tags.transformList(i, t, string(i) + t) == ['0new', '1vip']", True),
+        ("output.user.transformMap(k, v, k != 'age', k) == {'name': 'name'}", True),
+        ("'%s: %.1f'.format([output.status, output.ratio]) == 'success: 0.5'", True),
+        ("output.score == 85u && 1 == 1.0 && [1] == [1.0]", True),
+        ("-7 / 2 == -3 && -7 % 2 == -1", True),
         ("0xff == 255 && -1 < 0 && 1.5 > 1.0 && true && 2u == 2u && b'a' == b'a'", True),
     ],
 )
@@ -228,6 +237,60 @@ def test_explanation_has_source_result_and_operands() -> None:
             },
         ],
     }
+
+
+def test_explanation_says_which_parts_were_false_and_which_were_not_looked_at() -> None:
+    condition = compile_condition(
+        "!(output.score > 90 || size(output.tags) > 5) && output.tags.exists(t, t == 'old')"
+        " && output.missing"
+    )
+
+    assert condition.explain(VARIABLES)["parts"] == [
+        {
+            "source": "!(output.score > 90 || size(output.tags) > 5)",
+            "result": True,
+            "parts": [
+                {"source": "output.score > 90", "result": False, "values": {"output.score": 85}},
+                {
+                    "source": "size(output.tags) > 5",
+                    "result": False,
+                    "values": {"size(output.tags)": 2},
+                },
+            ],
+        },
+        {
+            "source": "output.tags.exists(t, t == 'old')",
+            "result": False,
+            "values": {"output.tags": ["new", "vip"]},
+        },
+        {"source": "output.missing", "skipped": True},
+    ]
+
+
+def test_explanation_shows_values_that_are_not_json_as_text() -> None:
+    condition = compile_condition(
+        "timestamp(output.at) - duration('1h') > timestamp(0) && output.?x == optional.none()"
+    )
+
+    told = condition.explain({"output": {"at": "2026-01-01T00:00:00Z"}})
+
+    assert [part.get("values") for part in told["parts"]] == [
+        {
+            "timestamp(output.at) - duration('1h')": 'timestamp("2025-12-31T23:00:00Z")',
+            "timestamp(0)": 'timestamp("1970-01-01T00:00:00Z")',
+        },
+        {"output.?x": "optional.none()", "optional.none()": "optional.none()"},
+    ]
+
+
+def test_explanation_has_a_bounded_number_of_parts() -> None:
+    condition = compile_condition(" && ".join(f"output.a{i} + 1 > {i}" for i in range(100)))
+
+    told = condition.explain({"output": {f"a{i}": i for i in range(100)}})
+
+    assert told["result"] is True
+    assert 5 < len(told["parts"]) <= 20
+    assert len(told["operands"]) == 20
 
 
 def test_explanation_of_an_error_has_the_error_and_what_is_missing() -> None:

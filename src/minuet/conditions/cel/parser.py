@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec.structs import replace
+
 from minuet.conditions.cel.errors import TextError
 from minuet.conditions.cel.lexer import RESERVED, Token, tokenize
 from minuet.conditions.cel.macros import expand
@@ -191,8 +193,8 @@ class _Parser:
             match token.text:
                 case "(":
                     tree = self.expression(1, level + 1)
-                    self.expect(")")
-                    return tree
+                    closing = self.expect(")")
+                    return replace(tree, start=at, end=closing.end)
                 case "[":
                     return self.list_literal(at, level)
                 case "{":
