@@ -66,6 +66,9 @@ class Map:
     def __init__(self, entries: dict[Any, tuple[Any, Any]]) -> None:
         self._entries = entries
 
+    def __repr__(self) -> str:
+        return f"Map({[*self.items()]!r})"
+
     def __len__(self) -> int:
         return len(self._entries)
 
