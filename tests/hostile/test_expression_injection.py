@@ -33,7 +33,7 @@ def test_a_template_inside_an_expression_is_text_and_nothing_else() -> None:
 def transform(expression: str, **input: Any) -> Any:
     """The output of a workflow that evaluates the expression."""
     node = {"id": "a", "type": "transform", "config": {"expression": expression}}
-    return minuet.run({"name": "transform", "nodes": [node]}, input)
+    return minuet.run({"name": "transform", "nodes": [node]}, input, store="memory://")
 
 
 def test_an_optional_inside_a_result_fails_the_node_and_nothing_else() -> None:
@@ -53,7 +53,9 @@ def test_a_rule_that_gives_an_optional_inside_an_object_does_not_hold() -> None:
         {"id": "c", "type": "noop", "dependencies": ["a"]},
     ]
 
-    assert minuet.run({"name": "rule", "nodes": nodes}).output.keys() == {"c"}
+    result = minuet.run({"name": "rule", "nodes": nodes}, store="memory://")
+
+    assert result.output.keys() == {"c"}
 
 
 def test_nulls_in_results_may_be_any_number() -> None:
