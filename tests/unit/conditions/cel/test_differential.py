@@ -31,7 +31,7 @@ CASES_OF_A_PROCESS = 300
 
 #: Where we differ on purpose: what we answer, what it answers, and why.
 DIFFERENCES: dict[tuple[str, str], str] = {
-    (r"\.\d*00Z", r"\.\d*Z"): "fractions of a second have 3, 6 or 9 digits everywhere",
+    (r"\.\d*0Z", r"\.\d*Z"): "fractions of a second have 3, 6 or 9 digits everywhere",
     ("format.* cannot write double as %d", "value"): "a double is not a whole number",
     (r"there is no int\(bool\)", "value"): "a boolean is not a number",
     ("value.*optional", "Unable to convert"): "an optional is a value inside an expression",
