@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.app.workflows import compile_source
 from minuet.clock import ManualClock
+from minuet.plan.plan import Retry
 from minuet.worker import worker as worker_module
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
@@ -82,7 +84,7 @@ async def test_an_error_that_would_repeat_itself_is_not_retried(scene: Any, name
         raise FINAL[name]
 
     async with scene({"work": work}) as s:
-        result = await s.run(workflow(task("work", retry=QUICK_RETRY)))
+        result = await s.run(workflow(task("work")))
         (letter,) = await s.store.list_dead_letters("default", run=result.run_id)
 
         assert result.status == "FAILED"
@@ -92,6 +94,143 @@ async def test_an_error_that_would_repeat_itself_is_not_retried(scene: Any, name
         assert (letter.node, letter.reason, letter.attempts) == ("work", "non_retryable", 1)
         assert letter.error["message"] == str(FINAL[name])
         assert (await s.app.runs.get(result.run_id)).dead_letters == 1
+
+
+WRITTEN = sorted(FINAL.keys() - {"asked", "derived"})
+
+
+@pytest.mark.shows("J-12")
+@pytest.mark.parametrize("name", WRITTEN)
+@pytest.mark.parametrize("author", ["node", "defaults", "handler"])
+async def test_a_policy_that_somebody_wrote_holds_for_every_error(
+    scene: Any, name: str, author: str
+) -> None:
+    attempts = []
+
+    def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise FINAL[name]
+
+    retries = 2 if author == "handler" else None
+    handler = minuet.Task(work, name="work", retries=retries)
+    step = task("work", retry=QUICK_RETRY) if author == "node" else task("work")
+    fields = {"defaults": {"retry": QUICK_RETRY}} if author == "defaults" else {}
+    async with scene({"work": handler}, retry=Retry(**QUICK_RETRY)) as s:
+        result = await s.run(workflow(step, **fields))
+
+        assert result.status == "FAILED"
+        assert attempts == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["asked", "derived"])
+async def test_no_policy_repeats_what_its_handler_calls_final(scene: Any, name: str) -> None:
+    attempts = []
+
+    def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise FINAL[name]
+
+    policy = {**QUICK_RETRY, "retry_on": ["NonRetryable", "Exception"]}
+    async with scene({"work": work}) as s:
+        await s.run(workflow(task("work", retry=policy)))
+
+        assert attempts == [1]
+
+
+@pytest.mark.parametrize(
+    ("lists", "error", "times"),
+    [
+        ({"no_retry_on": ["Custom"]}, Custom("x"), 1),
+        ({"no_retry_on": ["Custom"]}, ValueError("x"), 3),
+        ({"no_retry_on": ["OSError"]}, ConnectionResetError("x"), 1),
+        ({"no_retry_on": ["json.decoder.JSONDecodeError"]}, json_error(), 1),
+        ({"no_retry_on": ["minuet.Custom"]}, Custom("x"), 3),
+        ({"no_retry_on": ["handler_raised"]}, Custom("x"), 1),
+        ({"no_retry_on": ["Retryable"]}, minuet.Retryable("x", after=0), 1),
+        ({"retry_on": ["Custom"]}, Custom("x"), 3),
+        ({"retry_on": ["Custom"]}, OSError("x"), 1),
+        ({"retry_on": ["ValueError", "Custom"]}, json_error(), 3),
+        ({"retry_on": ["Custom"]}, minuet.Retryable("x", after=0), 1),
+        ({"retry_on": ["Exception"], "no_retry_on": ["Custom"]}, Custom("x"), 1),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+async def test_a_document_names_the_errors_that_are_repeated(
+    scene: Any, lists: dict[str, Any], error: Exception, times: int
+) -> None:
+    attempts = []
+
+    def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise error
+
+    async with scene({"work": work}) as s:
+        await s.run(workflow(task("work", retry={**QUICK_RETRY, **lists})))
+
+        assert len(attempts) == times
+
+
+@pytest.mark.parametrize(
+    ("lists", "times"),
+    [
+        ({}, 3),
+        ({"no_retry_on": ["timeout"]}, 1),
+        ({"no_retry_on": ["TimeoutError"]}, 1),
+        ({"retry_on": ["timeout"]}, 3),
+        ({"retry_on": ["Custom"]}, 1),
+    ],
+)
+async def test_a_timeout_is_an_error_like_others(
+    scene: Any, lists: dict[str, Any], times: int
+) -> None:
+    attempts = []
+
+    async def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        await asyncio.Event().wait()
+
+    policy = {**QUICK_RETRY, **lists}
+    async with scene({"work": work}) as s:
+        await s.run(workflow(task("work", retry=policy, timeout_seconds=0.02)))
+
+        assert len(attempts) == times
+
+
+@pytest.mark.shows("J-12")
+@pytest.mark.parametrize("retries", [0, 5])
+@pytest.mark.parametrize("where", ["node", "defaults"])
+async def test_a_document_that_says_what_is_the_default_wins_over_the_handler(
+    scene: Any, retries: int, where: str
+) -> None:
+    attempts = []
+
+    async def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise minuet.Retryable("again", after=0)
+
+    if where == "node":
+        document = workflow(task("work", retry=3))
+    else:
+        document = workflow(task("work"), defaults={"retry": 3})
+    async with scene({"work": minuet.Task(work, name="work", retries=retries)}) as s:
+        await s.run(document)
+
+        assert attempts == [1, 2, 3]
+
+
+async def test_a_handlers_own_retries_win_over_the_settings_of_another_process(scene: Any) -> None:
+    attempts = []
+
+    async def work(ctx: minuet.Context) -> None:
+        attempts.append(ctx.attempt)
+        raise minuet.Retryable("again", after=0)
+
+    document = workflow(task("work"))
+    async with scene({"work": minuet.Task(work, name="work", retries=1)}) as s:
+        compiled = compile_source(document, retry=Retry(max_attempts=7))
+        await s.run(compiled)
+
+        assert attempts == [1, 2]
 
 
 @pytest.mark.shows("J-14")

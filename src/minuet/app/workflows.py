@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -11,13 +10,12 @@ import msgspec
 
 from minuet.errors import DocumentError, HandlerError, InputError
 from minuet.model import Diagnostic, Document, read_file, read_mapping
-from minuet.model import workflow as model
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
-from minuet.plan.plan import Plan, Retry
+from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.schema import find_input_problems
 from minuet.types import Json
 
@@ -62,7 +60,7 @@ def compile_source(
     if isinstance(source, CompiledWorkflow):
         return source
     document = read_source(source)
-    compiled = compile_workflow(_with_retry(document, retry), catalog())
+    compiled = compile_workflow(document, catalog(), retry or RETRY_DEFAULT)
     if handlers is not None:
         missing = _missing_handlers(document, handlers)
         if missing:
@@ -71,21 +69,6 @@ def compile_source(
     return CompiledWorkflow(
         document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
     )
-
-
-def _with_retry(document: Document, retry: Retry | None) -> Document:
-    """The document with a default policy for what it leaves open."""
-    if retry is None or retry == Retry():
-        return document
-    defaults = document.workflow.defaults
-    own = msgspec.structs.asdict(defaults.retry) if defaults.retry is not None else {}
-    said = {field: value for field, value in own.items() if value is not None}
-    policy = model.Retry(**{**msgspec.structs.asdict(retry), **said})
-    filled = copy.copy(document)
-    filled.workflow = msgspec.structs.replace(
-        document.workflow, defaults=msgspec.structs.replace(defaults, retry=policy)
-    )
-    return filled
 
 
 #: Problems of meaning that are certain even while other fields could not be read.

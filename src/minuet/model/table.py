@@ -82,6 +82,12 @@ BLOB = Text(
     rule="a blob reference is cas://sha256:… or sha256:…",
     prefix="cas://",
 )
+ERROR_NAME = Text(
+    "an exception class or error code",
+    pattern=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
+    rule="an exception class (ValueError, mymodule.CardDeclined) or an error code (timeout)",
+)
+ERROR_NAMES = ListOf("a list of exception classes and error codes", ERROR_NAME)
 TEMPLATE = STRING
 SCHEMA = JsonObject("a JSON Schema object")
 CONDITION = Either(
@@ -133,6 +139,13 @@ RETRY = Part(
     ),
     Field("max_delay_ms", MILLISECONDS, "No delay is longer."),
     Field("jitter", FLAG, "Whether delays are spread at random, so that not all retry at once."),
+    Field(
+        "retry_on",
+        ERROR_NAMES,
+        "Exception classes (with or without their module; their subclasses too) and error codes: "
+        "only these are repeated. Without it, all are.",
+    ),
+    Field("no_retry_on", ERROR_NAMES, "Exception classes and error codes that are not repeated."),
     short="max_attempts",
 )
 

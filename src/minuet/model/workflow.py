@@ -33,6 +33,9 @@ class Retry(Value, frozen=True):
     multiplier: float | None = None
     max_delay_ms: int | None = None
     jitter: bool | None = None
+    #: Exception classes and error codes: the only ones repeated, and those that are not.
+    retry_on: tuple[str, ...] | None = None
+    no_retry_on: tuple[str, ...] | None = None
 
 
 class Budget(Value, frozen=True):

@@ -312,9 +312,10 @@ def task(
 ) -> Task | Callable[[Function], Task]:
     """Make a function a handler, registered under its name.
 
-    `retries` are attempts beyond the first, `timeout` is seconds per attempt; a node's own
-    `retry` and `timeout_seconds` win over them. `effects` says what running it twice would do:
-    "none" (it changes nothing), "idempotent" (nothing more than once), "once" (harm).
+    `retries` are attempts beyond the first, whatever the function raises (but NonRetryable);
+    `timeout` is seconds per attempt. What the document says wins over them.
+    `effects` says what running it twice would do: "none" (it changes nothing), "idempotent"
+    (nothing more than once), "once" (harm).
     """
 
     def register(function: Function) -> Task:

@@ -18,12 +18,19 @@ OUTPUT_NODE = "$output"
 
 
 def make_plan(
-    workflow: model.Workflow, structure: Structure, references: References, catalog: Catalog
+    workflow: model.Workflow,
+    structure: Structure,
+    references: References,
+    catalog: Catalog,
+    retry: plan.Retry,
 ) -> plan.Plan:
     """Write down what was verified."""
     graph = structure.graph
     has_output = workflow.output is not None
-    nodes = [_make_node(workflow, structure, catalog, number) for number in range(len(graph.nodes))]
+    nodes = [
+        _make_node(workflow, structure, catalog, retry, number)
+        for number in range(len(graph.nodes))
+    ]
     terminals = [number for number, node in enumerate(nodes) if is_terminal(node)]
     if has_output:
         for number in terminals:
@@ -68,7 +75,11 @@ def is_terminal(node: plan.Node) -> bool:
 
 
 def _make_node(
-    workflow: model.Workflow, structure: Structure, catalog: Catalog, number: int
+    workflow: model.Workflow,
+    structure: Structure,
+    catalog: Catalog,
+    retry: plan.Retry,
+    number: int,
 ) -> plan.Node:
     node = structure.graph.nodes[number]
     limits = node.limits or model.Limits()
@@ -87,7 +98,8 @@ def _make_node(
         reads=structure.reads[number],
         branch=_make_branch(structure.graph, number),
         loop=_make_loop(node, workflow.limits),
-        retry=policy.complete_retry(node.retry, workflow.defaults.retry),
+        retry=policy.complete_retry(node.retry, workflow.defaults.retry, retry),
+        retry_by=policy.find_retry_author(node.retry, workflow.defaults.retry, retry),
         timeout_ms=policy.find_timeout_ms(node, workflow.defaults),
         on_error=policy.find_on_error(node),
         max_hops=limits.max_hops,

@@ -15,7 +15,7 @@ from minuet.plan.assembly import make_plan
 from minuet.plan.catalog import Catalog, check_kinds
 from minuet.plan.graph import build_graph
 from minuet.plan.placement import check_placements
-from minuet.plan.plan import Plan
+from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.problems import Document, Problems
 from minuet.plan.reference import collect_references
 from minuet.plan.schema import check_input_schema
@@ -29,8 +29,13 @@ class Compiled(msgspec.Struct, frozen=True):
     diagnostics: tuple[Diagnostic, ...] = ()
 
 
-def compile_workflow(document: Document, catalog: Catalog) -> Compiled:
-    """Turn a document into a plan; DocumentError with all its problems if it cannot be one."""
+def compile_workflow(
+    document: Document, catalog: Catalog, retry: Retry = RETRY_DEFAULT
+) -> Compiled:
+    """Turn a document into a plan; DocumentError with all its problems if it cannot be one.
+
+    `retry` is for what neither a node nor the document's defaults say.
+    """
     problems = Problems(document)
     workflow = document.workflow
     graph = build_graph(workflow, problems)
@@ -44,7 +49,7 @@ def compile_workflow(document: Document, catalog: Catalog) -> Compiled:
         check_output(structure, problems)
     problems.stop()
     assert structure is not None  # without a graph there was an error
-    made = make_plan(workflow, structure, references, catalog)
+    made = make_plan(workflow, structure, references, catalog, retry)
     return Compiled(made, problems.listed())
 
 

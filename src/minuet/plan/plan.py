@@ -22,6 +22,8 @@ FORMAT = 1
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
 
+RetryAuthor: TypeAlias = Literal["document", "settings"]
+
 ConstructKind: TypeAlias = Literal["loop", "each"]
 
 
@@ -89,6 +91,12 @@ class Retry(Part, frozen=True):
     multiplier: float = 2.0
     max_delay_ms: int = 60_000
     jitter: bool = True
+    #: Names of exception classes and error codes; empty: all.
+    retry_on: tuple[str, ...] = ()
+    no_retry_on: tuple[str, ...] = ()
+
+
+RETRY_DEFAULT = Retry()
 
 
 class Concurrency(Part, frozen=True):
@@ -121,7 +129,10 @@ class Node(Part, frozen=True):
     reads: tuple[Read, ...] = ()
     branch: Branch | None = None
     loop: Loop | None = None
-    retry: Retry = Retry()
+    retry: Retry = RETRY_DEFAULT
+    #: Who wrote `retry`. The document's wins over the handler's own; the settings' does not. None:
+    #: nobody, or the plan is older than this field.
+    retry_by: RetryAuthor | None = None
     timeout_ms: int | None = None
     #: What an unhandled error does: fail the run, go on, or take the edges with role `error`.
     on_error: Literal["fail", "continue", "path"] = "fail"

@@ -16,9 +16,20 @@ ITERATIONS_DEFAULT = 100
 EXTRAS = ("human_config", "agent_config", "compensator", "rejection_path")
 
 
-def complete_retry(own: model.Retry | None, default: model.Retry | None) -> plan.Retry:
-    """Fill what a node leaves open from the workflow's default, then from the built-in one."""
-    fields: dict[str, Any] = {}
+def find_retry_author(
+    own: model.Retry | None, default: model.Retry | None, settings: plan.Retry
+) -> plan.RetryAuthor | None:
+    """Tell who wrote a node's retry policy; one that is written counts, whatever it says."""
+    if own is not None or default is not None:
+        return "document"
+    return "settings" if settings != plan.RETRY_DEFAULT else None
+
+
+def complete_retry(
+    own: model.Retry | None, default: model.Retry | None, settings: plan.Retry
+) -> plan.Retry:
+    """Fill what a node leaves open from the workflow's default, then from the settings."""
+    fields: dict[str, Any] = msgspec.structs.asdict(settings)
     for policy in (default, own):
         if policy is not None:
             fields |= {

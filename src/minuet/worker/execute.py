@@ -41,23 +41,20 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
 from minuet.nodes.spec import Call, NodeType, Wait
-from minuet.plan.plan import Node, Retry
+from minuet.plan.plan import RETRY_DEFAULT, Node, Retry
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
 from minuet.store.records import Failed as BrokenItem
 from minuet.store.records import Held, Item, Released, Slot
 from minuet.templates import compile_template
 from minuet.types import Json
-from minuet.worker.failure import crash_loop, describe, failure_of, timed_out
+from minuet.worker.failure import Policy, crash_loop, describe, failure_of, timed_out
 from minuet.worker.job import Job
 from minuet.worker.output import encode_value, needs_blob, to_json
 from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
-
-#: How nodes are retried when nobody says anything.
-RETRY_DEFAULT = Retry()
 
 
 class Executor:
@@ -238,20 +235,21 @@ class Executor:
         ):
             job.context.cancel()
             raise LeaseLost()
+        policy = self._policy(node)
         try:
             if task.is_async and timeout_ms is None:
                 return _outcome_of(await task.function(**arguments))
             if task.is_async:
-                return await self._run_with_timeout(task, arguments, timeout_ms or 0)
-            return await self._run_in_thread(job, task, arguments, timeout_ms)
+                return await self._run_with_timeout(task, arguments, timeout_ms or 0, policy)
+            return await self._run_in_thread(job, task, arguments, timeout_ms, policy)
         except asyncio.CancelledError as error:
             if job.abandoned or job.releasing:
                 raise
-            return failure_of(error)
+            return failure_of(error, policy)
         except (LeaseLost, KeyboardInterrupt, StoreUnavailableError):
             raise
         except BaseException as error:
-            return failure_of(error)
+            return failure_of(error, policy)
 
     def _find_handler(self, node: Node) -> Task:
         if node.handler is None:
@@ -259,18 +257,23 @@ class Executor:
         return self._handlers.find(node.handler)
 
     async def _run_with_timeout(
-        self, task: Task, arguments: dict[str, Any], timeout_ms: int
+        self, task: Task, arguments: dict[str, Any], timeout_ms: int, policy: Policy
     ) -> Outcome:
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 return _outcome_of(await task.function(**arguments))
         except TimeoutError:
             if limit.expired():
-                return timed_out(timeout_ms)
+                return timed_out(timeout_ms, policy)
             raise
 
     async def _run_in_thread(
-        self, job: Job, task: Task, arguments: dict[str, Any], timeout_ms: int | None
+        self,
+        job: Job,
+        task: Task,
+        arguments: dict[str, Any],
+        timeout_ms: int | None,
+        policy: Policy,
     ) -> Outcome:
         loop = asyncio.get_running_loop()
         job.thread = loop.run_in_executor(self._threads(), _call, task.function, arguments)
@@ -281,14 +284,14 @@ class Executor:
             assert timeout_ms is not None
             assert job.context is not None
             job.context.cancel()
-            return timed_out(timeout_ms)
+            return timed_out(timeout_ms, policy)
         result, error = job.thread.result()
         if isinstance(error, LeaseLost | StoreUnavailableError):
             raise error
         if error is not None:
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
-            return failure_of(error)
+            return failure_of(error, policy)
         return _outcome_of(result)
 
     def _context(self, job: Job, node: Node, loop: asyncio.AbstractEventLoop | None) -> Context:
@@ -348,7 +351,9 @@ class Executor:
         succeeded = isinstance(outcome, Succeeded)
         settlement = settle(
             loaded.program,
-            self._with_policy(node) if isinstance(outcome, Failed) else node,
+            msgspec.structs.replace(node, retry=self._policy(node).retry)
+            if isinstance(outcome, Failed)
+            else node,
             job.scope,
             outcome,
             variables=self._condition_variables(job, node) if succeeded else {},
@@ -370,18 +375,21 @@ class Executor:
             return BrokenItem(*job.token, describe(error, error.code), "no_plan")
         return self.settle(job)
 
-    def _with_policy(self, node: Node) -> Node:
-        """The node with its handler's retries, when the document leaves them open."""
-        if node.handler is None or node.retry not in (self._retry, RETRY_DEFAULT):
-            return node
+    def _policy(self, node: Node) -> Policy:
+        """The document's retries, or the handler's own, or those of the settings."""
+        # Plans of older versions do not say who wrote a policy; one that is not the default
+        # was probably written.
+        is_foreign = node.retry_by is None and node.retry not in (self._retry, RETRY_DEFAULT)
+        if node.retry_by == "document" or is_foreign:
+            return Policy(node.retry, is_written=True)
         try:
-            retries = self._handlers.find(node.handler).retries
+            retries = self._find_handler(node).retries
         except HandlerError:
-            return node
+            retries = None
         if retries is None:
-            return node
-        policy = msgspec.structs.replace(node.retry, max_attempts=retries + 1)
-        return msgspec.structs.replace(node, retry=policy)
+            return Policy(node.retry)
+        own = msgspec.structs.replace(node.retry, max_attempts=retries + 1)
+        return Policy(own, is_written=True)
 
     def _condition_variables(self, job: Job, node: Node) -> dict[str, Json]:
         if node.branch is None and node.loop is None:

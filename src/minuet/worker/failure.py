@@ -1,17 +1,22 @@
 """From what a handler raised to an error that can be kept, and whether to try again.
 
-Not retried: what will be the same next time (ValueError, TypeError, KeyError, AttributeError,
-JSON that does not parse, a missing handler, a value that cannot be kept) and whatever derives
-from NonRetryable. Everything else may be a matter of circumstances and is retried: network
-errors, timeouts, services that are down.
+Whether it is tried again, the first of these that knows decides: NonRetryable is not. What the
+policy's `no_retry_on` names is not. With `retry_on`, what it names is, and nothing else.
+Retryable is. Under a policy that somebody wrote, everything is. Otherwise, everything is but what
+will be the same next time: NOT_RETRIED. Network errors, timeouts and services that are down may be
+a matter of circumstances.
+
+What goes wrong before or after the handler (a template, an argument, a value that cannot be kept)
+is not tried again under any policy: it will be the same next time.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from minuet.errors import MinuetError, NonRetryable, Retryable
 from minuet.kernel.settle import Failed
+from minuet.plan.plan import RETRY_DEFAULT, Retry
 
 #: Text of an error that is kept; the rest is in the log.
 MESSAGE_LENGTH_MAX = 2_000
@@ -30,14 +35,39 @@ NOT_RETRIED: tuple[type[BaseException], ...] = (
 )
 
 
-def failure_of(error: BaseException) -> Failed:
-    """What to make of an exception that came out of a handler."""
+class Policy(NamedTuple):
+    """The retries of one node, and whether the document or the handler's author wrote them."""
+
+    retry: Retry = RETRY_DEFAULT
+    is_written: bool = False
+
+
+UNWRITTEN = Policy()
+
+
+def failure_of(error: BaseException, policy: Policy = UNWRITTEN) -> Failed:
+    """What to make of an exception; one that came out of a handler comes with its policy."""
     after_ms = None
     if isinstance(error, Retryable) and error.after is not None:
         after_ms = _milliseconds(error.after)
-    retryable = isinstance(error, Retryable) or not isinstance(error, NOT_RETRIED)
     code = error.code if isinstance(error, MinuetError) else "handler_raised"
-    return Failed(describe(error, code), retryable=retryable, after_ms=after_ms)
+    return Failed(
+        describe(error, code), retryable=_is_retried(error, code, policy), after_ms=after_ms
+    )
+
+
+def _is_retried(error: BaseException, code: str, policy: Policy) -> bool:
+    if isinstance(error, NonRetryable):
+        return False
+    names = {code}
+    for kind in type(error).__mro__:
+        names |= {kind.__name__, kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}"}
+    retry = policy.retry
+    if not names.isdisjoint(retry.no_retry_on):
+        return False
+    if retry.retry_on:
+        return not names.isdisjoint(retry.retry_on)
+    return isinstance(error, Retryable) or policy.is_written or not isinstance(error, NOT_RETRIED)
 
 
 def _milliseconds(seconds: Any) -> int | None:
@@ -66,10 +96,10 @@ def clean(text: str) -> str:
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
-def timed_out(timeout_ms: int) -> Failed:
+def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN) -> Failed:
     """An attempt that took too long."""
-    message = f"the attempt did not finish within {timeout_ms / 1000:g} s"
-    return Failed({"code": "timeout", "type": "TimeoutError", "message": message}, retryable=True)
+    error = TimeoutError(f"the attempt did not finish within {timeout_ms / 1000:g} s")
+    return Failed(describe(error, "timeout"), retryable=_is_retried(error, "timeout", policy))
 
 
 def crash_loop(expiry: int) -> Failed:

@@ -23,6 +23,7 @@ from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.settle import Failed
 from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.plan.plan import RETRY_DEFAULT
 from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
 from minuet.store.names import NAME_BYTES_MAX
@@ -44,7 +45,7 @@ from minuet.store.records import (
 )
 from minuet.store.records import Failed as BrokenItem
 from minuet.worker.abstinence import Abstinence
-from minuet.worker.execute import CRASHES_MAX, RETRY_DEFAULT, Executor
+from minuet.worker.execute import CRASHES_MAX, Executor
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.job import Job
 from minuet.worker.membership import Membership

@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from minuet.app.workflows import compile_source
+from minuet.plan.digest import decode_plan
 from minuet.plan.plan import Concurrency, Retry
 
 
@@ -109,3 +111,35 @@ def test_what_other_parts_understand_is_kept_as_written(nodes_of: Any) -> None:
     }
     assert node.concurrency == Concurrency(key="k", limit=2)
     assert node.secrets == ("token",)
+
+
+@pytest.mark.parametrize(
+    ("own", "default", "settings", "author"),
+    [
+        (None, None, Retry(), None),
+        (None, None, Retry(max_attempts=7), "settings"),
+        (3, None, Retry(), "document"),
+        (None, 3, Retry(), "document"),
+        ({}, None, Retry(max_attempts=7), "document"),
+    ],
+)
+def test_the_plan_knows_who_wrote_a_retry_policy(
+    own: Any, default: Any, settings: Retry, author: str | None
+) -> None:
+    node = {"id": "a", "type": "noop"} | ({} if own is None else {"retry": own})
+    fields = {} if default is None else {"defaults": {"retry": default}}
+    document = {"name": "w", "nodes": [node], **fields}
+
+    plan = compile_source(document, retry=settings).plan
+
+    assert plan.nodes[0].retry_by == author
+    assert plan.nodes[0].retry.max_attempts == (3 if author != "settings" and own != {} else 7)
+
+
+def test_a_plan_of_an_older_version_says_nothing_about_who_wrote_its_policies() -> None:
+    node = b'{"id":"a","retry":{"max_attempts":5}}'
+    plan = b'{"name":"w","nodes":[%s],"entries":["a"],"terminals":["a"]}' % node
+
+    (decoded,) = decode_plan(b'{"format":1,"plan":%s}' % plan).nodes
+
+    assert (decoded.retry, decoded.retry_by) == (Retry(max_attempts=5), None)
