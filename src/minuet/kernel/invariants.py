@@ -262,15 +262,22 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
     program, nodes = seen.program, seen.program.nodes
     for place, token in seen.stored.tokens.items():
         node = nodes.get(place[0])
-        if node is not None and token.attempt > node.retry.max_attempts:
+        # Where the document says nothing, a handler may have retries of its own.
+        is_certain = node is not None and (node.handler is None or node.retry_by == "document")
+        if node is not None and is_certain and token.attempt > node.retry.max_attempts:
             yield f"{place} is in attempt {token.attempt} of at most {node.retry.max_attempts}"
-    for (name, scope), count in seen.ledger.fanout.items():
-        if name in nodes and count > (limit := fanout_limit(program.plan, nodes[name])):
+    hidden = program.plan.output_node
+    for (name, scope), sent_to in seen.ledger.fanout.items():
+        if name not in nodes:
+            continue
+        count = sent_to - any(edge.target == hidden for edge in nodes[name].edges)
+        if count > (limit := fanout_limit(program.plan, nodes[name])):
             yield f"{(name, scope)} sent to {count} nodes, at most {limit} were allowed"
     for seq, _, event in seen.events:
         if isinstance(event, happened.NodeCompleted) and event.node in nodes:
             limit = hops_limit(program.plan, nodes[event.node])
-            if event.hop + 1 >= limit and any(sent[2] for sent in event.to):
+            goes_on = any(sent[2] and sent[0] != hidden for sent in event.to)
+            if event.hop + 1 >= limit and goes_on:
                 yield f"event {seq} sends on from hop {event.hop}, at most {limit} are allowed"
         for _, sent in sent_by(event):
             yield from _iterations(program, seq, sent[0], sent[1])

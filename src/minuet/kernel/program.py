@@ -115,7 +115,9 @@ class Program:
         return self._constants.get(id(sends)) is sends
 
     def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
-        chosen = set(live)
+        # The output is rendered whatever became of the nodes that it waits for; what it names
+        # comes with its reads.
+        chosen = {*live, self.plan.output_node}
         return tuple(
             self._send(edge, scope[: edge.keep] + edge.enter, edge.target in chosen)
             for edge in node.edges

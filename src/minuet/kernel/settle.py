@@ -23,8 +23,8 @@ from minuet.types import Json, Scope
 #: Deliveries in one exchange; a larger fan-out goes out in parts under the same token.
 SENDS_PER_EXCHANGE_MAX = 2_000
 
-#: Hops of a token, unless the document says otherwise: far above any real workflow, and a
-#: stop for one that feeds itself.
+#: Node instances one after the other, unless the document says otherwise: far above any real
+#: workflow, and a stop for one that feeds itself. A token's hop counts those before it.
 HOPS_MAX = 100_000
 
 #: Live deliveries of one node, unless the document says otherwise.
@@ -140,24 +140,26 @@ def settle(
 
 def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[str, Any] | None:
     """The limit that this routing breaks, as an error; the smallest that applies counts."""
+    # The hidden node that renders the output is nobody's step, and counts for no limit.
+    live = len(routing.live) - (plan.output_node in routing.live)
     hops = hops_limit(plan, node)
-    goes_on = routing.back or bool(routing.live)
-    if goes_on and hop + 1 >= hops:
+    if (routing.back or live) and hop + 1 >= hops:
         return {
             "code": "exceeded_max_hops",
-            "message": f"node {node.id!r} would be followed by hop {hop + 1} of at most {hops}",
+            "message": f"max_hops is {hops}: {hops} node instances have run one after the other, "
+            f"the last of them {node.id!r}, and another would follow",
         }
     fanout = fanout_limit(plan, node)
-    if len(routing.live) > fanout:
+    if live > fanout:
         return {
             "code": "exceeded_max_fanout",
-            "message": f"node {node.id!r} would start {len(routing.live)} nodes, at most {fanout}",
+            "message": f"max_fanout is {fanout}: node {node.id!r} would start {live} nodes at once",
         }
     return None
 
 
 def hops_limit(plan: Plan, node: Node) -> int:
-    """The hop that no token behind this node may reach."""
+    """The hop that no token behind this node may reach, but the one that renders the output."""
     return _smallest(node.max_hops, plan.max_hops, HOPS_MAX)
 
 

@@ -159,7 +159,12 @@ BUDGET = Part(
 
 _LIMITS = (
     Field("deadline_s", SECONDS, "Seconds until it must be over."),
-    Field("max_hops", COUNT, "How many node instances may be settled."),
+    Field(
+        "max_hops",
+        COUNT,
+        "How many node instances may run one after the other: the longest way through a run, "
+        "on which each round of a loop counts again.",
+    ),
     Field("max_fanout", COUNT, "How many tokens one node may send on at once."),
     Field("max_output_bytes", COUNT, "How large one output may be, as JSON."),
 )

@@ -33,12 +33,14 @@ def make_plan(
     ]
     terminals = [number for number, node in enumerate(nodes) if is_terminal(node)]
     if has_output:
-        for number in terminals:
+        named = sorted({graph.numbers[reference.name] for reference in references.of_output})
+        sources = find_output_sources(structure, named)
+        for number in sources:
             onward = plan.Edge(target=OUTPUT_NODE)
             nodes[number] = msgspec.structs.replace(
                 nodes[number], edges=(onward, *nodes[number].edges)
             )
-        nodes.append(_make_output_node(workflow, graph, references, catalog, len(terminals)))
+        nodes.append(_make_output_node(workflow, graph, named, catalog, len(sources)))
     limits = workflow.limits
     return plan.Plan(
         name=workflow.name,
@@ -180,19 +182,44 @@ def _make_loop(node: model.Node, limits: model.Limits) -> plan.Loop | None:
     )
 
 
+def find_output_sources(structure: Structure, named: list[int]) -> list[int]:
+    """The nodes that the output waits for: those that nothing follows, and those that it names.
+
+    Whether a node that it names has an output is decided when that node settles; inside a loop,
+    when the outermost loop around it ends; above a join that cancels the rest, when that join
+    fires, because until then the node may be withdrawn, and then it never settles.
+    """
+    graph, loops = structure.graph, structure.loops
+    canceller: dict[str, int] = {}
+    for join, members in structure.cancels.items():
+        for member in members:
+            canceller.setdefault(member, join)
+    sources = {number for number in range(len(graph.nodes)) if not graph.targets[number]}
+    for number in named:
+        while True:
+            around = loops.around(number)
+            if around and number != loops.bodies[around[0]].loop:
+                number = loops.bodies[around[0]].loop
+            elif graph.nodes[number].id in canceller:
+                number = canceller[graph.nodes[number].id]
+            else:
+                break
+        sources.add(number)
+    return sorted(sources)
+
+
 def _make_output_node(
     workflow: model.Workflow,
     graph: Graph,
-    references: References,
+    named: list[int],
     catalog: Catalog,
-    terminals: int,
+    sources: int,
 ) -> plan.Node:
-    read = {graph.numbers[reference.name] for reference in references.of_output}
     return plan.Node(
         id=OUTPUT_NODE,
         type="transform",
         config={"value": workflow.output},
         queue=workflow.defaults.queue or catalog["transform"].queue,
-        expects=(terminals,),
-        reads=tuple(plan.Read(node=graph.nodes[number].id) for number in sorted(read)),
+        expects=(sources,),
+        reads=tuple(plan.Read(node=graph.nodes[number].id) for number in named),
     )

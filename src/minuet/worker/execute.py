@@ -195,7 +195,10 @@ class Executor:
         config = loaded.config(node)
         if config.is_constant:
             return config.render({}, {})
-        return config.render(job.outputs(), self._template_variables(job, node))
+        # What reaches the document's output says when it is due; what it is made of, its reads.
+        is_output = node.id == loaded.program.plan.output_node
+        outputs = job.reads() if is_output else job.outputs()
+        return config.render(outputs, self._template_variables(job, node))
 
     def _template_variables(self, job: Job, node: Node) -> dict[str, Json]:
         return {

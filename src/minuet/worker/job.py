@@ -112,11 +112,13 @@ class Job:
         """Outputs of the dependencies that were live."""
         return {output.node: self._output(output) for output in self.grant.inputs}
 
+    def reads(self) -> dict[str, Json]:
+        """Outputs that templates and conditions name; none of nodes that were skipped."""
+        return {output.node: self._output(output) for output in self.grant.reads}
+
     def outputs(self) -> dict[str, Json]:
         """All outputs at hand: inputs, and what templates and conditions read beyond them."""
-        found = {output.node: self._output(output) for output in self.grant.reads}
-        found.update(self.inputs())
-        return found
+        return {**self.reads(), **self.inputs()}
 
     def run_variable(self) -> Json:
         """What templates and conditions see as `run`."""

@@ -91,6 +91,8 @@ class Maker:
         risky = self.node()
         first, last = self.block(depth)
         self.nodes[risky]["on_error"] = [first]
+        if self.chance.random() < 0.3:
+            return risky, last  # nothing follows when all goes well
         return risky, self._join(risky, last)
 
     def _loop(self, depth: int) -> tuple[str, str]:

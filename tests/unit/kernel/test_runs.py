@@ -13,6 +13,7 @@ from minuet.errors import DocumentError
 from minuet.kernel.explain import explain
 from minuet.kernel.fold import replay
 from minuet.kernel.program import Program
+from minuet.kernel.scope import decode
 from minuet.kernel.settle import Failed, Outcome, Sent, Succeeded, Waiting
 from minuet.kernel.view import node_views, path, plan_nodes, run_output
 from minuet.model.document import read_mapping
@@ -377,3 +378,45 @@ def test_hops_count_the_way_from_the_start() -> None:
             driver.settle(grant)
 
     assert hops == {"a": 0, "b": 1, "c": 2}
+
+
+class Watching(Driver):
+    """Keeps what came with the token that renders the output."""
+
+    output_grant: records.Grant | None = None
+
+    def take(self, limit: int = 1) -> list[records.Grant]:
+        granted = super().take(limit)
+        for grant in granted:
+            if grant.node == self.program.plan.output_node:
+                self.output_grant = grant
+        return granted
+
+
+@given(seeds)
+@settings(max_examples=120)
+def test_the_output_is_rendered_from_the_last_outputs_of_what_it_names(seed: int) -> None:
+    chance = random.Random(seed)
+    document = Maker(chance, 14).document()
+    names = [node["id"] for node in document["nodes"]]
+    named = chance.sample(names, min(len(names), chance.randint(0, 4)))
+    document["output"] = [f"{{{{ nodes['{name}'].output }}}}" for name in named]
+    try:
+        program = compiled(document)
+    except DocumentError:
+        return  # an `each` join has many last outputs
+    trouble = chance.choice((0.0, 0.02, 0.2))
+    driver = Watching(program, random_handler(chance, trouble=trouble), chance=chance)
+
+    state = driver.run()
+
+    if state.status != "COMPLETED":
+        return
+    grant = driver.output_grant
+    assert grant is not None
+    assert not grant.skip
+    latest: dict[str, Any] = {}
+    for (name, _), token in sorted(state.tokens.items(), key=lambda item: decode(item[0][1])):
+        if name in named and token.state == "done" and token.outcome != "skipped":
+            latest[name] = token.scope
+    assert {output.node: output.scope for output in grant.reads} == latest

@@ -156,13 +156,29 @@ def test_a_hop_that_reaches_the_limit_breaks_the_run() -> None:
     made = settled(program, Succeeded({}), hop=4)
     assert isinstance(made, Broken)
     assert (made.error["code"], made.dead_letter) == ("exceeded_max_hops", "limit")
-    assert "at most 5" in made.error["message"]
+    assert made.error["message"] == (
+        "max_hops is 5: 5 node instances have run one after the other, the last of them 'a', "
+        "and another would follow"
+    )
 
 
 def test_the_last_node_of_a_run_may_stand_at_the_last_hop() -> None:
     program = program_of({"id": "a"}, limits={"max_hops": 5})
 
     assert isinstance(settled(program, Succeeded({}), hop=99), Sent)
+
+
+def test_rendering_the_output_is_no_hop_and_no_fan_out() -> None:
+    program = program_of(
+        {"id": "a"},
+        {"id": "leaf0", "dependencies": ["a"]},
+        limits={"max_hops": 2, "max_fanout": 1},
+        output="{{ a.n }}",
+    )
+
+    assert live(settled(program, Succeeded({}), hop=0)) == ["$output", "leaf0"]
+    made = settle(program, program.nodes["leaf0"], (), Succeeded({}), variables={}, hop=1)
+    assert live(made) == ["$output"]
 
 
 def test_going_round_a_loop_counts_hops() -> None:

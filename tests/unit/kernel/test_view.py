@@ -237,11 +237,11 @@ def test_a_document_says_what_the_output_is() -> None:
     assert run_output(program, driver.run()) == "made"
 
 
-def test_there_is_no_output_when_all_last_nodes_were_skipped() -> None:
+def test_the_output_is_made_although_all_last_nodes_were_skipped() -> None:
     branch = {"rules": [{"condition": "false", "next_nodes": ["b"]}]}
     program = program_of({"id": "a", "branch": branch}, *CHAIN[1:], output="{{ a.output }}")
 
-    assert run_output(program, Driver(program).run()) is None
+    assert run_output(program, Driver(program, outputs({"$output": "made"})).run()) == "made"
 
 
 # ── path ────────────────────────────────────────────────────────────────────────────────
