@@ -15,7 +15,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     "a cycle of everything": (
         HEAD + "  - {id: a, type: noop, dependencies: [b]}\n"
         "  - {id: b, type: noop, dependencies: [a]}\n",
-        ["2:1 no-entry", "2:1 no-exit", "3:5 cycle"],
+        ["3:5 cycle"],
     ),
     "a node that depends on itself": (
         HEAD + "  - {id: s, type: noop}\n  - {id: a, type: noop, dependencies: [s, a]}\n",
@@ -151,13 +151,13 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         HEAD + "  - {id: a, type: noop}\n"
         "  - {id: b, type: decision, dependencies: [a], "
         "branch: {rules: [{when: 'true', next_nodes: [a]}]}}\n",
-        ["2:1 no-entry", "2:1 no-exit", "3:5 cycle"],
+        ["3:5 cycle"],
     ),
     "a loop that never ends": (
         HEAD + "  - {id: s, type: noop}\n"
         "  - {id: a, type: decision, dependencies: [s, b], branch: {default: [b]}}\n"
         "  - {id: b, type: noop, dependencies: [a]}\n",
-        ["2:1 no-exit", "4:5 cycle"],
+        ["4:5 cycle"],
     ),
     "two loops that overlap": (
         HEAD + "  - {id: a, type: noop}\n"
@@ -172,7 +172,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
         HEAD + "  - {id: a, type: noop}\n"
         "  - {id: b, type: noop, dependencies: [a], "
         "loop: {while: 'true', max_iterations: 3, loop_back_to: a, break_path: [a]}}\n",
-        ["2:1 no-entry", "2:1 no-exit", "3:5 loop-exit-back"],
+        ["3:5 loop-exit-back"],
     ),
     "an unknown function in a condition": (
         HEAD + "  - {id: a, type: decision, "

@@ -48,6 +48,8 @@ from minuet.model.workflow import (
 FLAG = Flag()
 COUNT = Whole(1)
 MILLISECONDS = Whole(0)
+#: What workers accept of any node (`worker.output`): a limit above it would be none.
+OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 #: Thirty years: longer than any process lasts, and its milliseconds fit everywhere.
 SECONDS = Number(above=0, maximum=10**9)
 HOURS = Number(above=0, maximum=10**9 // 3600, unit=3600)
@@ -166,7 +168,11 @@ _LIMITS = (
         "on which each round of a loop counts again.",
     ),
     Field("max_fanout", COUNT, "How many tokens one node may send on at once."),
-    Field("max_output_bytes", COUNT, "How large one output may be, as JSON."),
+    Field(
+        "max_output_bytes",
+        Whole(1, OUTPUT_BYTES_MAX),
+        "How large one output may be, as JSON; 16 MiB is what any output may have.",
+    ),
 )
 NODE_LIMITS = Part("NodeLimits", "limits of a node", Limits, *_LIMITS)
 LIMITS = Part(

@@ -60,11 +60,42 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
                 "'foreach' comes in a later version",
                 ("nodes", place, "foreach"),
             )
+        _warn_of_idle(place, node, problems)
+    if workflow.limits.budget is not None and all(n.type != "agent" for n in workflow.nodes):
+        problems.warn(
+            "no-effect",
+            "'budget' limits what agents spend, and the workflow has no agent node",
+            ("limits", "budget"),
+        )
     if workflow.on_failure.compensate:
         problems.error(
             "feature-unavailable",
             "undoing a failed run ('on_failure.compensate') comes in a later version",
             ("on_failure", "compensate"),
+        )
+
+
+#: Fields that only one node type reads.
+_OWNERS = {"human_config": "human", "rejection_path": "human", "agent_config": "agent"}
+
+
+def _warn_of_idle(place: int, node: Node, problems: Problems) -> None:
+    """Warn of what is written and does nothing."""
+    for field, owner in _OWNERS.items():
+        if getattr(node, field) is not None and node.type != owner:
+            problems.warn(
+                "no-effect",
+                f"{quote(field)} is read by {owner} nodes only, and node {quote(node.id)} is "
+                f"of type {quote(node.type)}",
+                ("nodes", place, field),
+                hint=f"leave it out, or make it a node of type {owner}",
+            )
+    if node.compensator is not None:
+        problems.warn(
+            "no-effect",
+            f"nothing runs the compensator of node {quote(node.id)}: a failed run is not undone "
+            "without 'on_failure.compensate', which comes in a later version",
+            ("nodes", place, "compensator"),
         )
 
 

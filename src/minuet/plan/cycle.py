@@ -10,44 +10,52 @@ from minuet.plan.problems import Problems
 CYCLES_MAX = 10
 #: A longer cycle is named by its first and last nodes.
 NAMES_MAX = 50
+#: Nodes that cannot be reached because of a cycle, and are named.
+UNREACHED_MAX = 5
 
 
 def report_cycles(
     nodes: list[Node], places: list[int], targets: list[list[int]], problems: Problems
 ) -> None:
-    """Report cycles, missing entries and exits, and unreachable nodes.
+    """Report cycles, and with the first of them everything that follows from them.
 
-    Nodes are numbered as they stand in the document; the graph must have a cycle.
+    Nodes are numbered as they stand in the document; the graph must have a cycle. Without one
+    there would be an entry and an exit, and every node could be reached, so these have no
+    diagnostics of their own.
     """
     sources: list[list[int]] = [[] for _ in targets]
     for number, members in enumerate(targets):
         for target in members:
             sources[target].append(number)
-    for cycle in find_cycles(sources, targets):
-        _report_cycle([nodes[number] for number in cycle], places[cycle[0]], problems)
+    cycles = find_cycles(sources, targets)
+    shown = {number for cycle in cycles for number in cycle}
+    follows = _find_consequences(nodes, sources, targets, shown)
+    for cycle in cycles:
+        _report_cycle([nodes[number] for number in cycle], places[cycle[0]], follows, problems)
+        follows = ""
+
+
+def _find_consequences(
+    nodes: list[Node], sources: list[list[int]], targets: list[list[int]], shown: set[int]
+) -> str:
+    """Say what cycles make impossible, beyond the nodes that are shown in them."""
+    found = []
     entries = [number for number, members in enumerate(sources) if not members]
     if not entries:
-        problems.error(
-            "no-entry",
-            "workflow has no entry node: every node waits for another",
-            ("nodes",),
-            hint="a node without dependencies starts with the run",
-        )
+        found.append("the workflow has no entry node")
     if all(targets):
-        problems.error("no-exit", "workflow has no terminal nodes (would run forever)", ("nodes",))
+        found.append("workflow has no terminal nodes (would run forever)")
     reached = set(entries)
     for number in entries:  # grows while it is walked
         fresh = [target for target in targets[number] if target not in reached]
         reached.update(fresh)
         entries.extend(fresh)
-    for number, node in enumerate(nodes):
-        # Without an entry all nodes are, and one message says so.
-        if entries and number not in reached:
-            problems.error(
-                "unreachable",
-                f"node {quote(node.id)} cannot be reached from any entry node",
-                ("nodes", places[number]),
-            )
+    lost = [quote(nodes[n].id) for n in range(len(nodes)) if n not in reached | shown]
+    # Without an entry no node is reached, which was said.
+    if entries and lost:
+        more = f" and {len(lost) - UNREACHED_MAX} more" if len(lost) > UNREACHED_MAX else ""
+        found.append(f"no entry node leads to {', '.join(lost[:UNREACHED_MAX])}{more}")
+    return "".join(f"; {text}" for text in found)
 
 
 def find_cycles(sources: list[list[int]], targets: list[list[int]]) -> list[list[int]]:
@@ -88,7 +96,7 @@ def _walk_back(start: int, sources: list[list[int]], left: set[int]) -> list[int
     return cycle[first:] + cycle[:first]
 
 
-def _report_cycle(cycle: list[Node], place: int, problems: Problems) -> None:
+def _report_cycle(cycle: list[Node], place: int, follows: str, problems: Problems) -> None:
     names = [node.id for node in [*cycle, cycle[0]]]
     if len(names) > NAMES_MAX:
         half = NAMES_MAX // 2
@@ -98,14 +106,14 @@ def _report_cycle(cycle: list[Node], place: int, problems: Problems) -> None:
     if exits is not None:
         problems.error(
             "loop-exit-back",
-            f"an exit of loop node {quote(exits)} leads back above it: {walk}",
+            f"an exit of loop node {quote(exits)} leads back above it: {walk}{follows}",
             ("nodes", place),
             hint="'break_path' and 'timeout_path' must lead out of the loop's body",
         )
     else:
         problems.error(
             "cycle",
-            f"these nodes wait for each other: {walk}",
+            f"these nodes wait for each other: {walk}{follows}",
             ("nodes", place),
             hint="to go back on purpose, give a node a 'loop' with 'loop_back_to'",
         )

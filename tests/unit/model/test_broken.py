@@ -10,6 +10,8 @@ import pytest
 
 from minuet.errors import DocumentError
 from minuet.model import Diagnostic, read_document, read_file, read_mapping
+from minuet.model.table import OUTPUT_BYTES_MAX
+from minuet.worker.output import OUTPUT_BYTES_MAX as WORKERS_OUTPUT_BYTES_MAX
 
 TABLE = runpy.run_path(str(Path(__file__).with_name("broken_documents.py")))
 BROKEN: dict[str, tuple[str | bytes, list[str]]] = TABLE["BROKEN"]
@@ -219,3 +221,13 @@ def test_broken_file_is_reported_under_its_name(tmp_path: Path) -> None:
         read_file(path)
 
     assert str(raised.value).startswith(f"{path}: 2 problems\n  1:1: error[missing-field]")
+
+
+def test_a_limit_above_what_any_output_may_have_is_refused() -> None:
+    assert OUTPUT_BYTES_MAX == WORKERS_OUTPUT_BYTES_MAX
+    text = f"name: w\nlimits: {{max_output_bytes: {OUTPUT_BYTES_MAX + 1}}}\nnodes: [{{id: a}}]\n"
+
+    (diagnostic,) = problems(text)
+
+    assert (diagnostic.code, diagnostic.path) == ("wrong-value", "limits.max_output_bytes")
+    assert "16,777,216" in diagnostic.message

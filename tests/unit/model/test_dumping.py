@@ -35,6 +35,7 @@ IDS = st.from_regex(r"[A-Za-z0-9_-]{1,6}", fullmatch=True).filter(lambda name: n
 PATHS = st.lists(IDS, max_size=2).map(tuple)
 STRINGS = st.lists(TEXT, max_size=2).map(tuple)
 COUNTS = st.integers(1, 10**9)
+ERRORS = st.lists(st.sampled_from(["ValueError", "a.b.Custom", "timeout"]), max_size=2).map(tuple)
 SECONDS = st.floats(0.001, 10**9)
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | TEXT | st.lists(TEXT, max_size=2)
 OBJECTS = st.dictionaries(TEXT, VALUES, max_size=2)
@@ -53,10 +54,12 @@ RETRIES = st.builds(
     multiplier=maybe(st.floats(1, 100)),
     max_delay_ms=maybe(st.integers(0, 10**9)),
     jitter=maybe(st.booleans()),
+    retry_on=maybe(ERRORS),
+    no_retry_on=maybe(ERRORS),
 )
 NODE_LIMITS = st.builds(
     Limits, deadline_s=maybe(SECONDS), max_hops=maybe(COUNTS), max_fanout=maybe(COUNTS),
-    max_output_bytes=maybe(COUNTS),
+    max_output_bytes=maybe(st.integers(1, 2**24)),
 )  # fmt: skip
 BRANCHES = st.builds(
     Branch,

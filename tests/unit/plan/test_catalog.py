@@ -129,3 +129,21 @@ def test_a_good_input_schema_is_kept(compiled: Any) -> None:
     schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/x"}}, "$defs": {"x": {}}}
 
     assert compiled({"id": "a"}, input=schema).plan.input_schema == schema
+
+
+@pytest.mark.parametrize(
+    ("node", "fields", "path"),
+    [
+        ({"human_config": {"approvers": ["a"]}}, {}, "nodes[0].human_config"),
+        ({"agent_config": {"model": "m"}}, {}, "nodes[0].agent_config"),
+        ({"rejection_path": ["b"]}, {}, "nodes[0].rejection_path"),
+        ({"compensator": {"handler": "undo"}}, {}, "nodes[0].compensator"),
+        ({}, {"limits": {"budget": {"tokens": 5}}}, "limits.budget"),
+    ],
+)
+def test_what_does_nothing_is_a_warning(compiled: Any, node: Any, fields: Any, path: str) -> None:
+    result = compiled({"id": "a", **node}, {"id": "b", "dependencies": ["a"]}, **fields)
+
+    assert [(d.code, d.severity, d.path) for d in result.diagnostics] == [
+        ("no-effect", "warning", path)
+    ]
