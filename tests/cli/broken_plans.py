@@ -145,7 +145,7 @@ BROKEN: dict[str, tuple[str, list[str]]] = {
     ),
     "a rejection path without a person": (
         HEAD + "  - {id: a, type: noop, rejection_path: [z]}\n",
-        ["3:42 unknown-node"],
+        ["3:41 no-effect", "3:42 unknown-node"],
     ),
     "a branch back to an ancestor": (
         HEAD + "  - {id: a, type: noop}\n"

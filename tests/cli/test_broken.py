@@ -126,6 +126,17 @@ def test_validate_looks_for_handlers_only_when_told_where(folder: Any, minuet: A
     assert "did you mean 'double'?" in called.err
 
 
+def test_validate_checks_the_arguments_of_handlers(folder: Any, minuet: Any) -> None:
+    folder.write("w.yaml", "name: w\nnodes:\n  - id: a\n    handler: double\n    config: {nn: 1}\n")
+
+    assert minuet("validate", "w.yaml").code == 0
+    called = minuet("validate", "w.yaml", "--handlers", "work_handlers")
+
+    assert called.code == 2
+    assert "5:18: error[unknown-argument]" in called.err
+    assert "5:13: error[missing-argument]" in called.err
+
+
 @pytest.mark.shows("B-12")
 @pytest.mark.parametrize("command", ["validate", "graph"])
 def test_looking_at_a_document_starts_and_stores_nothing(

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 import minuet
+from minuet.app.workflows import compile_source
 from minuet.errors import DocumentError, InputError, RunConflictError
 from minuet.nodes.handler import Handlers, Task
 from minuet.store.records import DEFAULT_TENANT, Cancel
@@ -273,8 +274,10 @@ async def test_arguments_that_do_not_fit_fail_the_node_and_say_how(
     async def work(amount: int, ctx: minuet.Context) -> None:
         ran.append(1)
 
+    document = workflow(task("work", config=config, retry=QUICK_RETRY))
     async with scene({"work": work}) as s:
-        result = await s.run(workflow(task("work", config=config, retry=QUICK_RETRY)))
+        # As another process compiles it, which does not have the handler.
+        result = await s.run(compile_source(document))
         letters = await s.store.list_dead_letters("default", run=result.run_id)
 
         assert result.status == "FAILED"
@@ -283,6 +286,28 @@ async def test_arguments_that_do_not_fit_fail_the_node_and_say_how(
         assert result.error["code"] == "handler-error"
         assert ran == []
         assert len(letters) == 1
+
+
+async def test_arguments_that_do_not_fit_are_reported_where_they_stand(scene: Any) -> None:
+    async def work(amount: int, ctx: minuet.Context, note: str = "") -> None: ...
+
+    document = workflow(
+        task("a", handler="work", config={"amuont": 1}),
+        task("b", handler="work"),
+        task("c", "a", handler="work", config={"amount": "{{ a.output }}", "note": ""}),
+        task("d", handler="work", config_ref="cas://sha256:abc", config={"notes": ""}),
+    )
+    async with scene({"work": work}) as s:
+        with pytest.raises(DocumentError) as refused:
+            await s.app.start(document)
+
+        assert [(found.code, found.path) for found in refused.value.diagnostics] == [
+            ("unknown-argument", "nodes[0].config.amuont"),
+            ("missing-argument", "nodes[1].config"),
+            ("unknown-argument", "nodes[3].config.notes"),
+        ]
+        assert "did you mean 'amount'?" in refused.value.diagnostics[0].message
+        assert not s.store.runs
 
 
 # ── finding handlers ────────────────────────────────────────────────────────────────────────

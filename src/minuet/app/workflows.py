@@ -53,18 +53,21 @@ def read_source(source: Any) -> Document:
 def compile_source(
     source: Any, *, handlers: Handlers | None = None, retry: Retry | None = None
 ) -> CompiledWorkflow:
-    """Read and compile; with `handlers`, also check that the handlers named exist.
+    """Read and compile; with `handlers`, also check that the handlers named exist and take what
+    the nodes' configs have.
 
     `retry` is for what neither a node nor the document's defaults say.
     """
     if isinstance(source, CompiledWorkflow):
         return source
     document = read_source(source)
-    compiled = compile_workflow(document, catalog(), retry or RETRY_DEFAULT)
-    if handlers is not None:
-        missing = _missing_handlers(document, handlers)
-        if missing:
-            raise DocumentError(missing, document.source)
+    problems = _check_handlers(document, handlers) if handlers is not None else []
+    try:
+        compiled = compile_workflow(document, catalog(), retry or RETRY_DEFAULT)
+    except DocumentError as error:
+        raise _with_more(error, problems) from None
+    if problems:
+        raise DocumentError(problems, document.source)
     data = encode_plan(compiled.plan)
     return CompiledWorkflow(
         document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
@@ -96,9 +99,13 @@ def _with_meaning(error: DocumentError) -> DocumentError:
             for diagnostic in more.diagnostics
             if diagnostic.code in _CERTAIN and _node_of(diagnostic.path) not in unread
         ]
-        found = sorted([*error.diagnostics, *certain], key=lambda d: (d.line or 0, d.column or 0))
-        return DocumentError(found, error.source)
+        return _with_more(error, certain)
     return error
+
+
+def _with_more(error: DocumentError, more: list[Diagnostic]) -> DocumentError:
+    found = sorted([*error.diagnostics, *more], key=lambda d: (d.line or 0, d.column or 0))
+    return DocumentError(found, error.source)
 
 
 def _node_of(path: str) -> str:
@@ -107,17 +114,24 @@ def _node_of(path: str) -> str:
     return node + bracket if node.startswith("nodes[") else ""
 
 
-def _missing_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
-    """Handlers that this process does not have, each reported where it is named."""
+def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
+    """Handlers that this process does not have, and arguments that do not fit them."""
     found = []
     for number, node in enumerate(document.workflow.nodes):
-        if node.handler is None or NODE_TYPES[node.type].kind != "handler":
+        node_type = NODE_TYPES.get(node.type)
+        if node.handler is None or node_type is None or node_type.kind != "handler":
             continue
+        at = ("nodes", number)
         try:
-            handlers.find(node.handler)
+            task = handlers.find(node.handler)
         except HandlerError as error:
-            path = ("nodes", number, "handler")
-            found.append(document.diagnose("unknown-handler", str(error), path))
+            found.append(document.diagnose("unknown-handler", str(error), (*at, "handler")))
+            continue
+        # What a blob holds is known when the node runs.
+        for misfit in task.misfits(node.config, complete=node.config_ref is None):
+            code = "missing-argument" if misfit.is_missing else "unknown-argument"
+            where = (*at, "config") if misfit.is_missing else (*at, "config", misfit.argument)
+            found.append(document.diagnose(code, misfit.message, where))
     return found
 
 

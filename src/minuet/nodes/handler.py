@@ -11,10 +11,10 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
-from typing import Any, Literal, TypeAlias, get_args, get_type_hints, overload
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_type_hints, overload
 
 import msgspec
 
@@ -82,6 +82,18 @@ class Task:
         """The function's arguments, from a node's config; HandlerError when they do not fit."""
         return self._binder.bind(self.name, config, context)
 
+    def misfits(self, names: Collection[str], *, complete: bool = True) -> list[Misfit]:
+        """What is wrong with a config of these names; more may come unless it is complete."""
+        return list(self._binder.misfits(self.name, names, complete=complete))
+
+
+class Misfit(NamedTuple):
+    """An argument that a handler does not have, or that it needs and does not get."""
+
+    argument: str
+    message: str
+    is_missing: bool = False
+
 
 def _code_of(function: Function) -> CodeType | None:
     """The code of a function, below what decorates it."""
@@ -115,19 +127,25 @@ class _Binder:
                 if name in hints:
                     self._hints[name] = hints[name]
 
-    def bind(self, handler: str, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        arguments = dict(config)
-        if arguments and not self._takes_all:
-            for name in arguments:
-                if name not in self._names:
-                    raise HandlerError(
-                        f"handler {handler!r} has no argument {name!r}{_hint(name, self._names)}"
-                    )
-        for name in self._required:
-            if name not in arguments:
-                raise HandlerError(
+    def misfits(self, handler: str, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
+        meant: set[str] = set()
+        for name in names:
+            if name not in self._names and not self._takes_all:
+                message = f"handler {handler!r} has no argument {name!r}{_hint(name, self._names)}"
+                yield Misfit(name, message)
+                meant.update(_close(name, self._names))
+        for name in self._required if complete else ():
+            # One that was probably only misspelt is not missing as well.
+            if name not in names and name not in meant:
+                message = (
                     f"handler {handler!r} needs the argument {name!r}: add it to the node's config"
                 )
+                yield Misfit(name, message, is_missing=True)
+
+    def bind(self, handler: str, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
+        arguments = dict(config)
+        for misfit in self.misfits(handler, arguments, complete=True):
+            raise HandlerError(misfit.message)
         for name, hint in self._hints.items():
             if name in arguments:
                 arguments[name] = _convert(handler, name, arguments[name], hint)
@@ -278,8 +296,13 @@ def _why_not(module: ModuleType, name: str) -> str:
     return f"has no function {name!r}"
 
 
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    """The known name that was probably meant, if there is one."""
+    return difflib.get_close_matches(name[:64], list(known), n=1)
+
+
 def _hint(name: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = _close(name, known)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

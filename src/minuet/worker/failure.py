@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from minuet.errors import MinuetError, NonRetryable, Retryable
+from minuet.errors import MinuetError, NonRetryable, OutputError, Retryable
 from minuet.kernel.settle import Failed
 from minuet.plan.plan import RETRY_DEFAULT, Retry
 
@@ -23,6 +23,10 @@ MESSAGE_LENGTH_MAX = 2_000
 
 #: Longest time until the next attempt that a handler may ask for: a year.
 AFTER_MS_MAX = 365 * 24 * 3_600_000
+
+#: Not tried again under any policy: what its author calls final, and a value that cannot be kept,
+#: which a handler can get from `ctx.step` too.
+FINAL = (NonRetryable, OutputError)
 
 NOT_RETRIED: tuple[type[BaseException], ...] = (
     NonRetryable,
@@ -57,7 +61,7 @@ def failure_of(error: BaseException, policy: Policy = UNWRITTEN) -> Failed:
 
 
 def _is_retried(error: BaseException, code: str, policy: Policy) -> bool:
-    if isinstance(error, NonRetryable):
+    if isinstance(error, FINAL):
         return False
     names = {code}
     for kind in type(error).__mro__:
