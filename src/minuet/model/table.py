@@ -62,7 +62,13 @@ NODE_ID = Text(
     code="bad-id",
 )
 NODE_IDS = ListOf("a list of node ids", NODE_ID)
-STRINGS = ListOf("a list of strings", STRING)
+#: What people and machines are called by others: people, worker and executor names, tools.
+LABEL = Text(
+    "a label",
+    pattern=r"[^\x00-\x1f\x7f-\x9f]{1,256}",
+    rule="a label has 1 to 256 characters, and no control characters",
+)
+LABELS = ListOf("a list of labels", LABEL)
 NAME = Text(
     "a name",
     pattern="[A-Za-z0-9_][A-Za-z0-9_.:/-]{0,255}",
@@ -70,8 +76,10 @@ NAME = Text(
 )
 WORKFLOW_NAME = Text(
     "a workflow name",
-    pattern=r"[^\s/@\\](?:[^\n\r\t/@\\]{0,126}[^\s/@\\])?",
-    rule="a workflow name has 1 to 128 characters, without /, @ and \\ and blanks at its ends",
+    pattern=r"[^\s\x00-\x1f\x7f-\x9f/@\\]"
+    r"(?:[^\x00-\x1f\x7f-\x9f/@\\]{0,126}[^\s\x00-\x1f\x7f-\x9f/@\\])?",
+    rule="a workflow name has 1 to 128 characters, without /, @ and \\, control characters, and "
+    "blanks at its ends",
 )
 VARIABLE = Text(
     "a variable name",
@@ -262,7 +270,7 @@ HUMAN_CONFIG = Part(
     "HumanConfig",
     "the human_config of a node",
     HumanConfig,
-    Field("approvers", STRINGS, "Who may decide."),
+    Field("approvers", LABELS, "Who may decide."),
     Field(
         "timeout_seconds",
         SECONDS,
@@ -296,9 +304,9 @@ AGENT_CONFIG = Part(
     "AgentConfig",
     "the agent_config of a node",
     AgentConfig,
-    Field("model", STRING, "The language model."),
+    Field("model", LABEL, "The language model."),
     Field("temperature", Number(minimum=0, maximum=2), "How much the answers vary."),
-    Field("available_tools", STRINGS, "The tools that the agent may call."),
+    Field("available_tools", LABELS, "The tools that the agent may call."),
     Field("prompt", TEMPLATE, "What the agent is asked to do; a template."),
     Field("max_turns", COUNT, "How often the model may be asked."),
     Field("budget", BUDGET, "What the agent may spend."),
@@ -322,7 +330,7 @@ PLACEMENT = Part(
     Placement,
     Field(
         "requires_executors",
-        STRINGS,
+        LABELS,
         "Node types, handlers or executors, of which the worker offers at least one.",
     ),
     Field(
@@ -335,8 +343,8 @@ PLACEMENT = Part(
         COUNT,
         "How many instances one worker runs at once; 1 if it does not say.",
     ),
-    Field("allowed_nodes", STRINGS, "The only workers that may run it, by name or id."),
-    Field("forbidden_nodes", STRINGS, "Workers that may not."),
+    Field("allowed_nodes", LABELS, "The only workers that may run it, by name or id."),
+    Field("forbidden_nodes", LABELS, "Workers that may not."),
 )
 
 CONCURRENCY = Part(

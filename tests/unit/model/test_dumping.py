@@ -33,7 +33,8 @@ from minuet.model.workflow import (
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 IDS = st.from_regex(r"[A-Za-z0-9_-]{1,6}", fullmatch=True).filter(lambda name: name != "self")
 PATHS = st.lists(IDS, max_size=2).map(tuple)
-STRINGS = st.lists(TEXT, max_size=2).map(tuple)
+LABEL = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=6)
+STRINGS = st.lists(LABEL, max_size=2).map(tuple)
 COUNTS = st.integers(1, 10**9)
 ERRORS = st.lists(st.sampled_from(["ValueError", "a.b.Custom", "timeout"]), max_size=2).map(tuple)
 SECONDS = st.floats(0.001, 10**9)
@@ -88,7 +89,7 @@ HUMANS = st.builds(
 )
 AGENTS = st.builds(
     AgentConfig,
-    model=maybe(TEXT),
+    model=maybe(LABEL),
     temperature=maybe(st.floats(0, 2)),
     available_tools=STRINGS,
     prompt=maybe(TEXT),
