@@ -178,3 +178,19 @@ async def test_an_input_that_is_no_json_is_refused_before_anything_starts(
             await s.app.start(workflow(node("a")), {"x": REFUSED[name]})
 
         assert not s.store.runs
+
+
+async def test_one_large_text_many_times_is_refused_before_it_is_written(scene: Any) -> None:
+    async def make() -> str:
+        return "x" * 1_000_000
+
+    many = "{{ [" + ", ".join(["make.output"] * 300) + "] }}"
+    document = workflow(
+        task("make"), node("many", "make", type="transform", config={"value": many})
+    )
+    async with scene({"make": make}) as s:
+        result = await s.run(document)
+
+        assert result.status == "FAILED"
+        assert result.error["code"] == "invalid-output"
+        assert "more than 16,777,216 bytes" in result.error["message"]

@@ -7,6 +7,7 @@ import json
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 import minuet
@@ -115,7 +116,7 @@ async def test_a_policy_that_somebody_wrote_holds_for_every_error(
     handler = minuet.Task(work, name="work", retries=retries)
     step = task("work", retry=QUICK_RETRY) if author == "node" else task("work")
     fields = {"defaults": {"retry": QUICK_RETRY}} if author == "defaults" else {}
-    async with scene({"work": handler}, retry=Retry(**QUICK_RETRY)) as s:
+    async with scene({"work": handler}, retry=msgspec.convert(QUICK_RETRY, Retry)) as s:
         result = await s.run(workflow(step, **fields))
 
         assert result.status == "FAILED"

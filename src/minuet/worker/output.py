@@ -31,32 +31,36 @@ _INTEGER_MAX = 2**63
 
 def encode_value(value: Json, *, bytes_max: int | None = None) -> bytes:
     """Write a value as JSON, or raise OutputError saying what is wrong with it and where."""
-    check_value(value)
+    limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_MAX)
+    check_value(value, limit)
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
         raise OutputError(
             "the value holds text that is not valid Unicode (a lone surrogate)"
         ) from None
-    limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_MAX)
     if len(data) > limit:
-        raise OutputError(
-            f"the value has {len(data):,} bytes as JSON, more than the {limit:,} allowed; "
-            "keep large data elsewhere and return where it is"
-        )
+        raise _too_large(f"{len(data):,} bytes as JSON, more than the {limit:,} allowed")
     return data
 
 
-def check_value(value: Json) -> None:
-    """Raise OutputError unless the value is plain JSON."""
+def check_value(value: Json, bytes_max: int = OUTPUT_BYTES_MAX) -> None:
+    """Raise OutputError unless the value is plain JSON, and no more text than may be kept.
+
+    Text is counted before anything is written: a value that has the same large text a thousand
+    times takes little memory until it is JSON.
+    """
     if type(value) is dict and not value:
         return
-    _check(value, "", 0)
+    _check(value, "", 0, [bytes_max], bytes_max)
 
 
-def _check(value: Any, path: str, depth: int) -> None:
+def _check(value: Any, path: str, depth: int, left: list[int], limit: int) -> None:
     kind = type(value)
-    if kind is str or kind is bool or value is None:
+    if kind is str:
+        _count(len(value), left, limit)
+        return
+    if kind is bool or value is None:
         return
     if kind is int:
         if not -_INTEGER_MAX <= value < _INTEGER_MAX:
@@ -67,17 +71,30 @@ def _check(value: Any, path: str, depth: int) -> None:
     elif kind is dict:
         if depth >= DEPTH_MAX:
             raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
+        _count(len(value), left, limit)
         for key, item in value.items():
             if type(key) is not str:
                 raise _refusal(path, f"a key that is no text: {key!r:.50}")
-            _check(item, f"{path}.{key}", depth + 1)
+            _count(len(key), left, limit)
+            _check(item, f"{path}.{key}", depth + 1, left, limit)
     elif kind is list or kind is tuple:
         if depth >= DEPTH_MAX:
             raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
+        _count(len(value), left, limit)
         for number, item in enumerate(value):
-            _check(item, f"{path}[{number}]", depth + 1)
+            _check(item, f"{path}[{number}]", depth + 1, left, limit)
     else:
         raise _refusal(path, f"of type {kind.__name__}, which is no JSON")
+
+
+def _count(size: int, left: list[int], limit: int) -> None:
+    left[0] -= size
+    if left[0] < 0:
+        raise _too_large(f"more than {limit:,} bytes as JSON, which is the most allowed")
+
+
+def _too_large(found: str) -> OutputError:
+    return OutputError(f"the value has {found}; keep large data elsewhere and return where it is")
 
 
 def _refusal(path: str, what: str) -> OutputError:
