@@ -120,7 +120,7 @@ async def test_a_step_is_done_once_and_kept_across_attempts(scene: Any, kind: st
 
 async def test_a_step_that_is_no_json_fails_its_node(scene: Any) -> None:
     async def work(ctx: minuet.Context) -> None:
-        await ctx.step("odd", lambda: {1, 2})
+        await ctx.step("odd", lambda: [b"raw"])
 
     async with scene({"work": work}) as s:
         result = await s.run(workflow(task("work", retry=QUICK_RETRY)))

@@ -16,7 +16,7 @@ from typing import Any
 
 from minuet.app.app import CONCURRENCY, App
 from minuet.app.runs import RunResult
-from minuet.app.workflows import check_input, read_source
+from minuet.app.workflows import encode_input, read_source
 from minuet.cli import codes
 from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import (
@@ -41,7 +41,6 @@ from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
-from minuet.worker.output import encode_value
 from minuet.worker.process import tune_process
 
 #: How long running handlers may take when somebody wants to stop, or the time is over.
@@ -73,8 +72,7 @@ def run(arguments: Namespace) -> int:
     for node, lacking in app.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
     value = read_input(values)
-    check_input(compiled.plan, value)
-    encode_value(value)
+    encode_input(compiled.plan, value)
 
     async def start() -> dict[str, int]:
         await _tell_others(app, arguments.store)

@@ -7,7 +7,7 @@ from argparse import Namespace
 
 from minuet.app.app import App
 from minuet.app.runs import RunResult
-from minuet.app.workflows import check_input
+from minuet.app.workflows import encode_input
 from minuet.cli import codes
 from minuet.cli.execute import file_and_input, print_result
 from minuet.cli.inputs import read_input
@@ -27,7 +27,7 @@ def start(arguments: Namespace) -> int:
     compiled = app.compile(file)
     tell_diagnostics(file, compiled.warnings)
     value = read_input(values)
-    check_input(compiled.plan, value)
+    encode_input(compiled.plan, value)
 
     async def work() -> int:
         async with app:

@@ -26,7 +26,12 @@ class Services(Protocol):
         """Whether a step has a result, and which."""
         ...
 
-    async def keep_step(self, context: Context, name: str, value: Json) -> Json:
+    def encode_step(self, value: Any) -> bytes:
+        """A step's result as JSON. Called where the handler runs: the result is an object of the
+        user's, and reading it may run code of the user's."""
+        ...
+
+    async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result; the first one stays."""
         ...
 
@@ -51,7 +56,7 @@ class Context:
         "input",
         "lease_id",
         "node_id",
-        "resolution",
+        "outage",
         "run_id",
         "scope",
         "scope_text",
@@ -79,6 +84,8 @@ class Context:
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
+        #: The last outage of the worker's own store that the handler has seen. For the worker.
+        self.outage: Exception | None = None
         #: Set for handlers that run in a thread: where the worker lives.
         self._loop = loop
         self.run_id = run_id
@@ -150,7 +157,8 @@ class Context:
         known, value = self._wait(self._services.load_step(self, name))
         if known:
             return value
-        return self._wait(self._services.keep_step(self, name, fn(*args, **kwargs)))
+        data = self._services.encode_step(fn(*args, **kwargs))
+        return self._wait(self._services.keep_step(self, name, data))
 
     async def _step(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -161,7 +169,7 @@ class Context:
         value = fn(*args, **kwargs)
         if inspect.isawaitable(value):
             value = await value
-        return await self._services.keep_step(self, name, value)
+        return await self._services.keep_step(self, name, self._services.encode_step(value))
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""

@@ -4,17 +4,19 @@ Not retried: what will be the same next time (ValueError, TypeError, KeyError, A
 JSON that does not parse, a missing handler, a value that cannot be kept) and whatever derives
 from NonRetryable. Everything else may be a matter of circumstances and is retried: network
 errors, timeouts, services that are down.
+
+An exception is an object of the user's. Whatever it does when it is asked for its text, code or
+cause, an error comes out of here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from minuet.errors import MinuetError, NonRetryable, Retryable
+from minuet.errors import MinuetError, NonRetryable, Retryable, StoreUnavailableError
 from minuet.kernel.settle import Failed
-
-#: Text of an error that is kept; the rest is in the log.
-MESSAGE_LENGTH_MAX = 2_000
+from minuet.worker.trace import Mask, add_trace, name_of, text_of
 
 #: Longest time until the next attempt that a handler may ask for: a year.
 AFTER_MS_MAX = 365 * 24 * 3_600_000
@@ -30,45 +32,60 @@ NOT_RETRIED: tuple[type[BaseException], ...] = (
 )
 
 
-def failure_of(error: BaseException) -> Failed:
-    """What to make of an exception that came out of a handler."""
+def failure_of(error: BaseException, secrets: Sequence[str] = ()) -> Failed:
+    """What to make of an exception that came out of a handler.
+
+    `secrets` are values that must not be kept.
+    """
+    kind = type(error)
     after_ms = None
-    if isinstance(error, Retryable) and error.after is not None:
-        after_ms = _milliseconds(error.after)
-    retryable = isinstance(error, Retryable) or not isinstance(error, NOT_RETRIED)
-    code = error.code if isinstance(error, MinuetError) else "handler_raised"
-    return Failed(describe(error, code), retryable=retryable, after_ms=after_ms)
+    if issubclass(kind, Retryable):
+        after_ms = _milliseconds(error)
+    # A store that the handler uses is a service like any other.
+    retryable = issubclass(kind, (Retryable, StoreUnavailableError)) or not issubclass(
+        kind, NOT_RETRIED
+    )
+    return Failed(describe(error, secrets), retryable=retryable, after_ms=after_ms)
 
 
-def _milliseconds(seconds: Any) -> int | None:
-    """A time that a handler asked for; None when it is none."""
+def _milliseconds(error: BaseException) -> int | None:
+    """The time until the next attempt that a handler asked for; None when it asked for none."""
     try:
-        return min(max(int(float(seconds) * 1000), 0), AFTER_MS_MAX)
-    except (TypeError, ValueError, OverflowError):
+        return min(max(int(float(error.after) * 1000), 0), AFTER_MS_MAX)  # type: ignore[attr-defined]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None
 
 
-def describe(error: BaseException, code: str) -> dict[str, Any]:
-    """An error as data: stable code, type and message; no locals and no traceback."""
-    try:
-        message = str(error) or type(error).__name__
-    except Exception as broken:
-        message = f"{type(error).__name__}, whose message cannot be had: {type(broken).__name__}"
-    return {
-        "code": code,
-        "type": type(error).__name__,
-        "message": clean(message[:MESSAGE_LENGTH_MAX]),
+def describe(error: BaseException, secrets: Sequence[str] = ()) -> dict[str, Any]:
+    """An error as data: stable code, type, message, and where it came from."""
+    mask = Mask(secrets)
+    record: dict[str, Any] = {
+        "code": _code(error),
+        "type": name_of(error),
+        "message": text_of(error, mask),
     }
+    add_trace(record, error, mask)
+    return record
 
 
-def clean(text: str) -> str:
-    """Text that can be written as UTF-8, whatever it held."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _code(error: BaseException) -> str:
+    if issubclass(type(error), MinuetError):
+        try:
+            code = error.code  # type: ignore[attr-defined]
+            if type(code) is str and code.isprintable():
+                return code[:100]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            pass
+    return "handler_raised"
 
 
-def timed_out(timeout_ms: int) -> Failed:
-    """An attempt that took too long."""
-    message = f"the attempt did not finish within {timeout_ms / 1000:g} s"
+def timed_out(timeout_ms: int, *, left: str = "") -> Failed:
+    """An attempt that took too long; `left` says what it has left behind."""
+    message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     return Failed({"code": "timeout", "type": "TimeoutError", "message": message}, retryable=True)
 
 
