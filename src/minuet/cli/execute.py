@@ -32,7 +32,7 @@ from minuet.cli.handlers import (
 )
 from minuet.cli.inputs import read_input
 from minuet.cli.offer import read_offer
-from minuet.cli.output import error_text, format_duration, note, paint, print_json
+from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
@@ -351,6 +351,9 @@ def print_result(result: RunResult, store: str) -> None:
         print_json(result.output)
     elif result.error:
         note(error_text(result.error))
+        trace = trace_text(result.error)
+        if trace:
+            note(trace)
         if result.status == "FAILED":
             retry = command_line(store, "runs", "retry", result.run_id)
             note(f"After fixing it: {retry}")

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import linecache
 import os
+import re
 import sys
 import traceback
 import urllib.parse
@@ -59,24 +60,29 @@ class Mask:
     """Replaces the values of secrets in text."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
-        found = {
-            form
-            for value in secrets
-            if len(value) >= SECRET_LENGTH_MIN
-            # As it is, as `repr` and JSON write it, and as it stands in an address.
-            for form in (
-                value,
-                repr(value)[1:-1],
-                urllib.parse.quote(value, safe="", errors="replace"),
-            )
-        }
+        values = [value for value in secrets if len(value) >= SECRET_LENGTH_MIN]
         # The longest first: one secret may be a part of another.
-        self._forms = sorted(found, key=len, reverse=True)
+        values.sort(key=len, reverse=True)
+        forms = ["".join(map(_form, value)) for value in values]
+        # As it stands in an address.
+        forms += [re.escape(urllib.parse.quote(v, safe="", errors="replace")) for v in values]
+        self._pattern = re.compile("|".join(forms)) if forms else None
 
     def __call__(self, text: str) -> str:
-        for form in self._forms:
-            text = text.replace(form, "***")
-        return text
+        return text if self._pattern is None else self._pattern.sub("***", text)
+
+
+def _form(character: str) -> str:
+    """How a character of a secret may stand in text: as it is, or as `repr` and JSON escape it,
+    perhaps several times."""
+    if character == "\\":
+        return r"\\+"
+    if character in "'\"":
+        return rf"\\*{character}"
+    if " " <= character <= "~":
+        return re.escape(character)
+    escaped = re.escape(ascii(character)[2:-1])
+    return rf"(?:{re.escape(character)}|\\+(?:{escaped}|u{ord(character):04x}))"
 
 
 def name_of(error: BaseException) -> str:
