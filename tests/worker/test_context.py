@@ -16,7 +16,7 @@ from minuet.nodes.handler import Handlers, Task
 from minuet.store.records import DEFAULT_TENANT, Cancel
 from minuet.worker.worker import Worker
 
-from ..scenario.harness import QUICK_RETRY, module_of, node, task, workflow
+from ..scenario.harness import QUICK_RETRY, module_of, node, open_scene, task, workflow
 
 
 @pytest.mark.shows("H-39")
@@ -440,3 +440,42 @@ async def test_starting_twice_under_one_key_starts_one_run(scene: Any) -> None:
 
         assert first == again != other
         assert set(s.store.runs) == {first, other}
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_whatever_is_logged_inside_a_handler_carries_its_run_and_node(kind: str) -> None:
+    records: list[logging.LogRecord] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    library = logging.getLogger("a.library")
+    kept = Kept()
+    kept.addFilter(minuet.RunLogFilter())
+    library.addHandler(kept)
+
+    def work() -> None:
+        library.warning("here")
+
+    async def work_async() -> None:
+        library.warning("here")
+        await asyncio.to_thread(library.warning, "in a thread")
+        await asyncio.create_task(in_a_task())
+
+    async def in_a_task() -> None:
+        library.warning("in a task")
+
+    try:
+        async with open_scene("memory://", {"work": work if kind == "sync" else work_async}) as s:
+            document = workflow(task("a", handler="work"), task("b", handler="work"))
+            result = await s.run(document)
+            library.warning("outside")
+    finally:
+        library.removeHandler(kept)
+
+    *inside, outside = records
+    found = {(r.getMessage(), r.run_id, r.node_id, r.attempt) for r in inside}  # type: ignore[attr-defined]
+    texts = ("here",) if kind == "sync" else ("here", "in a thread", "in a task")
+    assert found == {(text, result.run_id, name, 1) for text in texts for name in ("a", "b")}
+    assert outside.run_id is None  # type: ignore[attr-defined]

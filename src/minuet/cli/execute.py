@@ -31,10 +31,11 @@ from minuet.cli.handlers import (
     with_places,
 )
 from minuet.cli.inputs import read_input
+from minuet.cli.log import logging_to_stderr
 from minuet.cli.offer import read_offer
 from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
 from minuet.cli.problems import tell_diagnostics
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
+from minuet.cli.process import StopSignals, handlers_print_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError, DocumentError
@@ -212,6 +213,7 @@ class Session:
         self._store: str = arguments.store
         self._timeout: float | None = arguments.timeout
         self._as_json: bool = arguments.output == "json"
+        self._log_level: str | None = arguments.log_level
         self._handlers = handlers
         self._is_one = is_one
         self._signals = StopSignals()
@@ -221,7 +223,8 @@ class Session:
         results: list[RunResult] = []
         ended = False
         printing = handlers_print_to_stderr(self._as_json)
-        with logging_to_stderr(), self._signals.heeded(), printing:
+        logged = logging_to_stderr(self._log_level)
+        with logged, self._signals.heeded(), printing:
             await self._app.open()
             try:
                 run_ids = await start()

@@ -1,10 +1,9 @@
-"""The process around a command that runs handlers: signals, log and what handlers print."""
+"""The process around a command that runs handlers: signals, and what handlers print."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import os
 import signal
 import sys
@@ -53,23 +52,3 @@ def handlers_print_to_stderr(wanted: bool) -> Iterator[None]:
         return
     with contextlib.redirect_stdout(sys.stderr):
         yield
-
-
-@contextlib.contextmanager
-def logging_to_stderr() -> Iterator[None]:
-    """Warnings of Minuet and of handlers, wherever standard error leads at the time."""
-    handler = _StderrHandler(level=logging.WARNING)
-    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s"))
-    root = logging.getLogger()
-    root.addHandler(handler)
-    try:
-        yield
-    finally:
-        root.removeHandler(handler)
-
-
-class _StderrHandler(logging.Handler):
-    """Looks standard error up each time: a live picture replaces it for a while."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        print(self.format(record), file=sys.stderr, flush=True)

@@ -21,9 +21,10 @@ from minuet.app.app import App
 from minuet.cli import codes
 from minuet.cli.execute import find_lease_ms
 from minuet.cli.handlers import load_handlers
+from minuet.cli.log import logging_to_stderr
 from minuet.cli.offer import read_offer
 from minuet.cli.output import clean, format_duration, note
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
+from minuet.cli.process import StopSignals, handlers_print_to_stderr
 from minuet.cli.stores import is_memory
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.io.task import TASK
@@ -70,6 +71,7 @@ class Shift:
         self._app = app
         self._arguments = arguments
         self._as_json: bool = arguments.output == "json"
+        self._log_level: str | None = arguments.log_level
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
         self._signals = StopSignals()
@@ -80,7 +82,8 @@ class Shift:
     async def work(self) -> int:
         """Open the store, work, drain, and tell what was done."""
         printing = handlers_print_to_stderr(self._as_json)
-        with logging_to_stderr(), self._signals.heeded(), printing:
+        logged = logging_to_stderr(self._log_level)
+        with logged, self._signals.heeded(), printing:
             await self._app.open()
             worker = self._app.worker
             assert worker is not None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import hashlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
@@ -16,7 +18,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger("minuet.handler")
+#: Where `ctx.log` writes.
+HANDLER_LOG = "minuet.handler"
+
+_log = logging.getLogger(HANDLER_LOG)
+
+#: The context of the handler that runs here. Tasks that it starts and `asyncio.to_thread` take it
+#: along; a thread that it starts itself does not.
+_current: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
+    "minuet_context", default=None
+)
+
+
+class RunLogFilter(logging.Filter):
+    """Adds `run_id`, `node_id`, `scope` and `attempt` to every record that is made while a handler
+    runs, by whatever library; outside of handlers they are None. It lets everything pass.
+
+        handler.addFilter(minuet.RunLogFilter())
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        context = _current.get()
+        for name in ("run_id", "node_id", "scope", "attempt"):
+            if not hasattr(record, name):
+                setattr(record, name, None if context is None else getattr(context, name))
+        return True
 
 
 class Services(Protocol):
@@ -124,9 +150,22 @@ class Context:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the run and the node."""
-        return logging.LoggerAdapter(
-            _log, {"run_id": self.run_id, "node_id": self.node_id, "attempt": self.attempt}
-        )
+        extra = {
+            "run_id": self.run_id,
+            "node_id": self.node_id,
+            "scope": self.scope,
+            "attempt": self.attempt,
+        }
+        return logging.LoggerAdapter(_log, extra)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """What is logged inside is of this run and node. For the worker."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
     def heartbeat(self) -> None:
         """Stop here if the result is no longer wanted.

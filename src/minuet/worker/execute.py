@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import copy
+import functools
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as ThreadPool
@@ -242,7 +244,8 @@ class Executor:
             config = copy.deepcopy(config) if config else {}
             loop = None if task.is_async else asyncio.get_running_loop()
             context = job.context = self._context(job, node, loop)
-            arguments = task.bind(config, context)
+            with context.entered():
+                arguments = task.bind(config, context)
         except HandlerError as error:
             failed = self._failure(job, error)
             return Failed(failed.error, reason="no_handler")
@@ -260,11 +263,12 @@ class Executor:
             job.context.cancel()
             raise LeaseLost()
         try:
-            if task.is_async and timeout_ms is None:
-                return self._outcome_of(job, await task.function(**arguments))
-            if task.is_async:
-                return await self._run_with_timeout(job, task, arguments, timeout_ms or 0)
-            return await self._run_in_thread(job, task, arguments, timeout_ms)
+            with context.entered():
+                if task.is_async and timeout_ms is None:
+                    return self._outcome_of(job, await task.function(**arguments))
+                if task.is_async:
+                    return await self._run_with_timeout(job, task, arguments, timeout_ms or 0)
+                return await self._run_in_thread(job, task, arguments, timeout_ms)
         except asyncio.CancelledError as error:
             if job.abandoned or job.releasing:
                 raise
@@ -296,7 +300,8 @@ class Executor:
         self, job: Job, task: Task, arguments: dict[str, Any], timeout_ms: int | None
     ) -> Outcome:
         loop = asyncio.get_running_loop()
-        job.thread = loop.run_in_executor(self._threads(), _call, task.function, arguments)
+        call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
+        job.thread = loop.run_in_executor(self._threads(), call)
         seconds = None if timeout_ms is None else timeout_ms / 1000
         done, _ = await asyncio.wait((job.thread,), timeout=seconds)
         if not done:
