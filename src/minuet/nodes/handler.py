@@ -43,6 +43,7 @@ class Task:
         retries: int | None = None,
         timeout: float | None = None,
         effects: Effects | None = None,
+        overlap: bool = False,
     ) -> None:
         if effects is not None and effects not in get_args(Effects):
             raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
@@ -55,6 +56,8 @@ class Task:
         self.timeout = timeout
         #: What its author says about running it twice; None: nothing.
         self.effects = effects
+        #: Whether an attempt may begin while the thread of the one before still runs.
+        self.overlap = overlap
         self.is_async = inspect.iscoroutinefunction(function)
         self._binder = _Binder(function)
 
@@ -298,6 +301,7 @@ def task(
     retries: int | None = None,
     timeout: float | None = None,
     effects: Effects | None = None,
+    overlap: bool = False,
 ) -> Callable[[Function], Task]: ...
 
 
@@ -309,16 +313,26 @@ def task(
     retries: int | None = None,
     timeout: float | None = None,
     effects: Effects | None = None,
+    overlap: bool = False,
 ) -> Task | Callable[[Function], Task]:
     """Make a function a handler, registered under its name.
 
     `retries` are attempts beyond the first, `timeout` is seconds per attempt; a node's own
     `retry` and `timeout_seconds` win over them. `effects` says what running it twice would do:
     "none" (it changes nothing), "idempotent" (nothing more than once), "once" (harm).
+    A sync handler that times out cannot be stopped; its next attempt in the same process waits
+    until its thread has ended, unless `overlap` is true.
     """
 
     def register(function: Function) -> Task:
-        made = Task(function, name=name, retries=retries, timeout=timeout, effects=effects)
+        made = Task(
+            function,
+            name=name,
+            retries=retries,
+            timeout=timeout,
+            effects=effects,
+            overlap=overlap,
+        )
         REGISTERED.add(made)
         return made
 

@@ -57,6 +57,7 @@ from minuet.templates import compile_template
 from minuet.types import Json
 from minuet.worker.failure import crash_loop, failure_of, timed_out
 from minuet.worker.job import Job
+from minuet.worker.left import Left
 from minuet.worker.output import encode, encode_value, needs_blob
 from minuet.worker.programs import Loaded, Programs
 
@@ -92,6 +93,7 @@ class Executor:
         self._programs = programs
         self._threads = threads
         self._crashes_max = crashes_max
+        self._left = Left()
         #: What documents that leave it open were compiled with here.
         self._retry = retry
 
@@ -299,20 +301,26 @@ class Executor:
     async def _run_in_thread(
         self, job: Job, task: Task, arguments: dict[str, Any], timeout_ms: int | None
     ) -> Outcome:
-        loop = asyncio.get_running_loop()
-        call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
-        job.thread = loop.run_in_executor(self._threads(), call)
+        assert job.context is not None
         seconds = None if timeout_ms is None else timeout_ms / 1000
-        done, _ = await asyncio.wait((job.thread,), timeout=seconds)
-        if not done:
+        if not task.overlap and not await self._left.wait(job, seconds):
+            return timed_out(
+                timeout_ms or 0, left=": it could not begin, because the one before still runs"
+            )
+        call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
+        loop = asyncio.get_running_loop()
+        job.thread = loop.run_in_executor(self._threads(), call)
+        try:
+            done, _ = await asyncio.wait((job.thread,), timeout=seconds)
+        finally:
             # A thread cannot be stopped. It is told, and what it returns is dropped.
-            assert timeout_ms is not None
-            assert job.context is not None
+            self._left.keep(job)
+        if not done:
             job.context.cancel()
-            return timed_out(timeout_ms)
+            self._left.tell(job)
+            return timed_out(timeout_ms or 0, left="; its thread cannot be stopped and still runs")
         result, error = job.thread.result()
         if error is not None:
-            assert job.context is not None
             if _is_workers(error, job.context):
                 raise error
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
