@@ -12,7 +12,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType, ModuleType
 from typing import Any, Literal, TypeAlias, get_args, get_type_hints, overload
 
@@ -141,12 +141,21 @@ class _Binder:
 
 def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
     try:
-        return msgspec.convert(value, hint)
+        return msgspec.convert(value, hint, dec_hook=_make)
     except msgspec.ValidationError as error:
-        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from None
-    except TypeError:
+        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from error
+    except (TypeError, NotImplementedError):
         # A type that msgspec does not know, such as a class of the user's: left as it is.
         return value
+
+
+def _make(kind: type[Any], value: Any) -> Any:
+    """A value of a class that msgspec does not know, and that outputs may have."""
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(value)
+    if hasattr(kind, "model_validate"):  # A model of pydantic.
+        return kind.model_validate(value)
+    raise NotImplementedError
 
 
 class Handlers:
