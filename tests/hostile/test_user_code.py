@@ -75,7 +75,7 @@ class RaisingText(Exception):
 
 
 class RaisingCode(MinuetError):
-    code = property(spring)  # type: ignore[assignment]
+    code = property(spring)
 
 
 class OddCode(MinuetError):
@@ -94,11 +94,11 @@ class RaisingFloat:
 class RaisingClass(Exception):
     """An exception about which even `isinstance` cannot be asked."""
 
-    __class__ = property(spring)  # type: ignore[assignment]
+    __class__ = property(spring)
 
 
 class RaisingNotes(Exception):
-    __notes__ = property(spring)  # type: ignore[assignment]
+    __notes__ = property(spring)
 
 
 class RaisingMapping(Mapping[str, Any]):
@@ -111,18 +111,18 @@ class RaisingMapping(Mapping[str, Any]):
 class RaisingObject:
     """Whatever is asked of it, it raises."""
 
-    __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __repr__ = spring  # type: ignore[assignment]
-    __str__ = __getattr__ = __reduce__ = __format__ = spring  # type: ignore[assignment]
-    __class__ = property(spring)  # type: ignore[assignment]
-    __dict__ = property(spring)  # type: ignore[assignment]
+    __eq__ = __hash__ = __bool__ = __len__ = __iter__ = __repr__ = spring
+    __str__ = __getattr__ = __reduce__ = __format__ = spring
+    __class__ = property(spring)
+    __dict__ = property(spring)
 
 
 class RaisingDict(dict[str, Any]):
-    __iter__ = items = keys = values = __getitem__ = __len__ = spring  # type: ignore[assignment]
+    __iter__ = items = keys = values = __getitem__ = __len__ = spring
 
 
 class RaisingList(list[Any]):
-    __iter__ = __getitem__ = __len__ = spring  # type: ignore[assignment]
+    __iter__ = __getitem__ = __len__ = spring
 
 
 class RaisingFields:
@@ -143,7 +143,7 @@ class RaisingMeta(type):
     """A class whose class raises."""
 
     __getattr__ = spring
-    __name__ = property(spring)  # type: ignore[assignment]
+    __name__ = property(spring)
 
 
 class RaisingType(metaclass=RaisingMeta):
@@ -248,6 +248,7 @@ async def test_user_code_that_raises_fails_its_node_at_once(hook: str, raised: s
             result = await s.run(workflow(one))
 
             assert result.status == "FAILED"
+            assert result.error is not None
             assert result.error["node"] == one["id"]
             assert result.error["code"] != "crash_loop"
             assert result.error["message"]

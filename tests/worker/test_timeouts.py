@@ -43,7 +43,7 @@ async def retried(s: Any, run_id: str, count: int) -> list[dict[str, Any]]:
     """Wait until the run's node was retried so often."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            found = await s.events(run_id, "node.retried")
+            found: list[dict[str, Any]] = await s.events(run_id, "node.retried")
             if len(found) >= count:
                 return found
             run = await s.app.runs.get(run_id)
@@ -107,6 +107,7 @@ async def test_a_thread_that_never_ends_uses_up_the_attempts_of_its_node() -> No
         stuck.go.set()
 
         assert result.status == "FAILED"
+        assert result.error is not None
         assert result.error["code"] == "timeout"
         assert result.nodes["work"].attempts == 3
         assert stuck.began == [1]

@@ -89,6 +89,7 @@ async def test_causes_contexts_and_groups_are_kept() -> None:
 
     async with open_scene("memory://", {"work": work}) as s:
         error = (await s.run(workflow(task("work", retry=1)))).error
+        assert error is not None
 
         assert error["type"] == "ExceptionGroup"
         assert [(e["type"], e["message"]) for e in error["errors"]] == [
@@ -108,6 +109,7 @@ async def test_a_cause_that_was_hidden_is_not_kept() -> None:
 
     async with open_scene("memory://", {"work": work}) as s:
         error = (await s.run(workflow(task("work", retry=1)))).error
+        assert error is not None
 
         assert "cause" not in error
 
@@ -121,6 +123,7 @@ async def test_frames_of_minuet_are_left_out_of_the_middle_too() -> None:
 
     async with open_scene("memory://", {"work": work}) as s:
         error = (await s.run(workflow(task("work", retry=1)))).error
+        assert error is not None
 
         assert functions(error) == ["work", "fail"]
 
@@ -159,6 +162,7 @@ async def test_a_secret_that_the_message_would_cut_in_two_is_masked(
     async with open_scene("memory://", {"work": work}) as s:
         result = await s.run(workflow(task("work", secrets=["API_KEY"], retry=1)))
 
+        assert result.error is not None
         assert "01234" not in result.error["message"]
 
 

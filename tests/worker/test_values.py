@@ -285,6 +285,7 @@ async def test_a_model_that_does_not_fit_fails_its_node_and_says_why() -> None:
     async with open_scene("memory://", {"take": take}) as s:
         result = await s.run(document)
 
+    assert result.error is not None
     assert result.error["code"] == "handler-error"
     assert "placed" in result.error["message"]
     assert ran == []
