@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         RunFailed,
         RunTimeoutError,
     )
-    from minuet.nodes.context import Context
+    from minuet.nodes.context import Context, RunLogFilter
     from minuet.nodes.handler import Task, task
 
 _HOMES = {
@@ -48,6 +48,7 @@ _HOMES = {
     "NonRetryable": "minuet.errors",
     "Retryable": "minuet.errors",
     "RunFailed": "minuet.errors",
+    "RunLogFilter": "minuet.nodes.context",
     "RunResult": "minuet.app.runs",
     "RunTimeoutError": "minuet.errors",
     "Task": "minuet.nodes.handler",
@@ -66,6 +67,7 @@ __all__ = [
     "NonRetryable",
     "Retryable",
     "RunFailed",
+    "RunLogFilter",
     "RunResult",
     "RunTimeoutError",
     "Task",

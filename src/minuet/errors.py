@@ -144,6 +144,11 @@ class RunFailed(RunError):
         message = (error or {}).get("message", "") if isinstance(error, dict) else str(error or "")
         where = f" at node {node!r}" if node else ""
         super().__init__(f"run {run_id} is {status}{where}: {message}".rstrip(": "))
+        trace = trace_lines(error)
+        if trace:
+            # Python prints notes below the message, so a program that does not catch this shows
+            # where the handler failed.
+            self.add_note("\n".join(["In the handler:", *trace]))
 
 
 class RunTimeoutError(RunError):
@@ -212,3 +217,33 @@ class LeaseLost(BaseException):
 
     A BaseException, so that a handler's `except Exception` does not swallow it.
     """
+
+
+def trace_lines(error: Any, indent: str = "  ") -> list[str]:
+    """Where an error that was kept came from, in lines for people; none if nobody knows.
+
+    The outermost call stands first, as in Python. `worker/trace.py` says what is kept.
+    """
+    if not isinstance(error, dict):
+        return []
+    lines = []
+    for frame in error.get("traceback") or ():
+        if "omitted" in frame:
+            lines.append(f"{indent}… {frame['omitted']} more")
+            continue
+        lines.append(f"{indent}{frame.get('file')}:{frame.get('line')}, in {frame.get('function')}")
+        if frame.get("code"):
+            lines.append(f"{indent}  {frame['code']}")
+    cause = error.get("cause")
+    if isinstance(cause, dict):
+        lines += _other_lines("caused by", cause, indent)
+    members = error.get("errors") or ()
+    for number, member in enumerate(members, start=1):
+        lines += _other_lines(f"error {number} of the group:", member, indent)
+    return lines
+
+
+def _other_lines(how: str, error: dict[str, Any], indent: str) -> list[str]:
+    kind, message = error.get("type") or error.get("code"), error.get("message") or ""
+    text = message if kind == message else f"{kind}: {message}"
+    return [f"{indent}{how} {text}", *trace_lines(error, f"{indent}  ")]

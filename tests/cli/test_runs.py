@@ -236,3 +236,19 @@ def test_doctor_compares_every_run_with_its_history(folder: Any, minuet: Any, wa
     assert "Not sound: " in called.out
     assert (record["sound"], record["runs"]) == (False, 1)
     assert any("counter" in finding["message"] for finding in record["findings"])
+
+
+def test_run_and_show_say_where_in_the_users_code_a_node_failed(folder: Any, minuet: Any) -> None:
+    folder.write("bad.yaml", "name: bad\nnodes: [{id: bad, handler: explode, retry: 1}]\n")
+
+    ran = minuet("run", "bad.yaml", "--handlers", "work_handlers.py")
+    shown = minuet("runs", "show", "latest")
+    record = minuet("runs", "show", "latest", "--json").json
+
+    (frame,) = record["nodes"]["bad"]["error"]["traceback"]
+    place = f"  work_handlers.py:{frame['line']}, in explode\n    raise ValueError("
+    assert place in ran.err
+    assert place in shown.out
+    assert record["error"]["traceback"] == [frame]
+    # What a terminal would obey is not printed.
+    assert "\x1b" not in shown.out + ran.err

@@ -76,6 +76,111 @@ def test_a_second_ctrl_c_exits_at_once_even_if_a_handler_hangs(
     assert minuet("doctor").code == 0
 
 
+#: Handlers that do not stop when they are asked to, each in its own way.
+STUBBORN = """
+import asyncio
+import sys
+import threading
+import time
+
+import minuet
+
+
+def announce():
+    print("held", file=sys.stderr, flush=True)
+
+
+@minuet.task
+async def swallows():
+    announce()
+    while True:
+        try:
+            await asyncio.sleep(3600)
+        except asyncio.CancelledError:
+            pass
+
+
+@minuet.task
+async def blocks():
+    announce()
+    time.sleep(3600)
+
+
+@minuet.task
+def thread():
+    announce()
+    threading.Event().wait()
+
+
+@minuet.task
+async def helper():
+    announce()
+    await asyncio.to_thread(threading.Event().wait)
+
+
+@minuet.task
+async def own_thread():
+    threading.Thread(target=threading.Event().wait).start()
+    announce()
+    await asyncio.sleep(3600)
+"""
+WAYS = ("swallows", "blocks", "thread", "helper", "own_thread")
+
+
+@pytest.fixture
+def stubborn(folder: Any, minuet: Any, spawn: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Start a command whose one handler does not stop; it gets hardly any time to."""
+    monkeypatch.setenv("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT", "0.1")
+    folder.write("stubborn_handlers.py", STUBBORN)
+
+    def start(command: str, way: str) -> subprocess.Popen[str]:
+        folder.write("s.yaml", f"name: s\nnodes:\n  - {{id: stuck, handler: {way}}}\n")
+        options = ("--handlers", "stubborn_handlers.py")
+        if command == "worker":
+            assert minuet("start", "s.yaml").code == 0
+            child = spawn("worker", *options)
+        else:
+            child = spawn("run", "s.yaml", *options)
+        read_until(child, "held")
+        return child  # type: ignore[no-any-return]
+
+    return start
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_worker_ends_after_its_grace_time_whatever_its_handlers_do(
+    stubborn: Any, finish: Any, minuet: Any, way: str
+) -> None:
+    child = stubborn("worker", way)
+
+    child.send_signal(signal.SIGTERM)
+    ended = finish(child)
+
+    assert ended.code in (0, 143)
+    if way not in ("helper", "own_thread"):
+        # The handlers of these do stop; only what they have made does not.
+        assert "still running: stuck of run " in ended.err
+    assert minuet("doctor").code == 0
+
+
+@pytest.mark.parametrize("command", ["worker", "run"])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_second_signal_ends_a_process_at_once_whatever_its_handlers_do(
+    stubborn: Any, finish: Any, minuet: Any, command: str, way: str
+) -> None:
+    child = stubborn(command, way)
+
+    child.send_signal(signal.SIGINT)
+    read_until(child, "topping")
+    child.send_signal(signal.SIGINT)
+    ended = finish(child)
+
+    assert ended.code == 130
+    assert "stopped at once" in ended.err
+    assert minuet("doctor").code == 0
+
+
 @pytest.mark.shows("Y-37", "Y-42")
 def test_a_killed_run_is_gone_on_with_by_another_process(
     folder: Any, minuet: Any, spawn: Any, finish: Any, release: Any

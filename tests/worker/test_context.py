@@ -17,7 +17,7 @@ from minuet.nodes.handler import Handlers, Task
 from minuet.store.records import DEFAULT_TENANT, Cancel
 from minuet.worker.worker import Worker
 
-from ..scenario.harness import QUICK_RETRY, module_of, node, task, workflow
+from ..scenario.harness import QUICK_RETRY, module_of, node, open_scene, task, workflow
 
 
 @pytest.mark.shows("H-39")
@@ -121,7 +121,7 @@ async def test_a_step_is_done_once_and_kept_across_attempts(scene: Any, kind: st
 
 async def test_a_step_that_is_no_json_fails_its_node(scene: Any) -> None:
     async def work(ctx: minuet.Context) -> None:
-        await ctx.step("odd", lambda: {1, 2})
+        await ctx.step("odd", lambda: [b"raw"])
 
     async with scene({"work": work}) as s:
         result = await s.run(workflow(task("work", retry=QUICK_RETRY)))
@@ -465,3 +465,42 @@ async def test_starting_twice_under_one_key_starts_one_run(scene: Any) -> None:
 
         assert first == again != other
         assert set(s.store.runs) == {first, other}
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+async def test_whatever_is_logged_inside_a_handler_carries_its_run_and_node(kind: str) -> None:
+    records: list[logging.LogRecord] = []
+
+    class Kept(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            records.append(record)
+
+    library = logging.getLogger("a.library")
+    kept = Kept()
+    kept.addFilter(minuet.RunLogFilter())
+    library.addHandler(kept)
+
+    def work() -> None:
+        library.warning("here")
+
+    async def work_async() -> None:
+        library.warning("here")
+        await asyncio.to_thread(library.warning, "in a thread")
+        await asyncio.create_task(in_a_task())
+
+    async def in_a_task() -> None:
+        library.warning("in a task")
+
+    try:
+        async with open_scene("memory://", {"work": work if kind == "sync" else work_async}) as s:
+            document = workflow(task("a", handler="work"), task("b", handler="work"))
+            result = await s.run(document)
+            library.warning("outside")
+    finally:
+        library.removeHandler(kept)
+
+    *inside, outside = records
+    found = {(r.getMessage(), r.run_id, r.node_id, r.attempt) for r in inside}  # type: ignore[attr-defined]
+    texts = ("here",) if kind == "sync" else ("here", "in a thread", "in a task")
+    assert found == {(text, result.run_id, name, 1) for text in texts for name in ("a", "b")}
+    assert outside.run_id is None  # type: ignore[attr-defined]

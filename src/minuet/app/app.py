@@ -23,11 +23,9 @@ from minuet.app.names import check_name, is_storable
 from minuet.app.parcel import moved_store, moved_to
 from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import chosen_store, make_store
-from minuet.app.workflows import CompiledWorkflow, check_input, compile_source
+from minuet.app.workflows import CompiledWorkflow, compile_source, encode_input
 from minuet.clock import Clock, SystemClock
 from minuet.errors import (
-    InputError,
-    OutputError,
     RunConflictError,
     RunFailed,
     RunNotFoundError,
@@ -52,9 +50,9 @@ from minuet.store.records import (
     Run,
     Start,
 )
-from minuet.types import TERMINAL, Json, RunStatus
+from minuet.types import TERMINAL, RunStatus
 from minuet.worker.identity import identity_here, offer_of
-from minuet.worker.output import encode_value, needs_blob
+from minuet.worker.output import needs_blob
 from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
 
@@ -213,7 +211,7 @@ class App:
     async def start(
         self,
         workflow: Any,
-        input: Json = None,
+        input: Any = None,
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
@@ -230,16 +228,14 @@ class App:
     async def start_many(
         self,
         workflow: Any,
-        inputs: Sequence[Json],
+        inputs: Sequence[Any],
         *,
         idempotency_keys: Sequence[str | None] | None = None,
         tags: dict[str, Any] | None = None,
     ) -> list[str]:
         """Start many runs of one workflow in one step."""
         compiled = self.compile(workflow)
-        data = [_encode_input(value) for value in inputs]
-        for value in inputs:
-            check_input(compiled.plan, value)
+        data = [_with_blob(encode_input(compiled.plan, value)[0]) for value in inputs]
         loaded = await self._keep(compiled)
         self._serve(loaded)
         keys = idempotency_keys or [None] * len(inputs)
@@ -272,12 +268,11 @@ class App:
         assert isinstance(run, Run)
         return run.run
 
-    async def trigger(self, run_id: str, input: Json = None) -> Run:
+    async def trigger(self, run_id: str, input: Any = None) -> Run:
         """Start a PENDING run with an input; RunConflictError when it has been started."""
         run = await self._runs.get(run_id)
         loaded = await self._programs.load(run.plan, run=run_id, tenant=self._tenant)
-        data, blobs = _encode_input(input)
-        check_input(loaded.program.plan, input)
+        data, blobs = _with_blob(encode_input(loaded.program.plan, input)[0])
         for blob in blobs:
             await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
         self._serve(loaded)
@@ -357,7 +352,7 @@ class App:
             self._working.result()
 
     async def run(
-        self, workflow: Any, input: Json = None, *, timeout: float | None = None
+        self, workflow: Any, input: Any = None, *, timeout: float | None = None
     ) -> RunResult:
         """Start a run and wait for its end; RunFailed unless it completes."""
         result = await self.wait(await self.start(workflow, input), timeout=timeout)
@@ -456,12 +451,8 @@ def raise_unless_completed(result: RunResult) -> RunResult:
     return result
 
 
-def _encode_input(value: Json) -> tuple[bytes, tuple[bytes, ...]]:
+def _with_blob(data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
     """A run's input as it is stored, and the blob that it stands for, if it is large."""
-    try:
-        data = encode_value(value)
-    except OutputError as error:
-        raise InputError([str(error)]) from None
     if not needs_blob(data):
         return data, ()
     return blob_value(blob_ref(data), len(data)), (data,)

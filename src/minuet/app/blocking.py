@@ -10,12 +10,11 @@ from typing import Any
 from minuet.app.app import App
 from minuet.app.runs import RunResult
 from minuet.store.base import Store
-from minuet.types import Json
 
 
 async def arun(
     workflow: Any,
-    input: Json = None,
+    input: Any = None,
     *,
     store: str | Store | None = None,
     handlers: Iterable[str | ModuleType] = (),
@@ -32,6 +31,6 @@ async def arun(
         return await app.run(workflow, input, timeout=timeout)
 
 
-def run(workflow: Any, input: Json = None, **options: Any) -> RunResult:
+def run(workflow: Any, input: Any = None, **options: Any) -> RunResult:
     """As `arun`, for programs that do not use asyncio."""
     return asyncio.run(arun(workflow, input, **options))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.errors import DocumentError, HandlerError, InputError
+from minuet.errors import DocumentError, HandlerError, InputError, OutputError
 from minuet.model import Diagnostic, Document, read_file, read_mapping
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
@@ -18,6 +18,7 @@ from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.schema import find_input_problems
 from minuet.types import Json
+from minuet.worker.output import encode
 
 if TYPE_CHECKING:
     from minuet.model.workflow import Workflow
@@ -151,8 +152,19 @@ def catalog() -> Catalog:
     }
 
 
+def encode_input(plan: Plan, value: Any) -> tuple[bytes, Json]:
+    """A run's input as it is stored and as its nodes will see it; InputError with all problems
+    unless it can be kept and fits the workflow's schema."""
+    try:
+        data, plain = encode(value)
+    except OutputError as error:
+        raise InputError([str(error)]) from error
+    check_input(plan, plain)
+    return data, plain
+
+
 def check_input(plan: Plan, value: Json) -> None:
-    """Check a run's input against the workflow's schema; InputError with all problems."""
+    """Check a value against the workflow's input schema; InputError with all problems."""
     problems = find_input_problems(plan.input_schema, value) if plan.input_schema else []
     if problems:
         raise InputError(problems)

@@ -15,6 +15,8 @@ from minuet import __version__
 #: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
 TROUBLES = ("fail", "retry", "slow", "crash", "kill", "pause", "network", "store", "clock")
 
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
 STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
 
 EPILOG = """\
@@ -137,8 +139,19 @@ def _add_handling(parser: Parser, concurrency: str) -> None:
         help="seconds after which a node of a worker that died is given to another "
         "(default: $MINUET_LEASE, else 30)",
     )
-
+    _add_log_level(parser)
     _add_offer(parser)
+
+
+def _add_log_level(parser: Parser) -> None:
+    parser.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        type=str.lower,
+        choices=LOG_LEVELS,
+        help=f"show log lines from this level on: {', '.join(LOG_LEVELS)} (default: warnings, and "
+        "what handlers say with ctx.log from info on)",
+    )
 
 
 def _add_offer(parser: Parser) -> None:
@@ -233,6 +246,7 @@ def _add_start(commands: Commands[Parser]) -> None:
     parser.add_argument("--wait", action="store_true", help="wait until the run is over")
     _add_timeout(parser, "with --wait: wait at most this many seconds; the run goes on")
     _add_store(parser)
+    _add_log_level(parser)
 
 
 def _add_worker(commands: Commands[Parser]) -> None:

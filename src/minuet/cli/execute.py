@@ -16,7 +16,7 @@ from typing import Any
 
 from minuet.app.app import CONCURRENCY, App
 from minuet.app.runs import RunResult
-from minuet.app.workflows import check_input, read_source
+from minuet.app.workflows import encode_input, read_source
 from minuet.cli import codes
 from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import (
@@ -31,18 +31,20 @@ from minuet.cli.handlers import (
     with_places,
 )
 from minuet.cli.inputs import read_input
+from minuet.cli.log import logging_to_stderr
 from minuet.cli.offer import read_offer
-from minuet.cli.output import error_text, format_duration, note, paint, print_json
+from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
 from minuet.cli.problems import tell_diagnostics
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
+from minuet.cli.process import StopSignals, handlers_print_to_stderr
+from minuet.cli.process import run as run_process
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
 from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
-from minuet.worker.output import encode_value
 from minuet.worker.process import tune_process
+from minuet.worker.worker import RELEASE_MS
 
 #: How long running handlers may take when somebody wants to stop, or the time is over.
 DRAIN_S = 10.0
@@ -73,15 +75,15 @@ def run(arguments: Namespace) -> int:
     for node, lacking in app.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
     value = read_input(values)
-    check_input(compiled.plan, value)
-    encode_value(value)
+    encode_input(compiled.plan, value)
 
     async def start() -> dict[str, int]:
         await _tell_others(app, arguments.store)
         return {await app.start(compiled, value, tags=remember(names)): 0}
 
     tune_process()
-    return asyncio.run(Session(app, arguments, names, is_one=True).work(start))
+    session = Session(app, arguments, names, is_one=True)
+    return run_process(lambda: session.work(start), session.signals)
 
 
 def resume(arguments: Namespace) -> int:
@@ -102,11 +104,14 @@ def resume(arguments: Namespace) -> int:
                     await app.resume(row.run)
             return {row.run: row.seq for row in rows}
 
-        session = Session(app, arguments, arguments.handlers, is_one=len(wanted) == 1)
+        session = Session(
+            app, arguments, arguments.handlers, is_one=len(wanted) == 1, signals=signals
+        )
         return await session.work(start) if wanted else session.tell_nothing()
 
     tune_process()
-    return asyncio.run(work())
+    signals = make_signals(arguments)
+    return run_process(work, signals)
 
 
 def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
@@ -128,10 +133,19 @@ def _make_app(arguments: Namespace, modules: Sequence[Any], *, own_runs_only: bo
         own_runs_only=own_runs_only,
         concurrency=arguments.concurrency or own,
         lease_ms=find_lease_ms(arguments, modules),
-        drain_seconds=DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S,
+        drain_seconds=_drain_s(arguments),
         retry=Retry(**settings.retry),
         **read_offer(arguments),
     )
+
+
+def _drain_s(arguments: Namespace) -> float:
+    return DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S
+
+
+def make_signals(arguments: Namespace) -> StopSignals:
+    """Signals of a process whose handlers get so long to finish."""
+    return StopSignals(_drain_s(arguments) + RELEASE_MS / 1000)
 
 
 def find_lease_ms(arguments: Namespace, modules: Sequence[Any]) -> int:
@@ -208,23 +222,34 @@ class Session:
     """Works on runs until they are over, or somebody or the clock says stop."""
 
     def __init__(
-        self, app: App, arguments: Namespace, handlers: Sequence[str], *, is_one: bool
+        self,
+        app: App,
+        arguments: Namespace,
+        handlers: Sequence[str],
+        *,
+        is_one: bool,
+        signals: StopSignals | None = None,
     ) -> None:
         self._app = app
         self._store: str = arguments.store
         self._timeout: float | None = arguments.timeout
         self._as_json: bool = arguments.output == "json"
+        self._log_level: str | None = arguments.log_level
         self._handlers = handlers
         self._is_one = is_one
-        self._signals = StopSignals()
+        self.signals = signals or make_signals(arguments)
 
     async def work(self, start: Callable[[], Awaitable[dict[str, int]]]) -> int:
         """Start, follow, and tell how it ended. `start` gives each run's last known event."""
         results: list[RunResult] = []
         ended = False
         printing = handlers_print_to_stderr(self._as_json)
-        with logging_to_stderr(), self._signals.heeded(), printing:
+        logged = logging_to_stderr(self._log_level)
+        with logged, printing:
+            self.signals.heed()
             await self._app.open()
+            assert self._app.worker is not None
+            self.signals.unfinished = self._app.worker.unfinished
             try:
                 run_ids = await start()
                 progress = make_progress()
@@ -232,7 +257,8 @@ class Session:
                     ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
-                if self._signals.number is not None:
+                self.signals.watch()
+                if self.signals.number is not None:
                     note(
                         "Stopping: running handlers get a few seconds to finish. "
                         "Ctrl-C again stops at once."
@@ -258,7 +284,7 @@ class Session:
 
     async def _follow(self, run_ids: dict[str, int], progress: Progress) -> bool:
         """Wait until all runs are over; False when that was cut short."""
-        stopped = asyncio.create_task(self._signals.came.wait())
+        stopped = asyncio.create_task(self.signals.came.wait())
         following = asyncio.create_task(self._follow_all(run_ids, progress))
         drawing = asyncio.create_task(self._draw(run_ids, progress))
         try:
@@ -321,20 +347,20 @@ class Session:
                 print_result(result, self._store)
         if open_runs:
             self._tell_open(open_runs)
-            return codes.CANCELLED if self._signals.number is None else 128 + self._signals.number
+            return codes.CANCELLED if self.signals.number is None else 128 + self.signals.number
         return max((codes.OF_STATUS[result.status] for result in results), default=codes.COMPLETED)
 
     def _record(self, result: RunResult) -> dict[str, Any]:
         record = result.to_json()
         if result.status not in TERMINAL:
-            code = "run-timeout" if self._signals.number is None else "interrupted"
+            code = "run-timeout" if self.signals.number is None else "interrupted"
             record["error"] = {"code": code, "message": self._why_open(result)}
         return record
 
     def _why_open(self, result: RunResult) -> str:
-        if self._signals.number is None:
+        if self.signals.number is None:
             return f"run {result.run_id} did not end within {self._timeout:g} s"
-        return f"run {result.run_id} was interrupted by {signal.Signals(self._signals.number).name}"
+        return f"run {result.run_id} was interrupted by {signal.Signals(self.signals.number).name}"
 
     def _tell_open(self, open_runs: list[RunResult]) -> None:
         for result in open_runs:
@@ -353,6 +379,9 @@ def print_result(result: RunResult, store: str) -> None:
         print_json(result.output)
     elif result.error:
         note(error_text(result.error))
+        trace = trace_text(result.error)
+        if trace:
+            note(trace)
         if result.status == "FAILED":
             retry = command_line(store, "runs", "retry", result.run_id)
             note(f"After fixing it: {retry}")

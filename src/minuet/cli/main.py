@@ -9,7 +9,6 @@ import argparse
 import importlib
 import os
 import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,7 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             # A terminal that cannot show a character is no reason to fail.
             stream.reconfigure(errors="backslashreplace")
     code = _run(sys.argv[1:])
-    _leave_if_a_handler_hangs(code)
+    if "minuet.cli.process" in sys.modules:
+        sys.modules["minuet.cli.process"].leave_if_stuck(code)
     return code
 
 
@@ -110,11 +110,3 @@ def _call(arguments: argparse.Namespace) -> int:
         # Whoever read our output has had enough, such as `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return codes.COMPLETED
-
-
-def _leave_if_a_handler_hangs(code: int) -> None:
-    """A thread cannot be stopped, and Python would wait for it: go without it."""
-    if any(thread.name.startswith("minuet-handler") for thread in threading.enumerate()):
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(code)

@@ -10,6 +10,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from minuet.errors import trace_lines
 from minuet.types import Json
 
 #: Longest text in a table's cell.
@@ -116,6 +117,11 @@ def format_moment(at_ms: int | None) -> str:
 def format_clock(at_ms: int) -> str:
     """The time of day of a moment, in local time."""
     return format_moment(at_ms)[11:]
+
+
+def trace_text(error: dict[str, Any] | None) -> str:
+    """Where an error came from, in lines; "" if nobody knows."""
+    return clean("\n".join(trace_lines(error)))
 
 
 def error_text(error: dict[str, Any] | None) -> str:

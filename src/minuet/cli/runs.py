@@ -25,6 +25,7 @@ from minuet.cli.output import (
     paint,
     print_json,
     print_table,
+    trace_text,
 )
 from minuet.cli.stores import find_run, open_to_read
 from minuet.errors import ConfigError, RunNotFoundError
@@ -255,6 +256,10 @@ def _print_result(result: RunResult) -> None:
         began = format_moment(node.started_ms)
         rows.append((times, node.status, attempts, began, took, brief(told)))
     print_table(("node", "status", "attempts", "began", "took", "output or error"), rows)
+    for name, node in result.nodes.items():
+        trace = trace_text(node.error)
+        if trace:
+            print(f"\n{clean(name)}: {clean(error_text(node.error))}\n{trace}")
     if result.status == "COMPLETED":
         print("output:")
         print_json(result.output)

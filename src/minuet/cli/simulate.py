@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.workflows import check_input, compile_source
+from minuet.app.workflows import compile_source, encode_input
 from minuet.cli import codes
 from minuet.cli.arguments import UsageError
 from minuet.cli.execute import file_and_input
@@ -27,7 +27,6 @@ from minuet.events import encode_event
 from minuet.rehearsal.findings import Finding
 from minuet.rehearsal.report import Rehearsal, Report
 from minuet.rehearsal.stage import Line, Seen
-from minuet.worker.output import encode_value
 
 COMMAND = "minuet simulate"
 
@@ -47,8 +46,7 @@ def simulate(arguments: Namespace) -> int:
     tell_diagnostics(file, workflow.warnings)
     value = read_input(values)
     if values:
-        check_input(workflow.plan, value)
-        encode_value(value)
+        encode_input(workflow.plan, value)
     rehearsal = Rehearsal(
         workflow,
         input=value,

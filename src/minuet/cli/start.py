@@ -7,10 +7,11 @@ from argparse import Namespace
 
 from minuet.app.app import App
 from minuet.app.runs import RunResult
-from minuet.app.workflows import check_input
+from minuet.app.workflows import encode_input
 from minuet.cli import codes
 from minuet.cli.execute import file_and_input, print_result
 from minuet.cli.inputs import read_input
+from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.stores import command_line, is_memory
@@ -27,7 +28,7 @@ def start(arguments: Namespace) -> int:
     compiled = app.compile(file)
     tell_diagnostics(file, compiled.warnings)
     value = read_input(values)
-    check_input(compiled.plan, value)
+    encode_input(compiled.plan, value)
 
     async def work() -> int:
         async with app:
@@ -40,7 +41,8 @@ def start(arguments: Namespace) -> int:
             except RunTimeoutError as error:
                 return _tell_open(arguments, await app.runs.show(run_id), error)
 
-    return asyncio.run(work())
+    with logging_to_stderr(arguments.log_level):
+        return asyncio.run(work())
 
 
 def _tell_started(arguments: Namespace, run_id: str, status: str) -> int:

@@ -21,9 +21,10 @@ from minuet.app.app import App
 from minuet.cli import codes
 from minuet.cli.execute import find_lease_ms
 from minuet.cli.handlers import load_handlers
+from minuet.cli.log import logging_to_stderr
 from minuet.cli.offer import read_offer
 from minuet.cli.output import clean, format_duration, note
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
+from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
 from minuet.cli.stores import is_memory
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.io.task import TASK
@@ -31,7 +32,7 @@ from minuet.plan.placement import base_queue
 from minuet.plan.plan import Retry
 from minuet.settings import masked
 from minuet.worker.process import tune_process
-from minuet.worker.worker import Worker
+from minuet.worker.worker import RELEASE_MS, Worker
 
 #: How often to look whether there is something to tell.
 TELL_S = 5.0
@@ -60,7 +61,8 @@ def work(arguments: Namespace) -> int:
         **read_offer(arguments),
     )
     tune_process()
-    return asyncio.run(Shift(app, arguments).work())
+    shift = Shift(app, arguments)
+    return run(shift.work, shift.signals)
 
 
 class Shift:
@@ -70,9 +72,11 @@ class Shift:
         self._app = app
         self._arguments = arguments
         self._as_json: bool = arguments.output == "json"
+        self._log_level: str | None = arguments.log_level
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
-        self._signals = StopSignals()
+        grace_s = arguments.settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"] + RELEASE_MS / 1000
+        self.signals = StopSignals(grace_s)
         self._told: dict[str, int] = {}
         self._waiting: list[str] = []
         self._look_at = 0.0
@@ -80,10 +84,13 @@ class Shift:
     async def work(self) -> int:
         """Open the store, work, drain, and tell what was done."""
         printing = handlers_print_to_stderr(self._as_json)
-        with logging_to_stderr(), self._signals.heeded(), printing:
+        logged = logging_to_stderr(self._log_level)
+        with logged, printing:
+            self.signals.heed()
             await self._app.open()
             worker = self._app.worker
             assert worker is not None
+            self.signals.unfinished = worker.unfinished
             worker.serve(tuple(f"{TASK.queue}:{name}" for name in self._app.handlers.functions()))
             began = time.monotonic()
             try:
@@ -95,6 +102,7 @@ class Shift:
                     self._app.check_worker()
                     self._tell_progress(worker)
                     await self._tell_waiting(worker)
+                self.signals.watch()
                 self._tell_stopping(worker)
             finally:
                 await self._app.close()
@@ -103,7 +111,7 @@ class Shift:
 
     async def _stopped(self, worker: Worker) -> bool:
         """Wait a little for a signal to stop, or for somebody who drains the worker."""
-        reasons = [asyncio.ensure_future(e.wait()) for e in (self._signals.came, worker.stopping)]
+        reasons = [asyncio.ensure_future(e.wait()) for e in (self.signals.came, worker.stopping)]
         done, _ = await asyncio.wait(reasons, timeout=TELL_S, return_when=asyncio.FIRST_COMPLETED)
         for reason in reasons:
             reason.cancel()
@@ -185,12 +193,12 @@ class Shift:
 
     def _tell_stopping(self, worker: Worker) -> None:
         drain_s = worker.drain_ms / 1000
-        why = "stopping" if self._signals.number is not None else "asked to drain"
+        why = "stopping" if self.signals.number is not None else "asked to drain"
         text = (
             f"{why}: running handlers get up to {drain_s:g} s to finish; "
             "a second signal stops at once"
         )
-        self._tell("stopping", text, signal=self._signals.number, drain_seconds=drain_s)
+        self._tell("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
 
     def _tell_end(self, worker: Worker, seconds: float) -> None:
         counts = msgspec.structs.asdict(worker.tally)

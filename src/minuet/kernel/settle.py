@@ -27,6 +27,9 @@ SENDS_PER_EXCHANGE_MAX = 2_000
 #: workflow, and a stop for one that feeds itself. A token's hop counts those before it.
 HOPS_MAX = 100_000
 
+#: Fields of an error that say where in the code it came from.
+TRACE_FIELDS = frozenset({"traceback", "cause", "errors"})
+
 #: Live deliveries of one node, unless the document says otherwise.
 FANOUT_MAX = 100_000
 
@@ -194,7 +197,9 @@ def _settle_failure(
     if limit is not None:
         return Broken({**limit, "cause": failed.error}, "limit")
     sends = program.sends(node, scope, routing.live)
-    return Sent("failed", sends, {"error": failed.error}, failed.error, routing.notes)
+    # The event keeps where the error came from; what goes on as data is what it is.
+    error = {name: value for name, value in failed.error.items() if name not in TRACE_FIELDS}
+    return Sent("failed", sends, {"error": error}, failed.error, routing.notes)
 
 
 def _dead_letter(plan: Plan, failed: Failed) -> str | None:

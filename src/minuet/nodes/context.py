@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import hashlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
@@ -16,7 +18,31 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_log = logging.getLogger("minuet.handler")
+#: Where `ctx.log` writes.
+HANDLER_LOG = "minuet.handler"
+
+_log = logging.getLogger(HANDLER_LOG)
+
+#: The context of the handler that runs here. Tasks that it starts and `asyncio.to_thread` take it
+#: along; a thread that it starts itself does not.
+_current: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
+    "minuet_context", default=None
+)
+
+
+class RunLogFilter(logging.Filter):
+    """Adds `run_id`, `node_id`, `scope` and `attempt` to every record that is made while a handler
+    runs, by whatever library; outside of handlers they are None. It lets everything pass.
+
+        handler.addFilter(minuet.RunLogFilter())
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        context = _current.get()
+        for name in ("run_id", "node_id", "scope", "attempt"):
+            if not hasattr(record, name):
+                setattr(record, name, None if context is None else getattr(context, name))
+        return True
 
 
 class Services(Protocol):
@@ -26,7 +52,12 @@ class Services(Protocol):
         """Whether a step has a result, and which."""
         ...
 
-    async def keep_step(self, context: Context, name: str, value: Json) -> Json:
+    def encode_step(self, value: Any) -> bytes:
+        """A step's result as JSON. Called where the handler runs: the result is an object of the
+        user's, and reading it may run code of the user's."""
+        ...
+
+    async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result; the first one stays."""
         ...
 
@@ -51,7 +82,7 @@ class Context:
         "input",
         "lease_id",
         "node_id",
-        "resolution",
+        "outage",
         "run_id",
         "scope",
         "scope_text",
@@ -79,6 +110,8 @@ class Context:
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
+        #: The last outage of the worker's own store that the handler has seen. For the worker.
+        self.outage: Exception | None = None
         #: Set for handlers that run in a thread: where the worker lives.
         self._loop = loop
         self.run_id = run_id
@@ -117,9 +150,22 @@ class Context:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the run and the node."""
-        return logging.LoggerAdapter(
-            _log, {"run_id": self.run_id, "node_id": self.node_id, "attempt": self.attempt}
-        )
+        extra = {
+            "run_id": self.run_id,
+            "node_id": self.node_id,
+            "scope": self.scope,
+            "attempt": self.attempt,
+        }
+        return logging.LoggerAdapter(_log, extra)
+
+    @contextlib.contextmanager
+    def entered(self) -> Iterator[None]:
+        """What is logged inside is of this run and node. For the worker."""
+        token = _current.set(self)
+        try:
+            yield
+        finally:
+            _current.reset(token)
 
     def heartbeat(self) -> None:
         """Stop here if the result is no longer wanted.
@@ -150,7 +196,8 @@ class Context:
         known, value = self._wait(self._services.load_step(self, name))
         if known:
             return value
-        return self._wait(self._services.keep_step(self, name, fn(*args, **kwargs)))
+        data = self._services.encode_step(fn(*args, **kwargs))
+        return self._wait(self._services.keep_step(self, name, data))
 
     async def _step(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -161,7 +208,7 @@ class Context:
         value = fn(*args, **kwargs)
         if inspect.isawaitable(value):
             value = await value
-        return await self._services.keep_step(self, name, value)
+        return await self._services.keep_step(self, name, self._services.encode_step(value))
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""

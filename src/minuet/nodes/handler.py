@@ -12,7 +12,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from types import CodeType, ModuleType
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_type_hints, overload
 
@@ -43,6 +43,7 @@ class Task:
         retries: int | None = None,
         timeout: float | None = None,
         effects: Effects | None = None,
+        overlap: bool = False,
     ) -> None:
         if effects is not None and effects not in get_args(Effects):
             raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
@@ -55,6 +56,8 @@ class Task:
         self.timeout = timeout
         #: What its author says about running it twice; None: nothing.
         self.effects = effects
+        #: Whether an attempt may begin while the thread of the one before still runs.
+        self.overlap = overlap
         self.is_async = inspect.iscoroutinefunction(function)
         self._binder = _Binder(function)
 
@@ -156,12 +159,21 @@ class _Binder:
 
 def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
     try:
-        return msgspec.convert(value, hint)
+        return msgspec.convert(value, hint, dec_hook=_make)
     except msgspec.ValidationError as error:
-        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from None
-    except TypeError:
+        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from error
+    except (TypeError, NotImplementedError):
         # A type that msgspec does not know, such as a class of the user's: left as it is.
         return value
+
+
+def _make(kind: type[Any], value: Any) -> Any:
+    """A value of a class that msgspec does not know, and that outputs may have."""
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        return kind(value)
+    if hasattr(kind, "model_validate"):  # A model of pydantic.
+        return kind.model_validate(value)
+    raise NotImplementedError
 
 
 class Handlers:
@@ -321,6 +333,7 @@ def task(
     retries: int | None = None,
     timeout: float | None = None,
     effects: Effects | None = None,
+    overlap: bool = False,
 ) -> Callable[[Function], Task]: ...
 
 
@@ -332,6 +345,7 @@ def task(
     retries: int | None = None,
     timeout: float | None = None,
     effects: Effects | None = None,
+    overlap: bool = False,
 ) -> Task | Callable[[Function], Task]:
     """Make a function a handler, registered under its name.
 
@@ -339,10 +353,19 @@ def task(
     `timeout` is seconds per attempt. What the document says wins over them.
     `effects` says what running it twice would do: "none" (it changes nothing), "idempotent"
     (nothing more than once), "once" (harm).
+    A sync handler that times out cannot be stopped; its next attempt in the same process waits
+    until its thread has ended, unless `overlap` is true.
     """
 
     def register(function: Function) -> Task:
-        made = Task(function, name=name, retries=retries, timeout=timeout, effects=effects)
+        made = Task(
+            function,
+            name=name,
+            retries=retries,
+            timeout=timeout,
+            effects=effects,
+            overlap=overlap,
+        )
         REGISTERED.add(made)
         return made
 

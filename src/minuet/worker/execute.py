@@ -3,26 +3,32 @@
     find the program and node ─► render config ─► run ─► encode ─► settle ─► item
 
 Node types of kind `inline` go through it at once, on the event loop; handlers run as tasks or
-in threads. This is the border to user code: whatever a handler raises becomes an outcome.
+in threads. This is the border to user code: whatever a document, an input or a handler raises
+becomes the node's outcome. What still leaves `execute_now`, `slot_request`, `execute` or `settle`
+is a bug of ours, a cancellation by the worker, or a KeyboardInterrupt.
+
+Only calls that are made here, to the worker's own store, may say that the store is away. A
+handler may use stores of its own, and their trouble is the handler's.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import copy
+import functools
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as ThreadPool
 from typing import Any
 
 import msgspec
 
 from minuet.errors import (
-    ExpressionError,
     HandlerError,
     LeaseLost,
     MinuetError,
-    OutputError,
     RunNotFoundError,
     StoreUnavailableError,
 )
@@ -48,9 +54,10 @@ from minuet.store.records import Failed as BrokenItem
 from minuet.store.records import Held, Item, Released, Slot
 from minuet.templates import compile_template
 from minuet.types import Json
-from minuet.worker.failure import Policy, crash_loop, describe, failure_of, timed_out
+from minuet.worker.failure import UNWRITTEN, Policy, crash_loop, failure_of, timed_out
 from minuet.worker.job import Job
-from minuet.worker.output import encode_value, needs_blob, to_json
+from minuet.worker.left import Left
+from minuet.worker.output import encode, encode_value, needs_blob
 from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
@@ -79,6 +86,7 @@ class Executor:
         self._programs = programs
         self._threads = threads
         self._crashes_max = crashes_max
+        self._left = Left()
         #: What documents that leave it open were compiled with here.
         self._retry = retry
 
@@ -86,6 +94,14 @@ class Executor:
 
     def execute_now(self, job: Job) -> Item | None:
         """Settle the token without awaiting anything; None when that cannot be done."""
+        try:
+            return self._execute_now(job)
+        except Exception as error:
+            if job.loaded is None:
+                raise
+            return self._settle_error(job, error)
+
+    def _execute_now(self, job: Job) -> Item | None:
         job.loaded = self._programs.get(job.header.plan)
         if job.loaded is None:
             return None
@@ -116,15 +132,16 @@ class Executor:
             if not (job.abandoned or job.releasing):
                 raise
         except StoreUnavailableError:
+            # Ours: `_run_handler` has turned everything that a handler raised into an outcome.
             job.releasing = True
         except LeaseLost as error:
             if job.context is not None and job.context.cancelled:
                 # Not the handler's own idea. If the lease is not lost after all, others may go on.
                 job.releasing = True
             else:
-                job.outcome = failure_of(error)
-        except MinuetError as error:
-            job.outcome = failure_of(error)
+                job.outcome = self._failure(job, error)
+        except Exception as error:
+            job.outcome = self._failure(job, error)
         if job.abandoned:
             return None
         if job.releasing or job.outcome is None:
@@ -159,7 +176,7 @@ class Executor:
             assert node.config_ref is not None
             data = await self._store.get_blob(node.config_ref, tenant=self._tenant)
             if data is None:
-                return failure_of(HandlerError(f"the config {node.config_ref} is not in the store"))
+                raise HandlerError(f"the config {node.config_ref} is not in the store")
             job.loaded.keep_config(node, _read_config(node.config_ref, data))
         node_type = NODE_TYPES.get(node.type)
         if node_type is not None and node_type.run is not None:
@@ -212,10 +229,10 @@ class Executor:
         try:
             config = self._render(job, loaded, node)
             call = Call(config, job.inputs(), job.input(), job.outputs(), job.resolution())
-            return _outcome_of(node_type.run(call))
+            return self._outcome_of(job, node_type.run(call))
         except Exception as error:
             # Whatever it is, it is this node's trouble and not the worker's.
-            return failure_of(error)
+            return self._failure(job, error)
 
     async def _run_handler(self, job: Job, loaded: Loaded, node: Node) -> Outcome:
         try:
@@ -224,12 +241,17 @@ class Executor:
             config = self._render(job, loaded, node)
             config = copy.deepcopy(config) if config else {}
             loop = None if task.is_async else asyncio.get_running_loop()
-            job.context = self._context(job, node, loop)
-            arguments = task.bind(config, job.context)
+            context = job.context = self._context(job, node, loop)
+            with context.entered():
+                arguments = task.bind(config, context)
         except HandlerError as error:
-            return Failed(describe(error, error.code), reason="no_handler")
-        except (ExpressionError, OutputError) as error:
-            return failure_of(error)
+            failed = self._failure(job, error)
+            return Failed(failed.error, reason="no_handler")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # The arguments' own classes, for example, run code of the user's.
+            return self._failure(job, error)
         timeout_ms = node.timeout_ms
         if timeout_ms is None and task.timeout is not None:
             timeout_ms = int(task.timeout * 1000)
@@ -240,19 +262,24 @@ class Executor:
             raise LeaseLost()
         policy = self._policy(node)
         try:
-            if task.is_async and timeout_ms is None:
-                return _outcome_of(await task.function(**arguments))
-            if task.is_async:
-                return await self._run_with_timeout(task, arguments, timeout_ms or 0, policy)
-            return await self._run_in_thread(job, task, arguments, timeout_ms, policy)
+            with context.entered():
+                if task.is_async and timeout_ms is None:
+                    return self._outcome_of(job, await task.function(**arguments))
+                if task.is_async:
+                    return await self._run_with_timeout(
+                        job, task, arguments, timeout_ms or 0, policy
+                    )
+                return await self._run_in_thread(job, task, arguments, timeout_ms, policy)
         except asyncio.CancelledError as error:
             if job.abandoned or job.releasing:
                 raise
-            return failure_of(error, policy)
-        except (LeaseLost, KeyboardInterrupt, StoreUnavailableError):
+            return self._failure(job, error, policy)
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
-            return failure_of(error, policy)
+            if _is_workers(error, context):
+                raise
+            return self._failure(job, error, policy)
 
     def _find_handler(self, node: Node) -> Task:
         if node.handler is None:
@@ -260,11 +287,11 @@ class Executor:
         return self._handlers.find(node.handler)
 
     async def _run_with_timeout(
-        self, task: Task, arguments: dict[str, Any], timeout_ms: int, policy: Policy
+        self, job: Job, task: Task, arguments: dict[str, Any], timeout_ms: int, policy: Policy
     ) -> Outcome:
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
-                return _outcome_of(await task.function(**arguments))
+                return self._outcome_of(job, await task.function(**arguments))
         except TimeoutError:
             if limit.expired():
                 return timed_out(timeout_ms, policy)
@@ -278,24 +305,46 @@ class Executor:
         timeout_ms: int | None,
         policy: Policy,
     ) -> Outcome:
-        loop = asyncio.get_running_loop()
-        job.thread = loop.run_in_executor(self._threads(), _call, task.function, arguments)
+        assert job.context is not None
         seconds = None if timeout_ms is None else timeout_ms / 1000
-        done, _ = await asyncio.wait((job.thread,), timeout=seconds)
-        if not done:
+        if not task.overlap and not await self._left.wait(job, seconds):
+            left = ": it could not begin, because the one before still runs"
+            return timed_out(timeout_ms or 0, policy, left=left)
+        call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
+        loop = asyncio.get_running_loop()
+        job.thread = loop.run_in_executor(self._threads(), call)
+        try:
+            done, _ = await asyncio.wait((job.thread,), timeout=seconds)
+        finally:
             # A thread cannot be stopped. It is told, and what it returns is dropped.
-            assert timeout_ms is not None
-            assert job.context is not None
+            self._left.keep(job)
+        if not done:
             job.context.cancel()
-            return timed_out(timeout_ms, policy)
+            self._left.tell(job)
+            left = "; its thread cannot be stopped and still runs"
+            return timed_out(timeout_ms or 0, policy, left=left)
         result, error = job.thread.result()
-        if isinstance(error, LeaseLost | StoreUnavailableError):
-            raise error
         if error is not None:
+            if _is_workers(error, job.context):
+                raise error
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
-            return failure_of(error, policy)
-        return _outcome_of(result)
+            return self._failure(job, error, policy)
+        return self._outcome_of(job, result)
+
+    def _outcome_of(self, job: Job, value: Any) -> Outcome:
+        """What a node has returned, turned into JSON, which may run code of the user's."""
+        if issubclass(type(value), Wait):
+            data = encode(value.data)[1]
+            return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)
+        job.output, plain = encode(value, bytes_max=self._output_bytes_max(job))
+        return Succeeded(plain)
+
+    def _failure(self, job: Job, error: BaseException, policy: Policy = UNWRITTEN) -> Failed:
+        """The outcome of a node that raised, without the secrets that it may read."""
+        names = job.node.secrets if job.node is not None else ()
+        secrets = [value for name in names if (value := self.read_secret(name))]
+        return failure_of(error, policy, secrets)
 
     def _context(self, job: Job, node: Node, loop: asyncio.AbstractEventLoop | None) -> Context:
         return Context(
@@ -317,21 +366,12 @@ class Executor:
 
     def _finish(self, job: Job) -> Item | None:
         """Make the item; None when a large output must be put away first."""
-        outcome = job.outcome
-        if isinstance(outcome, Succeeded) and not job.grant.cursor:
-            try:
-                data = encode_value(outcome.output, bytes_max=self._output_bytes_max(job))
-            except OutputError as error:
-                outcome = job.outcome = failure_of(error)
-            else:
-                if needs_blob(data):
-                    return None
-                job.output = data
+        if isinstance(job.outcome, Succeeded) and not job.grant.cursor and needs_blob(job.output):
+            return None
         return self.settle(job)
 
     async def _finish_large(self, job: Job) -> Item:
-        assert isinstance(job.outcome, Succeeded)
-        data = encode_value(job.outcome.output, bytes_max=self._output_bytes_max(job))
+        data = job.output
         ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
         job.output = blob_value(ref, len(data))
         return self.settle(job)
@@ -346,6 +386,19 @@ class Executor:
 
     def settle(self, job: Job) -> Item:
         """Route the job's outcome on its program; again after the run got a new plan."""
+        try:
+            return self._settle(job)
+        except Exception as error:
+            if isinstance(job.outcome, Failed):
+                raise
+            return self._settle_error(job, error)
+
+    def _settle_error(self, job: Job, error: Exception) -> Item:
+        """What was to be done with a token has raised: that is what became of its node."""
+        job.outcome = self._failure(job, error)
+        return self._settle(job)
+
+    def _settle(self, job: Job) -> Item:
         loaded, node, outcome = job.loaded, job.node, job.outcome
         assert loaded is not None
         assert outcome is not None
@@ -375,7 +428,7 @@ class Executor:
             # Hand in what there is: the store will ask for the new plan again.
             pass
         except MinuetError as error:
-            return BrokenItem(*job.token, describe(error, error.code), "no_plan")
+            return BrokenItem(*job.token, self._failure(job, error).error, "no_plan")
         return self.settle(job)
 
     def _policy(self, node: Node) -> Policy:
@@ -410,7 +463,7 @@ class Executor:
                 await self.load(job)
         except StoreUnavailableError:
             return Released(*job.token)
-        except MinuetError:
+        except Exception:
             return None
         node, grant = job.node, job.grant
         if node is None or node.concurrency is None or job.holds_slot:
@@ -419,31 +472,37 @@ class Executor:
             return None
         try:
             await self._load_blobs(job)
-            template = compile_template(node.concurrency.key)
-            key = template.render(job.outputs(), self._template_variables(job, node))
+            key = self._slot_key(job, node, node.concurrency.key)
         except StoreUnavailableError:
             return Released(*job.token)
-        except MinuetError as error:
-            job.outcome = failure_of(error)
-            return self.settle(job)
-        if key is None or key == "":
-            return None  # No key, no limit.
-        text = key if isinstance(key, str) else msgspec.json.encode(key).decode()
-        return Slot(*job.token, text, node.concurrency.limit)
+        except Exception as error:
+            return self._settle_error(job, error)
+        return Slot(*job.token, key, node.concurrency.limit) if key else None  # No key, no limit.
+
+    def _slot_key(self, job: Job, node: Node, source: str) -> str:
+        """The name of the slot that a node needs; "": none."""
+        key = compile_template(source).render(job.outputs(), self._template_variables(job, node))
+        data = encode_value(key)
+        return key or "" if isinstance(key, str | None) else data.decode()
 
     # ── what contexts ask for ───────────────────────────────────────────────────────────
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """A step's result, if it has one."""
         key = (context.run_id, context.node_id, context.scope_text)
-        known = (await self._store.read_steps(self._tenant, key)).get(name)
+        with _outage_of(context):
+            known = (await self._store.read_steps(self._tenant, key)).get(name)
         return (False, None) if known is None else (True, msgspec.json.decode(known))
 
-    async def keep_step(self, context: Context, name: str, value: Json) -> Json:
+    def encode_step(self, value: Any) -> bytes:
+        """A step's result as JSON."""
+        return encode_value(value)
+
+    async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
         held = Held(context.run_id, context.node_id, context.scope_text, context.lease_id)
-        data = encode_value(to_json(value))
-        kept = await self._store.record_step(self._tenant, held, name, data)
+        with _outage_of(context):
+            kept = await self._store.record_step(self._tenant, held, name, data)
         if kept is None:
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")
@@ -463,6 +522,22 @@ def _call(function: Callable[..., Any], arguments: dict[str, Any]) -> tuple[Any,
         return None, error
 
 
+def _is_workers(error: BaseException, context: Context) -> bool:
+    """Whether an exception that came out of a handler is the worker's own: its store is away, or
+    it has told the handler to stop."""
+    return error is context.outage or (context.cancelled and isinstance(error, LeaseLost))
+
+
+@contextlib.contextmanager
+def _outage_of(context: Context) -> Iterator[None]:
+    """Remember an outage of the worker's own store, which the handler gets to see as well."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        context.outage = error
+        raise
+
+
 def _read_config(ref: str, data: bytes) -> dict[str, Json]:
     """A config that is kept as a blob; HandlerError unless it is a JSON object."""
     try:
@@ -476,12 +551,6 @@ def _is_inline(node: Node) -> bool:
     workers died."""
     node_type = NODE_TYPES.get(node.type)
     return node_type is not None and node_type.run is not None
-
-
-def _outcome_of(value: Any) -> Outcome:
-    if isinstance(value, Wait):
-        return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, value.data)
-    return Succeeded(to_json(value))
 
 
 def _payload(job: Job, settlement: Settlement) -> bytes:

@@ -8,18 +8,26 @@ a matter of circumstances.
 
 What goes wrong before or after the handler (a template, an argument, a value that cannot be kept)
 is not tried again under any policy: it will be the same next time.
+
+An exception is an object of the user's. Whatever it does when it is asked for its text, code or
+cause, an error comes out of here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from minuet.errors import MinuetError, NonRetryable, OutputError, Retryable
+from minuet.errors import (
+    MinuetError,
+    NonRetryable,
+    OutputError,
+    Retryable,
+    StoreUnavailableError,
+)
 from minuet.kernel.settle import Failed
 from minuet.plan.plan import RETRY_DEFAULT, Retry
-
-#: Text of an error that is kept; the rest is in the log.
-MESSAGE_LENGTH_MAX = 2_000
+from minuet.worker.trace import Mask, add_trace, name_of, text_of
 
 #: Longest time until the next attempt that a handler may ask for: a year.
 AFTER_MS_MAX = 365 * 24 * 3_600_000
@@ -49,61 +57,76 @@ class Policy(NamedTuple):
 UNWRITTEN = Policy()
 
 
-def failure_of(error: BaseException, policy: Policy = UNWRITTEN) -> Failed:
-    """What to make of an exception; one that came out of a handler comes with its policy."""
-    after_ms = None
-    if isinstance(error, Retryable) and error.after is not None:
-        after_ms = _milliseconds(error.after)
-    code = error.code if isinstance(error, MinuetError) else "handler_raised"
-    return Failed(
-        describe(error, code), retryable=_is_retried(error, code, policy), after_ms=after_ms
-    )
+def failure_of(
+    error: BaseException, policy: Policy = UNWRITTEN, secrets: Sequence[str] = ()
+) -> Failed:
+    """What to make of an exception; one that came out of a handler comes with its policy.
+
+    `secrets` are values that must not be kept.
+    """
+    after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
+    record = describe(error, secrets)
+    return Failed(record, retryable=_is_retried(error, record["code"], policy), after_ms=after_ms)
 
 
 def _is_retried(error: BaseException, code: str, policy: Policy) -> bool:
-    if isinstance(error, FINAL):
+    # By its type: an exception of the user's may claim to be of any class.
+    kind = type(error)
+    if issubclass(kind, FINAL):
         return False
     names = {code}
-    for kind in type(error).__mro__:
-        names |= {kind.__name__, kind.__qualname__, f"{kind.__module__}.{kind.__qualname__}"}
+    for base in kind.__mro__:
+        names |= {base.__name__, base.__qualname__, f"{base.__module__}.{base.__qualname__}"}
     retry = policy.retry
     if not names.isdisjoint(retry.no_retry_on):
         return False
     if retry.retry_on:
         return not names.isdisjoint(retry.retry_on)
-    return isinstance(error, Retryable) or policy.is_written or not isinstance(error, NOT_RETRIED)
+    # A store that the handler uses is a service like any other.
+    may_pass = issubclass(kind, (Retryable, StoreUnavailableError))
+    return may_pass or policy.is_written or not issubclass(kind, NOT_RETRIED)
 
 
-def _milliseconds(seconds: Any) -> int | None:
-    """A time that a handler asked for; None when it is none."""
+def _milliseconds(error: BaseException) -> int | None:
+    """The time until the next attempt that a handler asked for; None when it asked for none."""
     try:
-        return min(max(int(float(seconds) * 1000), 0), AFTER_MS_MAX)
-    except (TypeError, ValueError, OverflowError):
+        return min(max(int(float(error.after) * 1000), 0), AFTER_MS_MAX)  # type: ignore[attr-defined]
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
         return None
 
 
-def describe(error: BaseException, code: str) -> dict[str, Any]:
-    """An error as data: stable code, type and message; no locals and no traceback."""
-    try:
-        message = str(error) or type(error).__name__
-    except Exception as broken:
-        message = f"{type(error).__name__}, whose message cannot be had: {type(broken).__name__}"
-    return {
-        "code": code,
-        "type": type(error).__name__,
-        "message": clean(message[:MESSAGE_LENGTH_MAX]),
+def describe(error: BaseException, secrets: Sequence[str] = ()) -> dict[str, Any]:
+    """An error as data: stable code, type, message, and where it came from."""
+    mask = Mask(secrets)
+    record: dict[str, Any] = {
+        "code": _code(error),
+        "type": name_of(error),
+        "message": text_of(error, mask),
     }
+    add_trace(record, error, mask)
+    return record
 
 
-def clean(text: str) -> str:
-    """Text that can be written as UTF-8, whatever it held."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def _code(error: BaseException) -> str:
+    if issubclass(type(error), MinuetError):
+        try:
+            code = error.code  # type: ignore[attr-defined]
+            if type(code) is str and code.isprintable():
+                return code[:100]
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            pass
+    return "handler_raised"
 
 
-def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN) -> Failed:
-    """An attempt that took too long."""
-    error = TimeoutError(f"the attempt did not finish within {timeout_ms / 1000:g} s")
-    return Failed(describe(error, "timeout"), retryable=_is_retried(error, "timeout", policy))
+def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> Failed:
+    """An attempt that took too long; `left` says what it has left behind."""
+    message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
+    error = {"code": "timeout", "type": "TimeoutError", "message": message}
+    return Failed(error, retryable=_is_retried(TimeoutError(), "timeout", policy))
 
 
 def crash_loop(expiry: int) -> Failed:

@@ -1,13 +1,23 @@
 """Values on their way into the store and back: strict JSON, large ones as blobs.
 
-A value is kept only if it is JSON without doubt: what one store or one language would read
-back differently (NaN, huge integers, lone surrogates, bytes) is refused with a reason, before
-anything is written. There is one encoding and no fallback.
+Inputs of runs, outputs of nodes and results of steps are encoded here and nowhere else. Plain
+JSON is kept as it is. Common Python types are turned into JSON in one fixed way (`CONVERSIONS`,
+and the page docs/reference/values.md). Everything else is refused, with the place and a hint,
+before anything is written: what one store or one language would read back differently (NaN,
+huge integers, lone surrogates, bytes) must not be kept.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
+import decimal
+import enum
 import math
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -29,10 +39,18 @@ _encoder = msgspec.json.Encoder()
 _INTEGER_MAX = 2**63
 
 
-def encode_value(value: Json, *, bytes_max: int | None = None) -> bytes:
-    """Write a value as JSON, or raise OutputError saying what is wrong with it and where."""
+def encode(value: Any, *, bytes_max: int | None = None) -> tuple[bytes, Json]:
+    """A value as it is stored, and as everybody will read it.
+
+    OutputError says what is wrong with the value, where, and what to do about it.
+    """
     limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_MAX)
-    check_value(value, limit)
+    if not (type(value) is dict and not value):
+        left = _measure(value, 0, limit)
+        if left == _TOO_LARGE:
+            raise _too_large(limit)
+        if left == _NOT_PLAIN:
+            value = to_plain(value, limit)
     try:
         data = _encoder.encode(value)
     except UnicodeEncodeError:
@@ -40,76 +58,259 @@ def encode_value(value: Json, *, bytes_max: int | None = None) -> bytes:
             "the value holds text that is not valid Unicode (a lone surrogate)"
         ) from None
     if len(data) > limit:
-        raise _too_large(f"{len(data):,} bytes as JSON, more than the {limit:,} allowed")
-    return data
+        raise _too_large(limit, len(data))
+    return data, value
 
 
-def check_value(value: Json, bytes_max: int = OUTPUT_BYTES_MAX) -> None:
-    """Raise OutputError unless the value is plain JSON, and no more text than may be kept.
-
-    Text is counted before anything is written: a value that has the same large text a thousand
-    times takes little memory until it is JSON.
-    """
-    if type(value) is dict and not value:
-        return
-    _check(value, "", 0, [bytes_max], bytes_max)
+def encode_value(value: Any, *, bytes_max: int | None = None) -> bytes:
+    """As `encode`, without the value."""
+    return encode(value, bytes_max=bytes_max)[0]
 
 
-def _check(value: Any, path: str, depth: int, left: list[int], limit: int) -> None:
-    kind = type(value)
-    if kind is str:
-        _count(len(value), left, limit)
-        return
-    if kind is bool or value is None:
-        return
-    if kind is int:
-        if not -_INTEGER_MAX <= value < _INTEGER_MAX:
-            raise _refusal(path, "an integer beyond 64 bits; return it as text")
-    elif kind is float:
-        if not math.isfinite(value):
-            raise _refusal(path, f"{value}, which JSON does not have")
-    elif kind is dict:
-        if depth >= DEPTH_MAX:
-            raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
-        _count(len(value), left, limit)
-        for key, item in value.items():
-            if type(key) is not str:
-                raise _refusal(path, f"a key that is no text: {key!r:.50}")
-            _count(len(key), left, limit)
-            _check(item, f"{path}.{key}", depth + 1, left, limit)
-    elif kind is list or kind is tuple:
-        if depth >= DEPTH_MAX:
-            raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)")
-        _count(len(value), left, limit)
-        for number, item in enumerate(value):
-            _check(item, f"{path}[{number}]", depth + 1, left, limit)
-    else:
-        raise _refusal(path, f"of type {kind.__name__}, which is no JSON")
-
-
-def _count(size: int, left: list[int], limit: int) -> None:
-    left[0] -= size
-    if left[0] < 0:
-        raise _too_large(f"more than {limit:,} bytes as JSON, which is the most allowed")
-
-
-def _too_large(found: str) -> OutputError:
+def _too_large(limit: int, size: int | None = None) -> OutputError:
+    found = f"more than {limit:,} bytes as JSON, which is the most allowed"
+    if size is not None:
+        found = f"{size:,} bytes as JSON, more than the {limit:,} allowed"
     return OutputError(f"the value has {found}; keep large data elsewhere and return where it is")
 
 
-def _refusal(path: str, what: str) -> OutputError:
+#: What `_measure` returns instead of the bytes that are left.
+_NOT_PLAIN, _TOO_LARGE = -1, -2
+
+
+def _measure(value: Any, depth: int, left: int) -> int:
+    """How many of the bytes that are left a value leaves, if it is JSON as it is.
+
+    Almost every value is, so this is made to be fast. Text and items are counted before anything
+    is written: a value that has the same large text a thousand times takes little memory until it
+    is JSON.
+    """
+    kind = type(value)
+    if kind is str:
+        left -= len(value)
+        return left if left >= 0 else _TOO_LARGE
+    if kind is bool or value is None:
+        return left
+    if kind is int:
+        return left if -_INTEGER_MAX <= value < _INTEGER_MAX else _NOT_PLAIN
+    if kind is float:
+        return left if math.isfinite(value) else _NOT_PLAIN
+    if (kind is not dict and kind is not list) or depth >= DEPTH_MAX:
+        return _NOT_PLAIN
+    left -= len(value)
+    if kind is dict:
+        for key in value:
+            if type(key) is not str:
+                return _NOT_PLAIN
+            left -= len(key)
+        value = value.values()
+    for item in value:
+        if type(item) is str:
+            left -= len(item)
+        elif left >= 0:
+            left = _measure(item, depth + 1, left)
+            if left < 0:
+                return left
+        if left < 0:
+            return _TOO_LARGE
+    return left if left >= 0 else _TOO_LARGE
+
+
+def to_plain(value: Any, bytes_max: int = OUTPUT_BYTES_MAX) -> Json:
+    """The value with everything in it turned into plain JSON; OutputError if that cannot be."""
+    left = [bytes_max]
+    try:
+        return _convert(value, "", 0, left)
+    except _Full:
+        raise _too_large(bytes_max) from None
+    except OutputError:
+        raise
+    except Exception as error:
+        # Properties, iterators and methods of the user's objects are called on the way.
+        raise OutputError(f"the value cannot be read: {type(error).__name__}") from error
+
+
+def _convert(value: Any, path: str, depth: int, left: list[int]) -> Json:
+    kind = type(value)
+    if kind is str:
+        _count(len(value), left)
+        return value
+    if kind is bool or value is None:
+        return value
+    if kind is int:
+        if not -_INTEGER_MAX <= value < _INTEGER_MAX:
+            raise _refusal(path, "an integer beyond 64 bits", "use str(…)")
+        return value
+    if kind is float:
+        if not math.isfinite(value):
+            raise _refusal(path, f"{value}, which JSON does not have", "use None or text")
+        return value
+    if depth >= DEPTH_MAX:
+        raise _refusal(path, f"nested more than {DEPTH_MAX} levels deep (or contains itself)", "")
+    if kind is dict:
+        _count(len(value) + sum(len(key) for key in value if type(key) is str), left)
+        return {
+            _key(key, path): _convert(item, f"{path}.{key!s:.100}", depth + 1, left)
+            for key, item in value.items()
+        }
+    if kind is list or kind is tuple:
+        return _items(value, path, depth, left)
+    return _convert_object(value, kind, path, depth, left)
+
+
+def _items(value: Any, path: str, depth: int, left: list[int]) -> list[Json]:
+    _count(len(value), left)
+    return [_convert(item, f"{path}[{at}]", depth + 1, left) for at, item in enumerate(value)]
+
+
+class _Full(Exception):
+    """There is more than may be kept."""
+
+
+def _count(size: int, left: list[int]) -> None:
+    left[0] -= size
+    if left[0] < 0:
+        raise _Full
+
+
+def _key(key: Any, path: str) -> str:
+    if isinstance(key, str):
+        return str(key.value) if isinstance(key, enum.Enum) else str.__str__(key)
+    raise _refusal(path, f"an object with a key that is not text: {key!r:.50}", "use str(key)")
+
+
+def _convert_object(value: Any, kind: type[Any], path: str, depth: int, left: list[int]) -> Json:
+    for base, convert in CONVERSIONS:
+        if issubclass(kind, base):
+            return convert(value, path, depth, left)
+    if issubclass(kind, msgspec.Struct):
+        return _struct(value, path, depth, left)
+    if dataclasses.is_dataclass(kind):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return _convert(fields, path, depth, left)
+    if issubclass(kind, _class("pydantic", "BaseModel")) and hasattr(value, "model_dump"):
+        return _convert(value.model_dump(mode="json"), path, depth, left)
+    if issubclass(kind, _class("numpy", "generic")):
+        return _number_of(value, path, depth, left)
+    for base, as_base in _BASES:
+        if issubclass(kind, base):
+            return _convert(as_base(value), path, depth, left)
+    raise _refusal(path, f"of type {kind.__name__:.100}, which is not JSON", _hint(kind))
+
+
+def _text(value: Any, path: str, depth: int, left: list[int]) -> Json:
+    return str(value)
+
+
+def _moment(value: Any, path: str, depth: int, left: list[int]) -> Json:
+    # RFC 3339, with Z for UTC: what a handler's argument of this type is read from.
+    return msgspec.to_builtins(value)
+
+
+def _decimal(value: decimal.Decimal, path: str, depth: int, left: list[int]) -> Json:
+    if not value.is_finite():
+        raise _refusal(path, f"{value}, which is not a number", "use None or text")
+    return str(value)
+
+
+def _enum(value: enum.Enum, path: str, depth: int, left: list[int]) -> Json:
+    return _convert(value.value, path, depth + 1, left)
+
+
+def _set(value: Any, path: str, depth: int, left: list[int]) -> Json:
+    """A list in a fixed order, because the order of a set differs from process to process."""
+    return sorted(_items(value, path, depth, left), key=_encoder.encode)
+
+
+#: How objects are turned into JSON; the first class that fits decides.
+CONVERSIONS: tuple[tuple[type[Any], Callable[[Any, str, int, list[int]], Json]], ...] = (
+    (enum.Enum, _enum),
+    (datetime.datetime, _moment),
+    (datetime.date, _moment),
+    (datetime.time, _moment),
+    (uuid.UUID, _text),
+    (decimal.Decimal, _decimal),
+    (PurePath, _text),
+    (set, _set),
+    (frozenset, _set),
+)
+
+#: Subclasses of JSON's own types (a defaultdict, a named tuple) are kept as what they derive from.
+_BASES: tuple[tuple[type[Any], Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+    (dict, lambda value: dict(value.items())),
+    (list, list),
+    (tuple, list),
+)
+
+
+def _struct(value: msgspec.Struct, path: str, depth: int, left: list[int]) -> Json:
+    """A struct by its fields, named, tagged and left out as its class says."""
+    config = value.__struct_config__
+    may_omit = config.omit_defaults and not config.array_like
+    fields: dict[str, Any] = {}
+    if config.tag is not None:
+        fields[config.tag_field or "type"] = config.tag
+    for field in msgspec.structs.fields(value):
+        item = getattr(value, field.name)
+        if item is msgspec.UNSET or (may_omit and _is_default(item, field)):
+            continue
+        fields[field.encode_name] = item
+    return _convert(list(fields.values()) if config.array_like else fields, path, depth, left)
+
+
+def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
+    if item is field.default:
+        return True
+    # Only empty containers: an object of the user's might say anything when compared.
+    return type(item) in (list, dict, set) and field.default_factory is type(item) and not item
+
+
+def _number_of(value: Any, path: str, depth: int, left: list[int]) -> Json:
+    """A scalar of numpy as Python's number, text or time."""
+    item = value.item()
+    if type(item) is type(value):
+        raise _refusal(path, f"of type {type(value).__name__}", "use float(…)")
+    return _convert(item, path, depth + 1, left)
+
+
+class _Nothing:
+    """What no value is an instance of."""
+
+
+def _class(module: str, name: str) -> type[Any]:
+    """A class of a library that may not be installed. A value of it exists only if somebody has
+    imported the library, so it is never imported here."""
+    found = getattr(sys.modules.get(module), name, _Nothing)
+    return found if isinstance(found, type) else _Nothing
+
+
+def _hint(kind: type[Any]) -> str:
+    """How to turn a value of a class that is refused into one that is not."""
+    for names, hint in _HINTS.items():
+        if kind.__name__ in names:
+            return hint
+    return "return JSON, a dataclass or a model"
+
+
+_HINTS: dict[tuple[str, ...], str] = {
+    ("bytes", "bytearray", "memoryview"): "decode it, or use base64",
+    ("timedelta",): "use .total_seconds()",
+    ("ndarray", "Series"): "use .tolist()",
+    ("DataFrame",): 'use .to_dict("records")',
+    ("coroutine", "Future", "Task"): "await it",
+    ("generator", "range", "map", "filter", "zip", "dict_keys", "dict_values"): "use list(…)",
+    ("mappingproxy", "UserDict"): "use dict(…)",
+    ("complex",): "use [real, imag]",
+}
+
+
+def _refusal(path: str, what: str, hint: str) -> OutputError:
     where = path.lstrip(".")
     where = f" at {where[:200]}" if where else ""
-    return OutputError(f"the value{where} is {what}")
-
-
-def to_json(value: Any) -> Json:
-    """Turn dataclasses and msgspec Structs into plain objects; leave everything else alone."""
-    if type(value) is dict:
-        return value
-    if isinstance(value, msgspec.Struct) or hasattr(type(value), "__dataclass_fields__"):
-        return msgspec.to_builtins(value)
-    return value
+    return OutputError(f"the value{where} is {what}" + (f": {hint}" if hint else ""))
 
 
 def needs_blob(data: bytes) -> bool:

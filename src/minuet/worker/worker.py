@@ -21,6 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from minuet.clock import Clock, SystemClock
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
+from minuet.kernel.scope import show
 from minuet.kernel.settle import Failed
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.plan import RETRY_DEFAULT
@@ -233,6 +234,12 @@ class Worker:
         self._stopping = True
         self.stopping.set()
         self._wake.set()
+
+    def unfinished(self) -> list[str]:
+        """The node instances whose handlers run, in words; also those that nobody wants."""
+        return sorted(
+            f"{job.key[1]}{show(job.scope)} of run {job.key[0]}" for job in tuple(self._executing)
+        )
 
     @property
     def is_idle(self) -> bool:
@@ -625,7 +632,10 @@ class Worker:
                     if job.task is not None and not job.releasing:
                         job.release()
             if loop.time() >= last:
-                _log.warning("%d handlers do not stop; their leases will run out", len(self._jobs))
+                _log.warning(
+                    "handlers do not stop, and their leases will run out: %s",
+                    ", ".join(self.unfinished()),
+                )
                 break
             await self._round(loop)
             if self._jobs and not self._items and not self._wake.is_set():

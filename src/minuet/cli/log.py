@@ -1,0 +1,105 @@
+"""The log of a command: lines on standard error that say which run and node they are about.
+
+Warnings of everything are shown, and from INFO on what handlers say with `ctx.log`. `--log-level`
+sets one level for both. If the handlers' modules have set logging up to write to the terminal,
+that is left as it is: lines would only come twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import sys
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+from minuet.cli.output import clean, format_clock
+from minuet.kernel.scope import show
+from minuet.nodes.context import HANDLER_LOG, RunLogFilter
+
+
+@contextlib.contextmanager
+def logging_to_stderr(level: str | None = None) -> Iterator[None]:
+    """Show the log while a command works. `level`: what `--log-level` says."""
+    root, handlers_log = logging.getLogger(), logging.getLogger(HANDLER_LOG)
+    levels = root.level, handlers_log.level
+    theirs = [handler for handler in root.handlers if _writes_to_terminal(handler)]
+    added = RunLogFilter()
+    handler = _StderrHandler()
+    handler.setFormatter(_Lines())
+    handler.addFilter(added)
+    if level is not None:
+        root.setLevel(level.upper())
+        handlers_log.setLevel(level.upper())
+    elif not theirs:
+        handlers_log.setLevel(logging.INFO)
+        handler.addFilter(_is_shown)
+    for one in theirs:
+        one.addFilter(added)
+        # A live picture replaces the stream, which they have held since they were made.
+        one.setStream(_Current("stderr" if one.stream is sys.stderr else "stdout"))
+    if not theirs:
+        root.addHandler(handler)
+    try:
+        yield
+    finally:
+        root.removeHandler(handler)
+        for one in theirs:
+            one.removeFilter(added)
+            one.setStream(getattr(sys, one.stream.name))
+        root.setLevel(levels[0])
+        handlers_log.setLevel(levels[1])
+
+
+def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHandler[Any]]:
+    """Whether a handler writes to the standard streams, wherever these lead."""
+    return isinstance(handler, logging.StreamHandler) and handler.stream in (sys.stdout, sys.stderr)
+
+
+def _is_shown(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.WARNING or record.name == HANDLER_LOG
+
+
+class _StderrHandler(logging.Handler):
+    """Looks standard error up each time: a live picture replaces it for a while."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            # In one piece: other threads write there too.
+            sys.stderr.write(self.format(record) + "\n")
+            sys.stderr.flush()
+        except Exception:
+            self.handleError(record)
+
+
+class _Current:
+    """A standard stream, whatever it is at the time."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def write(self, text: str) -> Any:
+        return getattr(sys, self.name).write(text)
+
+    def flush(self) -> None:
+        getattr(sys, self.name).flush()
+
+
+class _Lines(logging.Formatter):
+    """`12:00:01.123  WARNING  run 0198…  charge[2], attempt 2  cards: text`"""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = super().format(record)
+        if record.name != HANDLER_LOG:
+            text = f"{record.name}: {text}"
+        line = (
+            f"{format_clock(int(record.created * 1000))}  {record.levelname:<7}  {_where(record)}"
+        )
+        return clean(line + text)
+
+
+def _where(record: Any) -> str:
+    if record.run_id is None:
+        return ""
+    again = f", attempt {record.attempt}" if (record.attempt or 1) > 1 else ""
+    return f"run {record.run_id}  {record.node_id}{show(record.scope or ())}{again}  "
