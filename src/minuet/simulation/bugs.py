@@ -67,6 +67,8 @@ _ALL = (
         name="late-result-after-another",
         summary="a result counts although the token was taken again since",
         faults=("pause", "slow"),
+        haste=4,
+        seeds=300,
         transition=wrong.LateResultAfterAnother,
     ),
     Bug(
@@ -236,7 +238,7 @@ _ALL = (
         summary="a worker that cannot load a new plan drops the result",
         faults=("drop_request", "drop_reply", "latency", "slow"),
         worker=wrong.GivesUpOnTheNewPlan,
-        seeds=200,
+        seeds=600,
     ),
     Bug(
         name="started-after-the-end",
