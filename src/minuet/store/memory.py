@@ -33,6 +33,7 @@ from minuet.store.records import (
     NewRun,
     Output,
     QueueDepth,
+    Read,
     Reply,
     Result,
     Run,
@@ -243,7 +244,7 @@ class MemoryStore:
                 if key == token.key and a.live and not a.late
             ]
         inputs = [] if token.skip else [self._output(token.run, *s) for s in sorted(sources)]
-        reads = [self._latest(token.run, read.node, read.prefix) for read in token.reads]
+        reads = [self._latest(token.run, read) for read in token.reads]
         if token.cursor:
             reads.append(self._output(token.run, token.node, token.scope))
         return grant(
@@ -258,17 +259,18 @@ class MemoryStore:
             return None
         return Output(node, scope, output_of(self._events[run][token.event - 1].data))
 
-    def _latest(self, run: str, node: str, prefix: str) -> Output | None:
+    def _latest(self, run: str, read: Read) -> Output | None:
         scopes = [
             t.scope
             for t in self._tokens.values()
             if t.run == run
-            and t.node == node
-            and t.scope.startswith(prefix)
+            and t.node == read.node
+            and t.scope.startswith(read.prefix)
             and t.event
+            and (t.event <= read.upto or not read.upto)
             and not t.skip
         ]
-        return self._output(run, node, max(scopes)) if scopes else None
+        return self._output(run, read.node, max(scopes)) if scopes else None
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:
         return True

@@ -61,6 +61,9 @@ class Read(Record, frozen=True, array_like=True):
 
     node: str
     prefix: str
+    #: Of those that had an output by this event, which made the token ready: so all attempts read
+    #: the same. The store sets it. 0: of all, as for tokens of earlier versions.
+    upto: int = 0
 
 
 class Delivery(Record, frozen=True):

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from minuet.errors import SessionError
 from minuet.store.records import (
@@ -300,7 +301,7 @@ class ExchangeGroup:
         """The outputs that these tokens' nodes read, and their own when they go on with them."""
         wanted = [(index, read) for index, (_, t) in enumerate(taken) for read in t.reads]
         if wanted:
-            keys = [(taken[index][1].run, read.node, read.prefix) for index, read in wanted]
+            keys = [(taken[index][1].run, *astuple(read)) for index, read in wanted]
             rows = self._db.execute(_READ_LATEST, (to_json(keys),))
             for place, node, scope, data in sorted(rows, key=lambda row: int(row[0])):
                 reads[wanted[place][0]].append(Output(node, scope, output_of(data)))

@@ -44,24 +44,47 @@ local function add_arrived(found, run, token)
   return count
 end
 
--- The latest scope in which a node has an output, among those that begin with `prefix`.
-local function add_latest(found, run, node, prefix)
+-- An instance that had an output by an event (0 or nil: that has one), or nil.
+local function with_output(run, node, scope, upto)
+  local token = load_token(run[R_NAME], node, scope)
+  if not token or token[T_EVENT] == 0 or token[T_SKIP] then return nil end
+  if upto and upto ~= 0 and token[T_EVENT] > upto then return nil end
+  return token
+end
+
+-- The latest of the instances whose scope begins with `prefix`, of those that had an output by
+-- event `upto`. Later ones are stepped over: there are some only if others were faster.
+local function latest_of(run, node, prefix, upto)
   local latest
-  local from = node .. '\0' .. prefix
   if run[R_SCOPED] then
-    local key = scopes_key(run[R_NAME])
-    latest = call('ZREVRANGEBYLEX', key, '(' .. from .. '\255', '[' .. from, 'LIMIT', 0, 1)[1]
+    local key, from, first = scopes_key(run[R_NAME]), node .. '\0' .. prefix, 0
+    repeat
+      local count = first == 0 and 1 or 100
+      local names = call('ZREVRANGEBYLEX', key, '(' .. from .. '\255', '[' .. from,
+        'LIMIT', first, count)
+      first = first + count
+      for _, name in ipairs(names) do
+        latest = with_output(run, node, sub(name, #node + 2), upto)
+        if latest then break end
+      end
+    until latest or #names < count
     local entered = added[key] or {}
     for i = 2, #entered, 2 do
-      local fits = sub(entered[i], 1, #from) == from
-      if fits and (not latest or precedes(latest, entered[i])) then latest = entered[i] end
+      local name = entered[i]
+      if sub(name, 1, #from) == from
+        and (not latest or precedes(latest[T_SCOPE], sub(name, #node + 2)))
+      then
+        latest = with_output(run, node, sub(name, #node + 2), upto) or latest
+      end
     end
   end
-  if latest then return add_output(found, run, node, sub(latest, #node + 2), 0) end
-  if prefix ~= '' then return 0 end
-  local token = load_token(run[R_NAME], node, '')
-  if not token or token[T_EVENT] == 0 or token[T_SKIP] then return 0 end
-  return add_output(found, run, node, '', token[T_EVENT])
+  if not latest and prefix == '' then latest = with_output(run, node, '', upto) end
+  return latest
+end
+
+local function add_latest(found, run, node, prefix, upto)
+  local token = latest_of(run, node, prefix, upto)
+  return token and add_output(found, run, node, token[T_SCOPE], token[T_EVENT]) or 0
 end
 
 -- Add the thirteen values of a token to an answer, followed by three for each of its outputs.
@@ -84,7 +107,7 @@ function grant(answer, token)
   end
   if token[T_READS] then
     for _, read in ipairs(unpack_row(token[T_READS])) do
-      reads = reads + add_latest(answer, run, read[1], read[2])
+      reads = reads + add_latest(answer, run, read[1], read[2], read[3])
     end
   end
   if (token[T_CURSOR] or 0) ~= 0 then

@@ -59,7 +59,7 @@ CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
 ORDER BY k.key, a.source, a.source_scope;
 
 -- name: read_latest
--- The output of the latest instance of a node under a prefix.
+-- The output of the latest instance of a node under a prefix, of those that had one by an event.
 SELECT k.key, t.node, t.scope, e.data
 FROM json_each(?) AS k
 CROSS JOIN tokens AS t ON t.id = (
@@ -70,6 +70,7 @@ CROSS JOIN tokens AS t ON t.id = (
         AND scope >= k.value ->> 2
         AND scope < (k.value ->> 2) || char(0x10FFFF)
         AND event > 0
+        AND (event <= k.value ->> 3 OR k.value ->> 3 = 0)
         AND skip = 0
     ORDER BY scope DESC
     LIMIT 1
