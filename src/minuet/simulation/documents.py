@@ -237,7 +237,9 @@ class Maker:
                 self.link(names[one], names[other])
 
     def _reads(self) -> None:
-        """Let some tasks read nodes before them that need not have ended: joins do not wait for all.
+        """Let some tasks read nodes before them that need not have ended.
+
+        Joins do not wait for all.
 
         Drawn apart, so that what else is drawn does not depend on it.
         """
