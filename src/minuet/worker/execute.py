@@ -20,6 +20,7 @@ import msgspec
 from minuet.errors import (
     ExpressionError,
     HandlerError,
+    InputLimitError,
     LeaseLost,
     MinuetError,
     OutputError,
@@ -44,8 +45,8 @@ from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.plan.plan import Node, Retry
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
+from minuet.store.records import INPUT_BYTES_MAX, Held, Item, Released, Slot
 from minuet.store.records import Failed as BrokenItem
-from minuet.store.records import Held, Item, Released, Slot
 from minuet.templates import compile_template
 from minuet.types import Json
 from minuet.worker.failure import crash_loop, describe, failure_of, timed_out
@@ -107,14 +108,18 @@ class Executor:
         job.outcome = outcome
         item = self._finish(job)
         if item is None:
-            # Its output must be put away first. `execute` makes it again.
+            # Its output must be put away first, by `execute`.
             job.outcome = None
         return item
 
     async def execute(self, job: Job) -> Item | None:
         """Run the token's node; None when the token is no longer ours."""
         try:
-            job.outcome = await self._outcome(job)
+            if job.large is None:
+                job.outcome = await self._outcome(job)
+            else:
+                # It was run by `execute_now`.
+                job.outcome = job.large[0]
         except asyncio.CancelledError:
             if not (job.abandoned or job.releasing):
                 raise
@@ -135,7 +140,8 @@ class Executor:
         if job.loaded is None and isinstance(job.outcome, Failed):
             return BrokenItem(*job.token, job.outcome.error, "no_plan")
         try:
-            return self._finish(job) or await self._finish_large(job)
+            item = self._finish(job) if job.large is None else None
+            return item or await self._finish_large(job)
         except StoreUnavailableError:
             return Released(*job.token)
         except RunNotFoundError:
@@ -170,7 +176,10 @@ class Executor:
         return await self._run_handler(job, job.loaded, node)
 
     async def _load_blobs(self, job: Job) -> None:
-        for ref in job.missing_blobs():
+        missing = job.missing_blobs()
+        if missing or job.grant.oversize:
+            job.check_size()
+        for ref in missing:
             data = await self._store.get_blob(ref, run=job.grant.run, tenant=self._tenant)
             if data is None:
                 raise HandlerError(f"the blob {ref} is not in the store")
@@ -188,6 +197,8 @@ class Executor:
             own = next(o for o in grant.reads if (o.node, o.scope) == (grant.node, grant.scope))
             job.output = own.data
             return Succeeded(job.value(own.data))
+        if grant.oversize:
+            return failure_of(InputLimitError(grant.oversize, INPUT_BYTES_MAX))
         if grant.expiry >= self._crashes_max and not _is_inline(job.node):
             return crash_loop(grant.expiry)
         return None
@@ -319,15 +330,16 @@ class Executor:
                 outcome = job.outcome = failure_of(error)
             else:
                 if needs_blob(data):
+                    job.large = (outcome, data)
                     return None
                 job.output = data
         return self.settle(job)
 
     async def _finish_large(self, job: Job) -> Item:
-        assert isinstance(job.outcome, Succeeded)
-        data = encode_value(job.outcome.output, bytes_max=self._output_bytes_max(job))
+        assert job.large is not None
+        _, data = job.large
         ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
-        job.output = blob_value(ref, len(data))
+        job.output, job.large = blob_value(ref, len(data)), None
         return self.settle(job)
 
     def _output_bytes_max(self, job: Job) -> int | None:

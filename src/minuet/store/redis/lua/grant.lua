@@ -1,47 +1,71 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
+-- As in `store/records.py`, where they are explained.
+local REPLY_BYTES_MAX, INPUT_BYTES_MAX = 16777216, 67108864
+
+--: As many outputs may be loaded before anybody knows how large they are.
+local UNSIZED = 16
+
 -- What the other parts see of this one: the rest would be in their way.
-local grant, add_header
+local begin_answer, fit, grant, add_header
 
 do
 
--- The output of an instance, found by the number of its event (0: nobody knew it then).
+--: Outputs that are in the answer, by run and event: {number, bytes}; how many there are, and how
+-- many bytes more may come.
+local sent, sent_count, bytes_left
+--: By token: {inputs, reads, bytes if they are too many}. Outputs are node, scope, event, each.
+local fits
+
+function begin_answer()
+  sent, sent_count, bytes_left, fits = {}, 0, REPLY_BYTES_MAX, {}
+end
+
+-- The output that an event holds, and the size of the event.
+local function load_output(run, event)
+  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
+  if data then return data, #data end
+  local record = call('HGET', run[R_KEY], event_field(event))
+  -- An event of this very step that has no output is not there yet.
+  if not record then return 'null', 4 end
+  return output_of(record), #record - HEAD_BYTES
+end
+
+local function size_of(run, event)
+  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
+  if data then return #data end
+  return math.max(call('HSTRLEN', run[R_KEY], event_field(event)) - HEAD_BYTES, 4)
+end
+
+-- Add the output of an instance, by the number of its event (0: nobody knew it then).
 local function add_output(found, run, node, scope, event)
   if event == 0 then
     local token = load_token(run[R_NAME], node, scope)
     event = token and token[T_EVENT] or 0
-    if event == 0 then return 0 end
-  end
-  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
-  if not data then
-    local record = call('HGET', run[R_KEY], event_field(event))
-    -- An event of this very step that has no output is not there yet.
-    data = record and output_of(record) or 'null'
+    if event == 0 then return end
   end
   local count = #found
-  found[count + 1], found[count + 2], found[count + 3] = node, scope, data
-  return 1
+  found[count + 1], found[count + 2], found[count + 3] = node, scope, event
 end
 
 local function add_arrived(found, run, token)
-  local name, count = token[T_NODE] .. '\0' .. token[T_SCOPE], 0
+  local name = token[T_NODE] .. '\0' .. token[T_SCOPE]
   local join = joins[token[T_MEMBER]]
   if not join then
     local data = call('HGET', run[R_KEY], 'j' .. name)
-    if not data then return 0 end
+    if not data then return end
     join = parse_join(data)
   end
   local fields = {}
   for i = 1, join.listed do fields[i] = 'n' .. name .. '\0' .. i end
   for _, data in ipairs(get_fields(run[R_KEY], fields)) do
     local source, scope, event = unpack_row(data)
-    count = count + add_output(found, run, source, scope, event)
+    add_output(found, run, source, scope, event)
   end
   for _, arrival in ipairs(join.pending) do
-    count = count + add_output(found, run, unpack(arrival, 1, 3))
+    add_output(found, run, unpack(arrival, 1, 3))
   end
-  return count
 end
 
 -- An instance that had an output by an event (0 or nil: that has one), or nil.
@@ -82,38 +106,100 @@ local function latest_of(run, node, prefix, upto)
   return latest
 end
 
-local function add_latest(found, run, node, prefix, upto)
-  local token = latest_of(run, node, prefix, upto)
-  return token and add_output(found, run, node, token[T_SCOPE], token[T_EVENT]) or 0
+local function outputs_of(run, token)
+  local inputs, reads = {}, {}
+  if not token[T_SKIP] then
+    if token[T_SOURCE] ~= '' then
+      add_output(inputs, run, token[T_SOURCE], token[T_SOURCE_SCOPE] or '', token[T_SOURCE_EVENT])
+    elseif token[T_JOINED] then
+      add_arrived(inputs, run, token)
+    end
+  end
+  if token[T_READS] then
+    for _, read in ipairs(unpack_row(token[T_READS])) do
+      local latest = latest_of(run, read[1], read[2], read[3])
+      if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
+    end
+  end
+  return inputs, reads
 end
 
--- Add the thirteen values of a token to an answer, followed by three for each of its outputs.
+-- Whether the outputs of a token fit into the answer; they have got their place there then. The first
+-- token always fits: what is too large even for that comes without its outputs.
+function fit(token, is_first)
+  local run = token[T_RUN]
+  local inputs, reads = outputs_of(run, token)
+  local name, few = run[R_NAME] .. '\0', #inputs + #reads <= 3 * UNSIZED
+  local total, new, found, order = 0, 0, {}, {}
+  for _, list in ipairs({ inputs, reads }) do
+    for i = 3, #list, 3 do
+      local event = list[i]
+      local key = name .. event
+      local known = sent[key] or found[key]
+      if not known then
+        local data, size
+        if few then data, size = load_output(run, event) else size = size_of(run, event) end
+        known = { nil, size, data }
+        found[key], order[#order + 1] = known, known
+        new = new + size
+      end
+      total = total + known[2]
+    end
+  end
+  local oversize = 0
+  if total > INPUT_BYTES_MAX then
+    oversize, new, inputs, reads, found, order = total, 0, {}, {}, {}, {}
+  end
+  if new > bytes_left and not is_first then return false end
+  bytes_left = bytes_left - new
+  for i, known in ipairs(order) do known[1] = sent_count + i end
+  sent_count = sent_count + #order
+  for key, known in pairs(found) do sent[key] = known end
+  -- Its own output is only there while a fan-out goes on, and does not count.
+  local own = (token[T_CURSOR] or 0) ~= 0
+  if own then
+    add_output(reads, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
+    sent_count = sent_count + 1
+  end
+  fits[token] = { inputs, reads, oversize, own }
+  return true
+end
+
+-- Add outputs to an answer, with their data, or with the number of the output that has the same.
+local function add_outputs(answer, run, list, own)
+  local name, at = run[R_NAME] .. '\0', #answer
+  for i = 1, #list, 3 do
+    local node, scope, event = list[i], list[i + 1], list[i + 2]
+    local data
+    if own and i + 3 > #list then
+      data = load_output(run, event)
+    else
+      local known = sent[name .. event]
+      if known.told then
+        data = known[1]
+      else
+        known.told = true
+        data = known[3] or load_output(run, event)
+        known[3] = nil
+      end
+    end
+    answer[at + i], answer[at + i + 1], answer[at + i + 2] = node, scope, data
+  end
+  return #list / 3
+end
+
+-- Add the fourteen values of a token that fits to an answer, followed by three for each output.
 function grant(answer, token)
   local run, at = token[T_RUN], #answer
+  local inputs, reads, oversize, own = unpack(fits[token], 1, 4)
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
   answer[at + 6], answer[at + 7] = token[T_EXPIRY] or 0, token[T_DELIVERY]
   answer[at + 8], answer[at + 9] = token[T_HOP], token[T_CURSOR] or 0
   answer[at + 10], answer[at + 11] = token[T_RESOLUTION] or false, token[T_SLOT] or ''
-  answer[at + 12], answer[at + 13] = 0, 0
-  local inputs, reads = 0, 0
-  if not token[T_SKIP] then
-    if token[T_SOURCE] ~= '' then
-      inputs = add_output(answer, run, token[T_SOURCE], token[T_SOURCE_SCOPE] or '',
-        token[T_SOURCE_EVENT])
-    elseif token[T_JOINED] then
-      inputs = add_arrived(answer, run, token)
-    end
-  end
-  if token[T_READS] then
-    for _, read in ipairs(unpack_row(token[T_READS])) do
-      reads = reads + add_latest(answer, run, read[1], read[2], read[3])
-    end
-  end
-  if (token[T_CURSOR] or 0) ~= 0 then
-    reads = reads + add_output(answer, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
-  end
-  answer[at + 12], answer[at + 13] = inputs, reads
+  answer[at + 12], answer[at + 13], answer[at + 14] = 0, 0, oversize
+  answer[at + 12] = add_outputs(answer, run, inputs)
+  answer[at + 13] = add_outputs(answer, run, reads, own)
 end
 
 -- Add the six values of a run to an answer.
