@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
-from minuet.store.records import Cancel, Failed, Grant, NewPlan, Read, Released, Retry, RetryRun
+from minuet.store.records import (
+    PAYLOAD_BYTES_MAX,
+    Cancel,
+    Failed,
+    Grant,
+    NewPlan,
+    Read,
+    Released,
+    Retry,
+    RetryRun,
+    Take,
+)
 
 #: One way in which a token that was taken becomes ready to be taken once more.
 Again = Callable[[Any, Grant], Awaitable[None]]
@@ -133,3 +144,75 @@ async def test_a_token_of_an_earlier_version_reads_the_latest_there_is(world: An
     assert await world.store.put_run("a", rows, rows.run.seq)
 
     assert read_by(await world.take_one()) == [("b", "", b"2")]
+
+
+# ── how much comes with tokens ──────────────────────────────────────────────────────────────
+
+#: Just small enough to stand in an event.
+LARGE = b'"' + b"x" * (PAYLOAD_BYTES_MAX - 2) + b'"'
+
+
+async def arrive(world: Any, joins: Sequence[str], count: int, output: bytes = LARGE) -> None:
+    """Let so many nodes send an output to each of these joins."""
+    queue = f"to {joins[0]}"
+    await world.start(*(world.to(f"{number:03d}", queue=queue) for number in range(count)))
+    targets = [world.to(join, need=count, total=count) for join in joins]
+    sources = await world.take(queues=(queue,))
+    for first in range(0, count, 20):
+        some = sources[first : first + 20]
+        await world.hand_in(*(world.done(grant, *targets, output=output) for grant in some))
+
+
+async def test_an_answer_has_no_more_outputs_than_fit(world: Any) -> None:
+    await arrive(world, ["first"], 10)
+    world.clock.advance(1)
+    await arrive(world, ["second"], 10)
+
+    one, other = await world.take_one(), await world.take_one()
+
+    assert [(grant.node, len(grant.inputs)) for grant in (one, other)] == [
+        ("first", 10),
+        ("second", 10),
+    ]
+
+
+async def test_many_tokens_with_one_output_each_are_bounded_too(world: Any) -> None:
+    names = [f"n{number:03d}" for number in range(300)]
+    await world.start(*names)
+    output = b'"' + b"x" * 65_000 + b'"'
+    items = [world.done(g, f"{g.node}-next", output=output) for g in await world.take(300)]
+    await world.hand_in(*items)
+
+    granted = await world.take(300)
+
+    assert 0 < sum(len(output.data) for grant in granted for output in grant.inputs) <= 16 << 20
+    rest = await world.take(300)
+    assert len(granted) + len(rest) == 300
+
+
+async def test_what_several_tokens_need_is_in_an_answer_once(world: Any) -> None:
+    joins = ["one", "two", "three"]
+    await arrive(world, joins, 10)
+    request = world.request(take=(Take(("", "q"), 100),))
+
+    reply = await world.exchange(request)
+
+    outputs = [output for grant in reply.granted for output in grant.inputs]
+    assert [grant.node for grant in reply.granted] == ["one", "three", "two"]
+    assert (len(outputs), len({id(output) for output in outputs})) == (30, 10)
+    assert await world.exchange(request) == reply
+
+
+async def test_a_token_whose_outputs_are_too_large_comes_without_them(world: Any) -> None:
+    await arrive(world, ["join"], 65)
+    await world.start("other")
+    request = world.request(take=(Take(("", "q"), 100),))
+
+    reply = await world.exchange(request)
+
+    grant, other = reply.granted
+    assert (grant.inputs, grant.reads) == ((), ())
+    assert 65 * len(LARGE) < grant.oversize < 66 * len(LARGE)
+    assert (other.node, other.oversize) == ("other", 0)
+    assert await world.exchange(request) == reply
+    assert await world.hand_in(Failed(*token(grant), error={"code": "x"})) == ("applied",)
