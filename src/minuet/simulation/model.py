@@ -62,7 +62,7 @@ class ModelStore(HotMemoryStore):
         self, request: Exchange, take: Take, now_ms: int, room: Room, taken: list[Taken]
     ) -> bool:
         all_fitted = super()._take(request, take, now_ms, room, taken)
-        for token, _ in taken:
+        for token, _, _ in taken:
             self.changed[token.run] = None
         return all_fitted
 

@@ -51,8 +51,11 @@ from minuet.store.transition import Transition, lease_end
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
 
-#: A token that a call has got; the bytes of its outputs, if they are too many to come with it.
-Taken: TypeAlias = tuple[Token, int]
+#: Instances whose outputs come with a token: they arrived, or are read.
+Needed: TypeAlias = tuple[list[Token], list[Token]]
+
+#: A token that a call has got, with what it needs; how many bytes that has, if they are too many.
+Taken: TypeAlias = tuple[Token, Needed, int]
 
 #: Number, lease, results and revoked of a session's last call.
 _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
@@ -209,13 +212,14 @@ class MemoryStore:
             and (request.runs is None or t.run in request.runs)
         ]
         for token in sorted(ready, key=_by_due)[: max(take.limit, 0)]:
-            oversize = room.fit(self._sizes(token))
+            needed = self._needed(token)
+            oversize = room.fit(self._sizes(*needed))
             if oversize is None:
                 return False
             token.state, token.lease, token.session = "leased", request.lease, request.session
             token.due_ms, token.taken_ms = lease_end(request, now_ms), now_ms
             token.delivery += 1
-            taken.append((token, oversize))
+            taken.append((token, needed, oversize))
         return True
 
     def _repeat(
@@ -230,8 +234,11 @@ class MemoryStore:
             for t in self._tokens.live.values()
             if (t.state, t.lease, t.tenant) == ("leased", request.lease, request.tenant)
         ]
-        # Each of them has fitted before.
-        taken = [(t, Room().fit(self._sizes(t)) or 0) for t in sorted(held, key=_by_key)]
+        taken: list[Taken] = []
+        for token in sorted(held, key=_by_key):
+            needed = self._needed(token)
+            # Each of them has fitted before.
+            taken.append((token, needed, Room().fit(self._sizes(*needed)) or 0))
         return self._reply(request, results, revoked, taken, now_ms)
 
     def _reply(
@@ -242,7 +249,7 @@ class MemoryStore:
         taken: list[Taken],
         now_ms: int,
     ) -> Reply:
-        wanted = {token.run for token, _ in taken}
+        wanted = {token.run for token, _, _ in taken}
         wanted |= {
             item.run
             for item, result in zip(request.hand_in, results, strict=False)
@@ -252,15 +259,17 @@ class MemoryStore:
         return Reply(
             results=results,
             revoked=revoked,
-            granted=tuple(self._grant(token, oversize, outputs) for token, oversize in taken),
+            granted=tuple(self._grant(*one, outputs) for one in taken),
             runs={run: header(self._runs[run]) for run in sorted(wanted)},
             now_ms=now_ms,
         )
 
-    def _grant(self, token: Token, oversize: int, outputs: dict[Key, Output]) -> Grant:
-        inputs, reads = ([], []) if oversize else self._needed(token)
+    def _grant(
+        self, token: Token, needed: Needed, oversize: int, outputs: dict[Key, Output]
+    ) -> Grant:
+        inputs, reads = ([], []) if oversize else needed
         if token.cursor:
-            reads.append(token)
+            reads = [*reads, token]
         return grant(
             token,
             [self._output(source, outputs) for source in inputs],
@@ -268,7 +277,7 @@ class MemoryStore:
             oversize,
         )
 
-    def _needed(self, token: Token) -> tuple[list[Token], list[Token]]:
+    def _needed(self, token: Token) -> Needed:
         """The instances whose outputs come with a token: they arrived, or are read."""
         sources = [(token.source, token.source_scope)] if token.source else []
         if not token.source and not token.skip:
@@ -289,9 +298,8 @@ class MemoryStore:
         ]
         return max(found, key=_by_key, default=None)
 
-    def _sizes(self, token: Token) -> dict[Hashable, int]:
-        """How large the outputs are that come with a token, each by its instance."""
-        inputs, reads = self._needed(token)
+    def _sizes(self, inputs: list[Token], reads: list[Token]) -> dict[Hashable, int]:
+        """How large the outputs of these instances are."""
         return {t.key: len(self._events[t.run][t.event - 1].data) for t in (*inputs, *reads)}
 
     def _output(self, token: Token, outputs: dict[Key, Output]) -> Output:

@@ -12,10 +12,11 @@ local begin_answer, fit, grant, add_header
 
 do
 
---: Outputs that are in the answer, by run and event: {number, bytes}; how many there are, and how
--- many bytes more may come.
+--: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is told};
+-- how many there are, and how many bytes more may come.
 local sent, sent_count, bytes_left
---: By token: {inputs, reads, bytes if they are too many}. Outputs are node, scope, event, each.
+--: By token: the event of the one output that it needs, or {inputs, reads, bytes if they are too
+-- many, whether the last that is read is its own}. Outputs are node, scope and event, each.
 local fits
 
 function begin_answer()
@@ -124,26 +125,57 @@ local function outputs_of(run, token)
   return inputs, reads
 end
 
+local function sent_of(run)
+  local found = sent[run]
+  if not found then
+    found = {}
+    sent[run] = found
+  end
+  return found
+end
+
+-- The same as `fit` for a token that needs one output at most, as most do: nothing is made that it
+-- could do without.
+local function fit_one(token, is_first)
+  if token[T_SKIP] or token[T_SOURCE] == '' then return true end
+  local run, event = token[T_RUN], token[T_SOURCE_EVENT]
+  if event == 0 then
+    local source = load_token(run[R_NAME], token[T_SOURCE], token[T_SOURCE_SCOPE] or '')
+    event = source and source[T_EVENT] or 0
+    if event == 0 then return true end
+  end
+  local known = sent_of(run)
+  if not known[event] then
+    local data, size = load_output(run, event)
+    if size > bytes_left and not is_first then return false end
+    bytes_left, sent_count = bytes_left - size, sent_count + 1
+    known[event] = { sent_count, size, data }
+  end
+  fits[token] = event
+  return true
+end
+
 -- Whether the outputs of a token fit into the answer; they have got their place there then. The first
 -- token always fits: what is too large even for that comes without its outputs.
 function fit(token, is_first)
+  local own = (token[T_CURSOR] or 0) ~= 0
+  if not (token[T_READS] or token[T_JOINED] or own) then return fit_one(token, is_first) end
   local run = token[T_RUN]
   local inputs, reads = outputs_of(run, token)
-  local name, few = run[R_NAME] .. '\0', #inputs + #reads <= 3 * UNSIZED
+  local known, few = sent_of(run), #inputs + #reads <= 3 * UNSIZED
   local total, new, found, order = 0, 0, {}, {}
   for _, list in ipairs({ inputs, reads }) do
     for i = 3, #list, 3 do
       local event = list[i]
-      local key = name .. event
-      local known = sent[key] or found[key]
-      if not known then
+      local output = known[event] or found[event]
+      if not output then
         local data, size
         if few then data, size = load_output(run, event) else size = size_of(run, event) end
-        known = { nil, size, data }
-        found[key], order[#order + 1] = known, known
+        output = { nil, size, data }
+        found[event], order[#order + 1] = output, output
         new = new + size
       end
-      total = total + known[2]
+      total = total + output[2]
     end
   end
   local oversize = 0
@@ -152,11 +184,10 @@ function fit(token, is_first)
   end
   if new > bytes_left and not is_first then return false end
   bytes_left = bytes_left - new
-  for i, known in ipairs(order) do known[1] = sent_count + i end
+  for i, output in ipairs(order) do output[1] = sent_count + i end
   sent_count = sent_count + #order
-  for key, known in pairs(found) do sent[key] = known end
+  for event, output in pairs(found) do known[event] = output end
   -- Its own output is only there while a fan-out goes on, and does not count.
-  local own = (token[T_CURSOR] or 0) ~= 0
   if own then
     add_output(reads, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
     sent_count = sent_count + 1
@@ -165,41 +196,44 @@ function fit(token, is_first)
   return true
 end
 
--- Add outputs to an answer, with their data, or with the number of the output that has the same.
+-- The data of an output that is in the answer; if it was told before, the number of the output.
+local function tell(run, event)
+  local output = sent[run][event]
+  if output.told then return output[1] end
+  output.told = true
+  local data = output[3] or load_output(run, event)
+  output[3] = nil
+  return data
+end
+
+-- Add outputs to an answer: node, scope and data of each.
 local function add_outputs(answer, run, list, own)
-  local name, at = run[R_NAME] .. '\0', #answer
+  local at = #answer
   for i = 1, #list, 3 do
-    local node, scope, event = list[i], list[i + 1], list[i + 2]
-    local data
-    if own and i + 3 > #list then
-      data = load_output(run, event)
-    else
-      local known = sent[name .. event]
-      if known.told then
-        data = known[1]
-      else
-        known.told = true
-        data = known[3] or load_output(run, event)
-        known[3] = nil
-      end
-    end
-    answer[at + i], answer[at + i + 1], answer[at + i + 2] = node, scope, data
+    local event, data = list[i + 2], nil
+    if own and i + 3 > #list then data = load_output(run, event) else data = tell(run, event) end
+    answer[at + i], answer[at + i + 1], answer[at + i + 2] = list[i], list[i + 1], data
   end
   return #list / 3
 end
 
 -- Add the fourteen values of a token that fits to an answer, followed by three for each output.
 function grant(answer, token)
-  local run, at = token[T_RUN], #answer
-  local inputs, reads, oversize, own = unpack(fits[token], 1, 4)
+  local run, at, found = token[T_RUN], #answer, fits[token]
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
   answer[at + 6], answer[at + 7] = token[T_EXPIRY] or 0, token[T_DELIVERY]
   answer[at + 8], answer[at + 9] = token[T_HOP], token[T_CURSOR] or 0
   answer[at + 10], answer[at + 11] = token[T_RESOLUTION] or false, token[T_SLOT] or ''
-  answer[at + 12], answer[at + 13], answer[at + 14] = 0, 0, oversize
-  answer[at + 12] = add_outputs(answer, run, inputs)
-  answer[at + 13] = add_outputs(answer, run, reads, own)
+  answer[at + 12], answer[at + 13], answer[at + 14] = 0, 0, 0
+  if type(found) == 'number' then
+    answer[at + 12], answer[at + 15] = 1, token[T_SOURCE]
+    answer[at + 16], answer[at + 17] = token[T_SOURCE_SCOPE] or '', tell(run, found)
+  elseif found then
+    answer[at + 14] = found[3]
+    answer[at + 12] = add_outputs(answer, run, found[1])
+    answer[at + 13] = add_outputs(answer, run, found[2], found[4])
+  end
 end
 
 -- Add the six values of a run to an answer.
