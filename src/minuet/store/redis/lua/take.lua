@@ -110,6 +110,7 @@ end
 -- Take tokens as long as what they need fits into the answer; whether all did.
 function take(tenant, session, lease, names, limit, only, until_ms, taken)
   if limit <= 0 then return true end
+  local found = candidates(tenant, names, limit, only)
   for i = 1, math.min(limit, #found) do
     local member = found[i]
     local token = tokens[member] or load_shown(member)
