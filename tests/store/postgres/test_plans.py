@@ -9,7 +9,7 @@ from .conftest import Opener, Session, done, new_run, schema_of, to
 WIDTH = 1000
 
 
-async def test_a_join_reads_each_event_a_few_times_whatever_the_server_knows(
+async def test_a_join_reads_each_row_a_few_times_whatever_the_server_knows(
     opened: Opener, admin: Any, url: str
 ) -> None:
     store = await opened()
@@ -27,8 +27,8 @@ async def test_a_join_reads_each_event_a_few_times_whatever_the_server_knows(
     read = 0
     while read < WIDTH:
         read = await admin.fetchval(
-            "SELECT coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0)"
-            " FROM pg_stat_user_tables WHERE schemaname = $1 AND relname = 'events'",
+            "SELECT sum(coalesce(seq_tup_read, 0) + coalesce(idx_tup_fetch, 0))::bigint"
+            " FROM pg_stat_user_tables WHERE schemaname = $1",
             schema_of(url),
         )
-    assert read < 20 * WIDTH
+    assert read < 50 * WIDTH
