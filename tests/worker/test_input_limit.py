@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import Call
+from minuet.store.records import Item
+from minuet.worker.execute import Executor
+from minuet.worker.job import Job
 
 from ..scenario.harness import node, task, workflow
 
@@ -68,8 +72,6 @@ async def test_a_pure_node_with_a_large_output_is_run_once(
         calls.append(call)
         return run(call)
 
-    import msgspec
-
     counting = msgspec.structs.replace(NODE_TYPES["transform"], run=counted)
     monkeypatch.setitem(NODE_TYPES, "transform", counting)
     async with scene() as s:
@@ -77,3 +79,21 @@ async def test_a_pure_node_with_a_large_output_is_run_once(
 
         assert result.output == {"make": BLOB}
         assert len(calls) == 1
+
+
+async def test_a_job_that_waits_to_be_handed_in_keeps_no_values(
+    scene: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = []
+    settle = Executor.settle
+
+    def watched(self: Executor, job: Job) -> Item:
+        item = settle(self, job)
+        kept.append(len(job._values))
+        return item
+
+    monkeypatch.setattr(Executor, "settle", watched)
+    async with scene() as s:
+        await s.run(workflow(node("a", type="noop"), node("b", "a", type="noop")))
+
+    assert kept == [0, 0]

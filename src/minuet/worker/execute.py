@@ -369,6 +369,8 @@ class Executor:
             cursor=job.grant.cursor,
             fraction=self._ids.fraction(),
         )
+        # Values that were read are many times as large as their bytes, and jobs wait for the store.
+        job.read_again()
         return loaded.translator.item(job.grant, settlement, _payload(job, settlement))
 
     async def settle_again(self, job: Job) -> Item:
