@@ -100,6 +100,20 @@ class OutputError(MinuetError):
     code = "invalid-output"
 
 
+class InputLimitError(MinuetError):
+    """The outputs that a node instance needs are too large together."""
+
+    code = "input_limit"
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(
+            f"the outputs that this node needs have {size:,} bytes together, more than the "
+            f"{limit:,} allowed; return less from the nodes before it, or keep large data "
+            "elsewhere and return where it is"
+        )
+        self.size, self.limit = size, limit
+
+
 class HandlerError(MinuetError):
     """A handler could not be found or called."""
 

@@ -50,11 +50,13 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
         ("(not only or only[token[T_RUN][R_NAME]])", "true", 1),
         ("only[(parts(some[i]))]", "true", 1),
         ("run[R_COUNTER] = run[R_COUNTER] - 1", "", 1),
+        ("token[T_EVENT] > upto", "false", 1),
     ],
     ids=[
         *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
         *("lease not looked at", "queue read too short"),
         *("any run made ready", "any run shown", "counter does not fall"),
+        "later outputs are read",
     ],
 )
 async def test_a_planted_bug_is_found(

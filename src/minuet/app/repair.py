@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -63,6 +64,8 @@ class _Traces:
         self._scopes = {(a.node, a.scope, a.source): a.source_scope for a in stored.arrivals}
         self._stored = {(t.node, t.scope): t for t in stored.tokens}
         self.hops: dict[Place, int] = {}
+        #: The event that made each token ready.
+        self.ready: dict[Place, int] = {}
         self.sources: dict[Place, Place] = {}
         self.arrivals: dict[tuple[Place, str], Arrival] = {}
         self.join_hops: dict[Place, int] = {}
@@ -75,8 +78,12 @@ class _Traces:
         self.deadline_ms: int | None = None
         self._generation = 1
         self._run = stored.run.run
-        for _, at_ms, event in history:
+        for seq, at_ms, event in history:
+            known = len(self.hops)
             self._note(at_ms, event)
+            # A token has its hop from the moment it is ready.
+            for place in islice(reversed(self.hops), len(self.hops) - known):
+                self.ready[place] = seq
 
     def _note(self, at_ms: int, event: happened.Event) -> None:
         if isinstance(event, SETTLING):
@@ -308,7 +315,8 @@ class _Maker:
                 raise RepairError(f"the plan that says how to run {view.node!r} is missing")
             return stored.queue, stored.reads
         reads = self._program.reads(node, decode(view.scope))
-        return node.queue, tuple(Read(name, encode(prefix)) for name, prefix in reads)
+        ready = self._traces.ready[view.node, view.scope]
+        return node.queue, tuple(Read(name, encode(prefix), ready) for name, prefix in reads)
 
 
 def _dead_letters(

@@ -162,6 +162,14 @@ _ALL = (
         transition=wrong.LateArrivalsAreSeen,
     ),
     Bug(
+        name="late-output-read",
+        summary="an attempt reads outputs that an earlier attempt could not read",
+        faults=("kill", "fail"),
+        without=("lossy",),
+        seeds=600,
+        transition=wrong.ReadsWhatCameLater,
+    ),
+    Bug(
         name="withdraw-uncounted",
         summary="withdrawn tokens still count",
         transition=wrong.WithdrawnStillCount,

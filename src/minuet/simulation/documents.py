@@ -215,6 +215,7 @@ class Maker:
         elif len(ends) > 1 and self.maybe(0.7):
             self.join(*ends)
         self._extra_edges()
+        self._reads()
         document: dict[str, Any] = {"name": name, "nodes": list(self.nodes.values())}
         self._limits(document)
         if self.maybe(0.2):
@@ -234,6 +235,24 @@ class Maker:
             one, other = sorted(self.chance.choices(range(len(names)), k=2))
             if one != other and names[one] not in self.nodes[names[other]]["dependencies"]:
                 self.link(names[one], names[other])
+
+    def _reads(self) -> None:
+        """Let some tasks read nodes before them that need not have ended.
+
+        Joins do not wait for all.
+
+        Drawn apart, so that what else is drawn does not depend on it.
+        """
+        chance = random.Random(str(self.nodes))
+        before: dict[str, list[str]] = {}
+        for name, node in self.nodes.items():
+            direct = [source for source in node["dependencies"] if source in before]
+            before[name] = sorted({*direct, *(far for one in direct for far in before[one])})
+            far = [source for source in before[name] if source not in direct]
+            if "handler" in node and far and chance.random() < 0.5:
+                self.constructs.add("read")
+                some = chance.sample(far, min(3, len(far)))
+                node["config"] = {"x": [f"{{{{ {one}.output.v | default(0) }}}}" for one in some]}
 
     def _limits(self, document: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}

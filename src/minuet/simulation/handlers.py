@@ -90,13 +90,13 @@ class Outside:
 
     async def steady(self, ctx: Context, x: Any = None) -> Any:
         """The same inputs give the same output."""
-        await asyncio.sleep(_moment(self._begin(ctx)))
+        await asyncio.sleep(_moment(self._begin(ctx, x)))
         self._leave_effect(ctx)
         return _value(ctx)
 
     async def fickle(self, ctx: Context, x: Any = None) -> Any:
         """Another output each time, as a language model would give, and sometimes a long one."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         self._leave_effect(ctx)
         output = _output(ctx, chance.randrange(1000))
@@ -104,7 +104,7 @@ class Outside:
 
     async def stepwise(self, ctx: Context, x: Any = None) -> Any:
         """Two steps whose results are kept."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         total = 0
         for name in ("first", "second"):
             mine = chance.randrange(1_000_000)
@@ -120,7 +120,7 @@ class Outside:
 
     async def slow(self, ctx: Context, x: Any = None) -> Any:
         """Perhaps longer than a lease."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         strength = self.faults.of("slow")
         if strength and chance.random() < 0.3 + 0.5 * strength:
             self._coverage.hit("fault slow")
@@ -130,7 +130,7 @@ class Outside:
 
     async def flaky(self, ctx: Context, x: Any = None) -> Any:
         """Fails, but may succeed next time; sometimes after its effect."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         if chance.random() < 0.5:
             self._leave_effect(ctx)
@@ -143,7 +143,7 @@ class Outside:
 
     async def broken(self, ctx: Context, x: Any = None) -> Any:
         """Fails, and would fail again."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         if self._fails(chance):
             raise chance.choice((ValueError, NonRetryable))("broken")
@@ -152,7 +152,7 @@ class Outside:
 
     async def crashing(self, ctx: Context, x: Any = None) -> Any:
         """Kills its process now and then: before or after its effect."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         late = chance.random() < 0.5
         if late:
@@ -164,7 +164,7 @@ class Outside:
 
     async def poison(self, ctx: Context, x: Any = None) -> Any:
         """Kills its process each time."""
-        await asyncio.sleep(_moment(self._begin(ctx)))
+        await asyncio.sleep(_moment(self._begin(ctx, x)))
         if self.faults.of("crash"):
             await self._die()
         self._leave_effect(ctx)
@@ -172,23 +172,23 @@ class Outside:
 
     async def large(self, ctx: Context, x: Any = None) -> Any:
         """More than some limits allow, and sometimes more than is kept beside the event."""
-        chance = self._begin(ctx)
+        chance = self._begin(ctx, x)
         self._leave_effect(ctx)
         return {**_value(ctx), "text": chance.choice(("x" * 200, LONG))}
 
     def threaded(self, ctx: Context, x: Any = None) -> Any:
         """A sync handler: it runs in a thread, which cannot be stopped."""
-        self._begin(ctx)
+        self._begin(ctx, x)
         self._leave_effect(ctx)
         return _value(ctx)
 
     # ── what is seen of them ────────────────────────────────────────────────────────────
 
-    def _begin(self, ctx: Context) -> random.Random:
+    def _begin(self, ctx: Context, x: Any) -> random.Random:
         """Write the start down; return the chance of this very start."""
         instance = _instance(ctx)
         starts = self.starts.setdefault(instance, [])
-        inputs = _encoder.encode(dict(ctx.inputs))
+        inputs = _encoder.encode([dict(ctx.inputs), x])
         digest = hashlib.sha256(inputs).digest()[:8]
         starts.append(Start(ctx.idempotency_key, digest, ctx.attempt, ctx.lease_id))
         self.watch(instance, current_process())

@@ -31,6 +31,7 @@ from minuet.store.records import (
     Join,
     Key,
     NewRun,
+    Read,
     Released,
     Reply,
     Result,
@@ -262,6 +263,13 @@ class LateArrivalsAreSeen(Transition):
         if arrived:
             self.arrivals[key] = msgspec.structs.replace(self.arrivals[key], late=False)
         return arrived
+
+
+class ReadsWhatCameLater(Transition):
+    """A node reads what there is when it is taken, each time."""
+
+    def _fixed(self, run: Run, reads: tuple[Read, ...]) -> tuple[Read, ...]:
+        return reads
 
 
 class WithdrawnStillCount(Transition):

@@ -10,8 +10,10 @@ from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.blob import BlobTable
+from minuet.store.memory import Taken
 from minuet.store.recorded.hot_memory import HotMemoryStore
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
+from minuet.store.reply import Room
 from minuet.store.transition import Transition
 from minuet.worker.state import view_of
 
@@ -56,11 +58,13 @@ class ModelStore(HotMemoryStore):
         for run in sorted(step.changed_runs | {key[0] for key in touched}):
             self.changed[run] = None
 
-    def _take(self, request: Exchange, take: Take, now_ms: int) -> list[Token]:
-        taken = super()._take(request, take, now_ms)
-        for token in taken:
+    def _take(
+        self, request: Exchange, take: Take, now_ms: int, room: Room, taken: list[Taken]
+    ) -> bool:
+        all_fitted = super()._take(request, take, now_ms, room, taken)
+        for token, _, _ in taken:
             self.changed[token.run] = None
-        return taken
+        return all_fitted
 
     def drain_changed(self) -> list[str]:
         """The runs that have changed since the last time somebody asked."""
@@ -83,7 +87,7 @@ class ModelStore(HotMemoryStore):
 
     def tokens(self, run: str) -> list[Token]:
         """A run's tokens, in the order of their keys."""
-        return [self._tokens[key] for key in sorted(self._tokens) if key[0] == run]
+        return [self._tokens[key] for key in sorted(self._tokens.of("run", run))]
 
     def token(self, key: tuple[str, str, str]) -> Token | None:
         """A token's row."""
@@ -208,7 +212,9 @@ class ModelStore(HotMemoryStore):
     def restore_tables(self, tables: dict[str, Any]) -> None:
         """Go back to an earlier moment; what was acknowledged since is lost."""
         for name, rows in tables.items():
-            setattr(self, name, rows)
+            table = getattr(self, name)
+            table.clear()
+            table.update(rows)
         self.timeline += 1
         self.has_forgotten = True
         self.changed = dict.fromkeys(sorted(self._runs))

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from minuet.simulation.model import ModelStore
+from minuet.store.memory import Taken
 from minuet.store.records import (
     Change,
     Exchange,
@@ -21,8 +22,8 @@ from minuet.store.records import (
     Run,
     Snapshot,
     Take,
-    Token,
 )
+from minuet.store.reply import Room
 from minuet.store.transition import Transition
 
 
@@ -32,14 +33,16 @@ def _tenant_of(step: Transition, run: str, tenant: str) -> str:
 
 
 class TakesFromEverybody(ModelStore):
-    def _take(self, request: Exchange, take: Take, now_ms: int) -> list[Token]:
-        taken = super()._take(request, take, now_ms)
+    def _take(
+        self, request: Exchange, take: Take, now_ms: int, room: Room, taken: list[Taken]
+    ) -> bool:
+        most = len(taken) + take.limit
+        super()._take(request, take, now_ms, room, taken)
         for tenant in ("default", "second", "third"):
-            if len(taken) < take.limit:
-                other = msgspec.structs.replace(request, tenant=tenant)
-                rest = msgspec.structs.replace(take, limit=take.limit - len(taken))
-                taken += super()._take(other, rest, now_ms)
-        return taken
+            other = msgspec.structs.replace(request, tenant=tenant)
+            rest = msgspec.structs.replace(take, limit=most - len(taken))
+            super()._take(other, rest, now_ms, room, taken)
+        return True
 
 
 class AcceptsResultsOfEverybody(Transition):
@@ -99,7 +102,8 @@ class RepeatsForEverybody(ModelStore):
 class DeletesOpenRuns(ModelStore):
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         doomed = {run for run in runs if run in self._runs and self._runs[run].tenant == tenant}
-        self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
+        for run in doomed:
+            del self._runs[run]
         self._events = {k: v for k, v in self._events.items() if k not in doomed}
         self._remove_rows(doomed)
         return len(doomed)
@@ -115,5 +119,5 @@ class DeletesLeaveArrivals(ModelStore):
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         arrivals = dict(self._arrivals)
         count = await super().delete_runs(tenant, runs)
-        self._arrivals = arrivals
+        self._arrivals.update(arrivals)
         return count

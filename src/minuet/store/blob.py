@@ -31,6 +31,14 @@ def blob_of(data: bytes) -> str | None:
     return str(msgspec.json.decode(data)[BLOB_KEY])
 
 
+def value_bytes(data: bytes) -> int:
+    """How large a stored value is, looking through to its blob without loading it."""
+    if not data.startswith(BLOB_START):
+        return len(data)
+    size = msgspec.json.decode(data).get("bytes", 0)
+    return size if isinstance(size, int) else 0
+
+
 class BlobTable(dict[tuple[str, str | None, str], bytes]):
     """Blobs by tenant, run (None: it belongs to none) and reference."""
 

@@ -1,13 +1,14 @@
 """The store as plain dictionaries: the reference for all others, and for tests.
 
-Nothing is durable and nothing is indexed; every question is answered by looking at all rows.
-A call runs without awaiting anything, which is what makes it atomic.
+Nothing is durable. Questions are answered by looking at the rows of the run that is asked about,
+or at all that are alive (`tables`). A call runs without awaiting anything, which is what makes it
+atomic.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 from typing import TypeAlias
 
 import msgspec
@@ -33,6 +34,7 @@ from minuet.store.records import (
     NewRun,
     Output,
     QueueDepth,
+    Read,
     Reply,
     Result,
     Run,
@@ -43,10 +45,17 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
-from minuet.store.reply import TIMED_OUT, grant, header, output_of
+from minuet.store.reply import TIMED_OUT, Room, grant, header, output_of
+from minuet.store.tables import RunTable, Table, TokenTable
 from minuet.store.transition import Transition, lease_end
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
+
+#: Instances whose outputs come with a token: they arrived, or are read.
+Needed: TypeAlias = tuple[list[Token], list[Token]]
+
+#: A token that a call has got, with what it needs; how many bytes that has, if they are too many.
+Taken: TypeAlias = tuple[Token, Needed, int]
 
 #: Number, lease, results and revoked of a session's last call.
 _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
@@ -63,13 +72,17 @@ class MemoryStore:
         self._clock = clock or SystemClock()
         #: The rules; the simulation plants mistakes in them.
         self._transition = transition
-        self._runs: dict[str, Run] = {}
-        self._tokens: dict[Key, Token] = {}
-        self._joins: dict[Key, Join] = {}
-        self._arrivals: dict[tuple[Key, str], Arrival] = {}
+        self._runs = RunTable()
+        self._tokens = TokenTable()
+        self._joins: Table[Key, Join] = Table(run=lambda key: key[0])
+        self._arrivals: Table[tuple[Key, str], Arrival] = Table(
+            run=lambda key: key[0][0], join=lambda key: key[0]
+        )
         self._events: dict[str, list[EventRecord]] = {}
-        self._steps: dict[tuple[Key, str], bytes] = {}
-        self._dead_letters: dict[tuple[Key, int], DeadLetter] = {}
+        self._steps: Table[tuple[Key, str], bytes] = Table(
+            run=lambda key: key[0][0], token=lambda key: key[0]
+        )
+        self._dead_letters: Table[tuple[Key, int], DeadLetter] = Table(run=lambda key: key[0][0])
         self._sessions: dict[tuple[str, str], _LastCall] = {}
         self._blobs = BlobTable()
         #: By tenant and id; removed ones are kept until they are forgotten.
@@ -115,12 +128,13 @@ class MemoryStore:
         return (self._runs[run].tenant, run, ref) in self._blobs
 
     def find_tokens(self, run: str, states: tuple[str, ...]) -> Iterable[Token]:
-        return [copy.copy(t) for t in self._tokens.values() if t.run == run and t.state in states]
+        tokens = self._tokens.of("run", run).values()
+        return [copy.copy(t) for t in tokens if t.state in states]
 
     def find_waiters(self, tenant: str, slot: str) -> Iterable[Token]:
         waiters = [
             copy.copy(t)
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if (t.tenant, t.slot, t.lane, t.state) == (tenant, slot, "slot", "ready")
         ]
         return sorted(waiters, key=_by_due)
@@ -128,7 +142,7 @@ class MemoryStore:
     def count_holders(self, tenant: str, slot: str) -> int:
         return sum(
             t.tenant == tenant and t.slot == slot and t.lane != "slot"
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
         )
 
     def load_step(self, key: Key, name: str) -> bytes | None:
@@ -150,9 +164,10 @@ class MemoryStore:
         self._steps.update(step.steps)
         for event in step.events:
             self._events.setdefault(event.run, []).append(event)
-        for letter in self._dead_letters.values():
-            if letter.run in step.reprocessed and letter.status == "pending":
-                letter.status = "reprocessed"
+        for run in step.reprocessed:
+            for letter in self._dead_letters.of("run", run).values():
+                if letter.status == "pending":
+                    letter.status = "reprocessed"
         for letter in step.dead_letters:
             self._dead_letters[((letter.run, letter.node, letter.scope), letter.generation)] = (
                 letter
@@ -176,13 +191,19 @@ class MemoryStore:
         revoked = tuple(held for held in request.renew if not step.renew(request, held))
         self._commit(step)
         self._sessions[session] = (request.seq, request.lease, results, revoked)
-        taken = [token for take in request.take for token in self._take(request, take, now_ms)]
+        room, taken = Room(), list[Taken]()
+        for take in request.take:
+            if not self._take(request, take, now_ms, room, taken):
+                break
         return self._reply(request, results, revoked, taken, now_ms)
 
-    def _take(self, request: Exchange, take: Take, now_ms: int) -> list[Token]:
+    def _take(
+        self, request: Exchange, take: Take, now_ms: int, room: Room, taken: list[Taken]
+    ) -> bool:
+        """Take tokens as long as their outputs fit into the answer; whether all did."""
         ready = [
             t
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if t.state == "ready"
             and t.lane == ""
             and t.tenant == request.tenant
@@ -190,12 +211,16 @@ class MemoryStore:
             and (t.due_ms or 0) <= now_ms
             and (request.runs is None or t.run in request.runs)
         ]
-        taken = sorted(ready, key=_by_due)[: take.limit]
-        for token in taken:
+        for token in sorted(ready, key=_by_due)[: max(take.limit, 0)]:
+            needed = self._needed(token)
+            oversize = room.fit(self._sizes(*needed))
+            if oversize is None:
+                return False
             token.state, token.lease, token.session = "leased", request.lease, request.session
             token.due_ms, token.taken_ms = lease_end(request, now_ms), now_ms
             token.delivery += 1
-        return taken
+            taken.append((token, needed, oversize))
+        return True
 
     def _repeat(
         self,
@@ -206,69 +231,83 @@ class MemoryStore:
     ) -> Reply:
         held = [
             t
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if (t.state, t.lease, t.tenant) == ("leased", request.lease, request.tenant)
         ]
-        return self._reply(request, results, revoked, sorted(held, key=_by_key), now_ms)
+        taken: list[Taken] = []
+        for token in sorted(held, key=_by_key):
+            needed = self._needed(token)
+            # Each of them has fitted before.
+            taken.append((token, needed, Room().fit(self._sizes(*needed)) or 0))
+        return self._reply(request, results, revoked, taken, now_ms)
 
     def _reply(
         self,
         request: Exchange,
         results: tuple[Result, ...],
         revoked: tuple[Held, ...],
-        taken: list[Token],
+        taken: list[Taken],
         now_ms: int,
     ) -> Reply:
-        wanted = {token.run for token in taken}
+        wanted = {token.run for token, _, _ in taken}
         wanted |= {
             item.run
             for item, result in zip(request.hand_in, results, strict=False)
             if result == "replan" and item.run in self._runs
         }
+        outputs: dict[Key, Output] = {}
         return Reply(
             results=results,
             revoked=revoked,
-            granted=tuple(self._grant(token) for token in taken),
+            granted=tuple(self._grant(*one, outputs) for one in taken),
             runs={run: header(self._runs[run]) for run in sorted(wanted)},
             now_ms=now_ms,
         )
 
-    def _grant(self, token: Token) -> Grant:
-        if token.source:
-            sources = [(token.source, token.source_scope)]
-        else:
-            sources = [
-                (a.source, a.source_scope)
-                for (key, _), a in self._arrivals.items()
-                if key == token.key and a.live and not a.late
-            ]
-        inputs = [] if token.skip else [self._output(token.run, *s) for s in sorted(sources)]
-        reads = [self._latest(token.run, read.node, read.prefix) for read in token.reads]
+    def _grant(
+        self, token: Token, needed: Needed, oversize: int, outputs: dict[Key, Output]
+    ) -> Grant:
+        inputs, reads = ([], []) if oversize else needed
         if token.cursor:
-            reads.append(self._output(token.run, token.node, token.scope))
+            reads = [*reads, token]
         return grant(
             token,
-            [output for output in inputs if output is not None],
-            [output for output in reads if output is not None],
+            [self._output(source, outputs) for source in inputs],
+            [self._output(source, outputs) for source in reads],
+            oversize,
         )
 
-    def _output(self, run: str, node: str, scope: str) -> Output | None:
-        token = self._tokens.get((run, node, scope))
-        if token is None or not token.event:
-            return None
-        return Output(node, scope, output_of(self._events[run][token.event - 1].data))
+    def _needed(self, token: Token) -> Needed:
+        """The instances whose outputs come with a token: they arrived, or are read."""
+        sources = [(token.source, token.source_scope)] if token.source else []
+        if not token.source and not token.skip:
+            arrivals = self._arrivals.of("join", token.key).values()
+            sources = [(a.source, a.source_scope) for a in arrivals if a.live and not a.late]
+        inputs = [self._tokens.get((token.run, *source)) for source in sorted(sources)]
+        reads = [self._latest(token.run, read) for read in token.reads]
+        return [t for t in inputs if t is not None and t.event], [t for t in reads if t is not None]
 
-    def _latest(self, run: str, node: str, prefix: str) -> Output | None:
-        scopes = [
-            t.scope
-            for t in self._tokens.values()
-            if t.run == run
-            and t.node == node
-            and t.scope.startswith(prefix)
+    def _latest(self, run: str, read: Read) -> Token | None:
+        found = [
+            t
+            for t in self._tokens.of("node", (run, read.node)).values()
+            if t.scope.startswith(read.prefix)
             and t.event
+            and (t.event <= read.upto or not read.upto)
             and not t.skip
         ]
-        return self._output(run, node, max(scopes)) if scopes else None
+        return max(found, key=_by_key, default=None)
+
+    def _sizes(self, inputs: list[Token], reads: list[Token]) -> dict[Hashable, int]:
+        """How large the outputs of these instances are."""
+        return {t.key: len(self._events[t.run][t.event - 1].data) for t in (*inputs, *reads)}
+
+    def _output(self, token: Token, outputs: dict[Key, Output]) -> Output:
+        """The output of an instance; of an answer, each is made once."""
+        if token.key not in outputs:
+            data = output_of(self._events[token.run][token.event - 1].data)
+            outputs[token.key] = Output(token.node, token.scope, data)
+        return outputs[token.key]
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:
         return True
@@ -276,7 +315,8 @@ class MemoryStore:
     async def sweep(self, limit: int = 1000) -> Swept:
         now_ms = self._clock.now_ms()
         step = self._transition(self, now_ms)
-        timed = sorted((t for t in self._tokens.values() if t.due_ms is not None), key=_by_due)
+        live = self._tokens.live.values()
+        timed = sorted((t for t in live if t.due_ms is not None), key=_by_due)
         expired = [
             t
             for t in timed
@@ -285,7 +325,7 @@ class MemoryStore:
         waiting = [t for t in timed if t.state == "waiting" and (t.due_ms or 0) <= now_ms][:limit]
         overdue = sorted(
             (r.deadline_ms, r.run)
-            for r in self._runs.values()
+            for r in self._runs.open.values()
             if r.deadline_ms is not None and r.deadline_ms <= now_ms
         )[:limit]
         counts = (
@@ -303,14 +343,14 @@ class MemoryStore:
     def _next_due_ms(self, now_ms: int) -> int | None:
         due = [
             t.due_ms
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if t.due_ms is not None
             and (
                 t.state in ("leased", "waiting")
                 or (t.state == "ready" and t.lane == "" and t.due_ms > now_ms)
             )
         ]
-        due += [r.deadline_ms for r in self._runs.values() if r.deadline_ms is not None]
+        due += [r.deadline_ms for r in self._runs.open.values() if r.deadline_ms is not None]
         return min(due, default=None)
 
     async def wait_for_work(
@@ -321,7 +361,7 @@ class MemoryStore:
         runs: Collection[str] | None = None,
     ) -> bool:
         now_ms = self._clock.now_ms()
-        for t in self._tokens.values():
+        for t in self._tokens.live.values():
             open_to_all = (t.state, t.lane, t.tenant) == ("ready", "", tenant)
             wanted = t.queue in queues and (runs is None or t.run in runs)
             if open_to_all and wanted and (t.due_ms or 0) <= now_ms:
@@ -344,11 +384,13 @@ class MemoryStore:
 
     def _known(self, step: Transition, new: NewRun) -> Run | None:
         """The run that has this id, or this idempotency key."""
-        runs = {**self._runs, **step.runs}
-        if new.run in runs or new.idempotency_key is None:
-            return runs.get(new.run)
-        key = (new.tenant, new.idempotency_key)
-        return next((r for r in runs.values() if (r.tenant, r.idempotency_key) == key), None)
+        if new.idempotency_key is not None and step.run(new.run) is None:
+            key = (new.tenant, new.idempotency_key)
+            made = (step.runs[run] for run in sorted(step.new_runs))
+            mine = next((r.run for r in made if (r.tenant, r.idempotency_key) == key), None)
+            owner = mine or self._runs.owners.get(key)
+            return None if owner is None else step.run(owner)
+        return step.run(new.run)
 
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
@@ -382,19 +424,19 @@ class MemoryStore:
             and self._runs[run].tenant == tenant
             and self._runs[run].status in TERMINAL
         }
-        self._runs = {k: v for k, v in self._runs.items() if k not in doomed}
-        self._events = {k: v for k, v in self._events.items() if k not in doomed}
+        for run in doomed:
+            del self._runs[run], self._events[run]
         self._blobs.remove(doomed)
         self._remove_rows(doomed)
         return len(doomed)
 
     def _remove_rows(self, runs: Collection[str]) -> None:
         """Remove the rows of some runs; themselves, their events and their blobs stay."""
-        self._tokens = {k: v for k, v in self._tokens.items() if k[0] not in runs}
-        self._joins = {k: v for k, v in self._joins.items() if k[0] not in runs}
-        self._arrivals = {k: v for k, v in self._arrivals.items() if k[0][0] not in runs}
-        self._steps = {k: v for k, v in self._steps.items() if k[0][0] not in runs}
-        self._dead_letters = {k: v for k, v in self._dead_letters.items() if k[0][0] not in runs}
+        self._tokens.remove("run", runs)
+        self._joins.remove("run", runs)
+        self._arrivals.remove("run", runs)
+        self._steps.remove("run", runs)
+        self._dead_letters.remove("run", runs)
 
     async def put_run(
         self,
@@ -416,11 +458,7 @@ class MemoryStore:
 
     def _owner(self, tenant: str, key: str | None) -> str | None:
         """The run that has an idempotency key."""
-        if key is None:
-            return None
-        owned = (tenant, key)
-        found = (r.run for r in self._runs.values() if (r.tenant, r.idempotency_key) == owned)
-        return next(found, None)
+        return None if key is None else self._runs.owners.get((tenant, key))
 
     async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
         row = self._runs.get(run)
@@ -467,13 +505,14 @@ class MemoryStore:
         return self._events[run][after_seq : after_seq + limit]
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
-        rows = [copy.copy(t) for t in self._tokens.values() if (t.tenant, t.run) == (tenant, run)]
+        tokens = self._tokens.of("run", run).values()
+        rows = [copy.copy(t) for t in tokens if t.tenant == tenant]
         return sorted(rows, key=_by_key)
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         if await self.read_run(tenant, key[0]) is None:
             return {}
-        return {name: v for (k, name), v in sorted(self._steps.items()) if k == key}
+        return {name: v for (_, name), v in sorted(self._steps.of("token", key).items())}
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         row = await self.read_run(tenant, run)
@@ -482,14 +521,14 @@ class MemoryStore:
         return Snapshot(
             run=row,
             tokens=tuple(await self.read_tokens(tenant, run)),
-            joins=tuple(copy.copy(self._joins[k]) for k in sorted(self._joins) if k[0] == run),
-            arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals) if k[0][0] == run),
+            joins=tuple(copy.copy(row) for _, row in sorted(self._joins.of("run", run).items())),
+            arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals.of("run", run))),
             events=tuple(self._events[run]),
             steps=tuple(
-                (k[1], k[2], name, v) for (k, name), v in sorted(self._steps.items()) if k[0] == run
+                (k[1], k[2], name, v) for (k, name), v in sorted(self._steps.of("run", run).items())
             ),
             dead_letters=tuple(
-                copy.copy(v) for k, v in sorted(self._dead_letters.items()) if v.run == run
+                copy.copy(self._dead_letters[k]) for k in sorted(self._dead_letters.of("run", run))
             ),
         )
 
@@ -498,7 +537,7 @@ class MemoryStore:
     ) -> list[Token]:
         rows = [
             copy.copy(t)
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if (t.tenant, t.state, t.wait) == (tenant, "waiting", kind)
             and (key is None or t.wait_key == key)
         ]
@@ -530,7 +569,7 @@ class MemoryStore:
 
     async def list_queues(self) -> list[QueueDepth]:
         groups: dict[tuple[str, str], list[Token]] = {}
-        for t in self._tokens.values():
+        for t in self._tokens.live.values():
             if t.state in ("ready", "leased"):
                 groups.setdefault((t.tenant, t.queue), []).append(t)
         return [
@@ -552,7 +591,7 @@ class MemoryStore:
     ) -> list[str]:
         names = {
             t.queue
-            for t in self._tokens.values()
+            for t in self._tokens.live.values()
             if (t.state, t.lane, t.tenant) == ("ready", "", tenant)
             and t.queue.startswith(prefix)
             and t.queue > after

@@ -32,6 +32,14 @@ WORKER_MS_MAX = 3_600_000
 #: Largest payload that is kept inside an event; anything larger belongs into a blob.
 PAYLOAD_BYTES_MAX = 1 << 20
 
+#: Most bytes of outputs in one answer to an exchange, each output counted once, by the size of the
+#: event that holds it. More tokens are granted by the next call; one token always fits.
+REPLY_BYTES_MAX = 16 << 20
+
+#: Most bytes of outputs that come with one token. A token with more comes without them, and its
+#: node fails. PostgreSQL and Redis have both numbers once more, in their functions.
+INPUT_BYTES_MAX = 64 << 20
+
 TokenState: TypeAlias = Literal["ready", "leased", "waiting", "done", "dead"]
 
 #: The states of a token that counts: the run's counter is the number of these.
@@ -61,6 +69,9 @@ class Read(Record, frozen=True, array_like=True):
 
     node: str
     prefix: str
+    #: Of those that had an output by this event, which made the token ready: so all attempts read
+    #: the same. The store sets it. 0: of all, as for tokens of earlier versions.
+    upto: int = 0
 
 
 class Delivery(Record, frozen=True):
@@ -207,6 +218,8 @@ class Grant(Record, frozen=True):
     inputs: tuple[Output, ...] = ()
     #: Outputs asked for by `Delivery.reads`.
     reads: tuple[Output, ...] = ()
+    #: How many bytes its outputs have, when they are too many to come with it.
+    oversize: int = 0
 
 
 class RunHeader(Record, frozen=True):

@@ -49,6 +49,7 @@ from minuet.store.records import (
     NewPlan,
     NewRun,
     Pause,
+    Read,
     Released,
     Result,
     Resume,
@@ -407,13 +408,17 @@ class Transition:
             hop=hop,
             source=source if live else "",
             source_scope=scope if live else "",
-            reads=delivery.reads if live else (),
+            reads=self._fixed(run, delivery.reads) if live and delivery.reads else (),
             lane="pause" if run.status == "PAUSED" else "",
         )
         self.new_tokens.add(key)
         self.changed_tokens.add(key)
         run.counter += 1
         return True
+
+    def _fixed(self, run: Run, reads: tuple[Read, ...]) -> tuple[Read, ...]:
+        """What a token reads, fixed at the event that makes it ready: the next one."""
+        return tuple([Read(read.node, read.prefix, run.seq + 1) for read in reads])
 
     def _end(
         self, run: Run, token: Token, state: Literal["done", "dead"], outcome: TokenOutcome

@@ -27,6 +27,7 @@ import msgspec
 
 from minuet.errors import (
     HandlerError,
+    InputLimitError,
     LeaseLost,
     MinuetError,
     RunNotFoundError,
@@ -50,8 +51,8 @@ from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.plan.plan import RETRY_DEFAULT, Node, Retry
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
+from minuet.store.records import INPUT_BYTES_MAX, Held, Item, Released, Slot
 from minuet.store.records import Failed as BrokenItem
-from minuet.store.records import Held, Item, Released, Slot
 from minuet.templates import compile_template
 from minuet.types import Json
 from minuet.worker.failure import UNWRITTEN, Policy, crash_loop, failure_of, timed_out
@@ -120,14 +121,18 @@ class Executor:
         job.outcome = outcome
         item = self._finish(job)
         if item is None:
-            # Its output must be put away first. `execute` makes it again.
+            # Its output must be put away first, by `execute`.
             job.outcome = None
         return item
 
     async def execute(self, job: Job) -> Item | None:
         """Run the token's node; None when the token is no longer ours."""
         try:
-            job.outcome = await self._outcome(job)
+            if job.large is None:
+                job.outcome = await self._outcome(job)
+            else:
+                # It was run by `execute_now`.
+                job.outcome = job.large
         except asyncio.CancelledError:
             if not (job.abandoned or job.releasing):
                 raise
@@ -149,7 +154,8 @@ class Executor:
         if job.loaded is None and isinstance(job.outcome, Failed):
             return BrokenItem(*job.token, job.outcome.error, "no_plan")
         try:
-            return self._finish(job) or await self._finish_large(job)
+            item = self._finish(job) if job.large is None else None
+            return item or await self._finish_large(job)
         except StoreUnavailableError:
             return Released(*job.token)
         except RunNotFoundError:
@@ -184,7 +190,10 @@ class Executor:
         return await self._run_handler(job, job.loaded, node)
 
     async def _load_blobs(self, job: Job) -> None:
-        for ref in job.missing_blobs():
+        missing = job.missing_blobs()
+        if missing or job.grant.oversize:
+            job.check_size()
+        for ref in missing:
             data = await self._store.get_blob(ref, run=job.grant.run, tenant=self._tenant)
             if data is None:
                 raise HandlerError(f"the blob {ref} is not in the store")
@@ -202,6 +211,8 @@ class Executor:
             own = next(o for o in grant.reads if (o.node, o.scope) == (grant.node, grant.scope))
             job.output = own.data
             return Succeeded(job.value(own.data))
+        if grant.oversize:
+            return failure_of(InputLimitError(grant.oversize, INPUT_BYTES_MAX))
         if grant.expiry >= self._crashes_max and not _is_inline(job.node):
             return crash_loop(grant.expiry)
         return None
@@ -367,13 +378,14 @@ class Executor:
     def _finish(self, job: Job) -> Item | None:
         """Make the item; None when a large output must be put away first."""
         if isinstance(job.outcome, Succeeded) and not job.grant.cursor and needs_blob(job.output):
+            job.large = job.outcome
             return None
         return self.settle(job)
 
     async def _finish_large(self, job: Job) -> Item:
         data = job.output
         ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
-        job.output = blob_value(ref, len(data))
+        job.output, job.large = blob_value(ref, len(data)), None
         return self.settle(job)
 
     def _output_bytes_max(self, job: Job) -> int | None:
@@ -418,6 +430,8 @@ class Executor:
             cursor=job.grant.cursor,
             fraction=self._ids.fraction(),
         )
+        # Values that were read are many times as large as their bytes, and jobs wait for the store.
+        job.read_again()
         return loaded.translator.item(job.grant, settlement, _payload(job, settlement))
 
     async def settle_again(self, job: Job) -> Item:

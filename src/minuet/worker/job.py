@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.errors import InputLimitError
 from minuet.kernel.scope import decode
-from minuet.kernel.settle import Outcome
+from minuet.kernel.settle import Outcome, Succeeded
 from minuet.plan.plan import Node
-from minuet.store.blob import blob_of
-from minuet.store.records import Grant, Held, Item, Key, Output, RunHeader
+from minuet.store.blob import blob_of, value_bytes
+from minuet.store.records import (
+    INPUT_BYTES_MAX,
+    Grant,
+    Held,
+    Item,
+    Key,
+    Output,
+    RunHeader,
+)
 from minuet.types import Json, Scope
 
 if TYPE_CHECKING:
@@ -31,6 +40,7 @@ class Job:
         "header",
         "holds_slot",
         "key",
+        "large",
         "loaded",
         "node",
         "outcome",
@@ -61,6 +71,9 @@ class Job:
         #: What came of it, kept until the store has accepted it.
         self.outcome: Outcome | None = None
         self.output: bytes = b"null"
+        #: A result that was worked out already, whose output must be put away before it can be
+        #: handed in; `output` is that output.
+        self.large: Succeeded | None = None
         #: The lease is lost: whatever the handler returns is dropped.
         self.abandoned = False
         #: The worker drains: give the token back instead of failing it.
@@ -76,6 +89,16 @@ class Job:
         return Held(*self.token)
 
     # ── values that came with the token ─────────────────────────────────────────────────
+
+    def check_size(self) -> None:
+        """Raise InputLimitError when the outputs that the node needs are too large together. What
+        stands in a blob counts, and need not be loaded for that."""
+        grant = self.grant
+        outputs = {(o.node, o.scope): o for o in (*grant.inputs, *grant.reads)}
+        outputs.pop(self.key[1:], None)
+        size = grant.oversize or sum(value_bytes(o.data) for o in outputs.values())
+        if size > INPUT_BYTES_MAX:
+            raise InputLimitError(size, INPUT_BYTES_MAX)
 
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""

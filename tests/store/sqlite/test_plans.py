@@ -14,7 +14,16 @@ from minuet.store.sqlite.statements import statement
 HOT = [
     *("expired_leases", "due_timers", "overdue_runs", "next_due", "slot_waiters", "slot_holders"),
     *("load_runs", "load_tokens", "load_joins", "load_arrivals", "has_token", "tokens_of_run"),
-    *("read_outputs", "read_arrived", "read_latest", "lease_token", "update_token", "advance_run"),
+    *(
+        "read_outputs",
+        "find_arrived",
+        "find_latest",
+        "find_outputs",
+        "read_found",
+        "lease_token",
+        "update_token",
+        "advance_run",
+    ),
     *("find_by_idempotency_key", "deletable_runs", "read_run", "read_events", "read_tokens"),
     *("list_runs", "list_runs_by_status", "list_runs_by_workflow", "list_waiting", "has_work"),
     *("list_waiting_for_key", "list_dead_letters", "list_pending_dead_letters", "list_queues"),

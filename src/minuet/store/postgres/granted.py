@@ -14,6 +14,9 @@ from minuet.store.transition import lease_end
 #: Where a row lies in its table (`ctid`): it moves whenever the row changes.
 Place: TypeAlias = tuple[int, int]
 
+#: Where the event, the data and the number of the run stand in a row.
+_EVENT, _DATA, _RUN_ID = 16, 19, 21
+
 #: The kind of outputs that arrived; all others are read.
 _ARRIVED = 0
 
@@ -29,7 +32,18 @@ class Granted:
         self.tokens: list[tuple[Place, Token]] = []
         #: With their numbers in the database. Of a run, what an exchange needs is there.
         self.runs: dict[str, tuple[int, Run]] = {}
+        #: Each output once, by its event, and the last one by its instance.
+        self._events: dict[tuple[int, int], bytes] = {}
+        self._outputs: dict[tuple[int, int], Output] = {}
+        self._last: tuple[tuple[str, str, str], Output] | None = None
+        tokens = []
         for row in rows:
+            if row[2] is not None:
+                tokens.append(row)
+            else:
+                # Only the data of an event.
+                self._events[row[_RUN_ID], row[_EVENT]] = row[_DATA]
+        for row in tokens:
             self._add(row, request)
 
     def _add(self, row: Any, request: Exchange) -> None:
@@ -56,6 +70,7 @@ class Granted:
             data,
             outputs,
             *about_run,
+            oversize,
         ) = row
         slot = slot_bytes.decode() if slot_bytes else ""
         lease = request.lease
@@ -97,10 +112,10 @@ class Granted:
             self.runs[run] = _run(run, request.tenant, *about_run)
         arrived: tuple[Output, ...] = ()
         read: tuple[Output, ...] = ()
-        if data is not None:
-            arrived = (Output(source, source_scope, output_of(data)),)
-        if outputs:
-            arrived, read = _outputs(arrived, outputs)
+        if outputs is not None:
+            arrived, read = self._find(outputs)
+        elif source:
+            arrived = self._arrived((run, source, source_scope), data)
         self.grants.append(
             Grant(
                 run,
@@ -118,8 +133,30 @@ class Granted:
                 slot,
                 arrived,
                 read,
+                oversize,
             )
         )
+
+    def _arrived(self, instance: tuple[str, str, str], data: bytes | None) -> tuple[Output, ...]:
+        """The output of the one node that made a token ready: of tokens that follow each other
+        and have the same, only the first comes with it."""
+        if data is not None:
+            self._last = (instance, Output(*instance[1:], output_of(data)))
+        if self._last is None or self._last[0] != instance:
+            return ()
+        return (self._last[1],)
+
+    def _find(self, outputs: Any) -> tuple[tuple[Output, ...], tuple[Output, ...]]:
+        """Outputs that arrived, and those that are read."""
+        arrived: list[Output] = []
+        read: list[Output] = []
+        for kind, _, node, scope, run_id, event, _ in sorted(outputs, key=_order):
+            output = self._outputs.get((run_id, event))
+            if output is None:
+                data = output_of(self._events[run_id, event])
+                output = self._outputs[run_id, event] = Output(node, scope, data)
+            (arrived if kind == _ARRIVED else read).append(output)
+        return tuple(arrived), tuple(read)
 
 
 def _run(
@@ -153,18 +190,6 @@ def _run(
         None,
         None,
         deadline_ms,
-    )
-
-
-def _outputs(arrived: tuple[Output, ...], others: Any) -> tuple[tuple[Output, ...], ...]:
-    """All outputs of a token: those that arrived, and those that it reads."""
-    found = [
-        (kind, Output(node, scope, output_of(data)))
-        for kind, _, node, scope, data in sorted(others, key=_order)
-    ]
-    return (
-        (*arrived, *(output for kind, output in found if kind == _ARRIVED)),
-        tuple(output for kind, output in found if kind != _ARRIVED),
     )
 
 

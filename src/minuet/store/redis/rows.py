@@ -258,16 +258,17 @@ def _token_tail(tail: bytes) -> _TokenTail:
 
 
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
-    """Tokens taken, as `grant.lua` tells them: thirteen values and their outputs for each."""
+    """Tokens taken, as `grant.lua` tells them: fourteen values and their outputs for each."""
     at = 0
+    sent: list[Output] = []
     while at < len(values):
         run, node, scope, skip, attempt, expiry, delivery, hop, cursor, resolution, slot = values[
             at : at + 11
         ]
-        first = at + 13
+        first, oversize = at + 14, values[at + 13]
         middle = first + 3 * values[at + 11]
         at = middle + 3 * values[at + 12]
-        inputs = _outputs(values, first, middle)
+        inputs = _outputs(values, first, middle, sent)
         if len(inputs) > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
         yield Grant(
@@ -285,18 +286,24 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             resolution,
             slot.decode(),
             inputs,
-            _outputs(values, middle, at),
+            _outputs(values, middle, at, sent),
+            oversize,
         )
 
 
-def _outputs(values: Sequence[Any], first: int, end: int) -> tuple[Output, ...]:
-    """Outputs, from node, scope and data of each."""
-    return tuple(
-        [
-            Output(values[i].decode(), values[i + 1].decode(), values[i + 2])
-            for i in range(first, end, 3)
-        ]
-    )
+def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) -> tuple[Output, ...]:
+    """Outputs, from node, scope and data of each; `sent` are those of the answer so far."""
+    found = []
+    for i in range(first, end, 3):
+        data = values[i + 2]
+        if isinstance(data, int):
+            # The same as an earlier one, counted from 1.
+            output = sent[data - 1]
+        else:
+            output = Output(values[i].decode(), values[i + 1].decode(), data)
+            sent.append(output)
+        found.append(output)
+    return tuple(found)
 
 
 #: Before an event in its record: when it was, and where in the record its output is.

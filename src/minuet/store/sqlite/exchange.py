@@ -8,10 +8,11 @@ one group is written once, when it is taken: most of them are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
+from msgspec.structs import astuple
 
 from minuet.errors import SessionError
 from minuet.store.records import (
@@ -26,7 +27,7 @@ from minuet.store.records import (
     Take,
     Token,
 )
-from minuet.store.reply import grant, header, output_of
+from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Row, Rows, to_json, token_of
@@ -44,15 +45,31 @@ _TAKE_READY = statement("take_ready")
 _LEASE_TOKEN = statement("lease_token")
 _STILL_LEASED = statement("still_leased")
 _READ_OUTPUTS = statement("read_outputs")
-_READ_ARRIVED = statement("read_arrived")
-_READ_LATEST = statement("read_latest")
+_FIND_ARRIVED = statement("find_arrived")
+_FIND_LATEST = statement("find_latest")
+_FIND_OUTPUTS = statement("find_outputs")
+_READ_FOUND = statement("read_found")
 
 #: Queues that one query looks at; SQLite allows 500 branches.
 QUEUES_MAX = 400
 
 
+#: As many outputs, one for each token, fit into an answer in any case.
+FITTING = 256
+
 #: A token that a call has got.
 _Taken: TypeAlias = tuple[Key, Token]
+
+#: An output: node and scope, the numbers of its run and its event, and how large that is.
+_Found: TypeAlias = tuple[str, str, int, int, int]
+
+
+class _Needed(msgspec.Struct):
+    """What comes with a token that may need more than the output of one node."""
+
+    inputs: list[_Found] = []
+    reads: list[_Found] = []
+    oversize: int = 0
 
 
 class _Answer(msgspec.Struct, array_like=True):
@@ -71,6 +88,7 @@ class _Call:
         self.error: SessionError | None = None
         self.answer = _Answer()
         self.taken: list[_Taken] = []
+        self.room = Room()
 
 
 _encode = msgspec.json.Encoder().encode
@@ -97,6 +115,8 @@ class ExchangeGroup:
         self._calls = [_Call(request) for request in requests]
         self._rows = Rows(db, known, careful=careful)
         self._step = Transition(self._rows, now_ms)
+        #: By token: what comes with it, if it was looked for.
+        self._needed: dict[Key, _Needed] = {}
         #: Tokens that this group has made and nobody has taken yet.
         self._made: list[Token] = []
         #: Whether something may have become ready to be taken.
@@ -120,7 +140,8 @@ class ExchangeGroup:
         self._made = [token for token in made if token.state == "ready" and token.lane == ""]
         for call in fresh:
             for take in call.request.take:
-                call.taken += self._take(call.request, take)
+                if not self._take(call, take):
+                    break
         self._rows.insert_tokens(made)
         self.made_ready = any(step.tokens[key].state == "ready" for key in step.changed_tokens)
         self._write_sessions(fresh)
@@ -164,7 +185,12 @@ class ExchangeGroup:
         rows: list[Row] = self._db.execute(
             _STILL_LEASED, {"lease": request.lease, "tenant": request.tenant}
         ).fetchall()
-        return [(row[1:4], token_of(row[1:])) for row in rows]
+        tokens = [token_of(row[1:]) for row in rows]
+        for token, needed in self._look_for(tokens).items():
+            # Each of them has fitted before.
+            needed.oversize = Room().fit(_sizes(needed)) or 0
+            self._needed[token] = needed
+        return [(token.key, token) for token in tokens]
 
     # ── hand in and take ────────────────────────────────────────────────────────────────
 
@@ -173,9 +199,11 @@ class ExchangeGroup:
         call.answer.results = tuple([step.hand_in(request, item) for item in request.hand_in])
         call.answer.revoked = tuple([h for h in request.renew if not step.renew(request, h)])
 
-    def _take(self, request: Exchange, take: Take) -> list[_Taken]:
+    def _take(self, call: _Call, take: Take) -> bool:
+        """Take tokens as long as their outputs fit into the answer; whether all did."""
+        request = call.request
         if take.limit <= 0 or not take.queues:
-            return []
+            return True
         queues = sorted(set(take.queues))
         runs = None if request.runs is None else frozenset(request.runs)
         rows = self._ready(request.tenant, queues, runs, take.limit)
@@ -191,10 +219,11 @@ class ExchangeGroup:
             ]
         if self._made or len(queues) > QUEUES_MAX:
             tokens = sorted(tokens, key=_by_age)[: take.limit]
+        wanted = len(tokens)
+        tokens = self._fitting(call, tokens)
         if not tokens:
-            return []
+            return wanted == 0
         until = lease_end(request, self._now_ms)
-        taken: list[_Taken] = []
         known: list[int] = []
         for token in tokens:
             token.state, token.lease, token.session = "leased", request.lease, request.session
@@ -205,13 +234,43 @@ class ExchangeGroup:
             if number is not None:
                 known.append(number)
                 self._known.tokens[key] = (number, token)
-            taken.append((key, token))
+            call.taken.append((key, token))
         if known:
             granted = (request.lease, request.session, until, self._now_ms)
             self._db.executemany(_LEASE_TOKEN, [(*granted, number) for number in known])
         if len(known) < len(tokens):
             self._made = [token for token in self._made if token.state == "ready"]
-        return taken
+        return len(tokens) == wanted
+
+    def _fitting(self, call: _Call, tokens: list[Token]) -> list[Token]:
+        """The first of these tokens, whose outputs fit into the answer."""
+        if len(tokens) <= FITTING and not any(map(_is_heavy, tokens)):
+            return tokens
+        needed = self._look_for(tokens)
+        for place, token in enumerate(tokens):
+            oversize = call.room.fit(_sizes(needed[token.key]))
+            if oversize is None:
+                return tokens[:place]
+            needed[token.key].oversize = oversize
+            self._needed[token.key] = needed[token.key]
+        return tokens
+
+    def _look_for(self, tokens: list[Token]) -> dict[Key, _Needed]:
+        """What comes with tokens, without its data."""
+        needed = {token.key: _Needed() for token in tokens}
+        live = [token for token in tokens if not token.skip]
+        sources = [t for t in live if t.source]
+        keys = [(t.run, t.source, t.source_scope) for t in sources]
+        for place, *found in self._db.execute(_FIND_OUTPUTS, (to_json(keys),)):
+            needed[sources[place].key].inputs.append(tuple(found))
+        joined = [t for t in live if not t.source]
+        for place, *found in self._db.execute(_FIND_ARRIVED, (to_json([t.key for t in joined]),)):
+            needed[joined[place].key].inputs.append(tuple(found))
+        reads = [(t, read) for t in tokens for read in t.reads]
+        names = [(t.run, *astuple(read)) for t, read in reads]
+        for place, *found in self._db.execute(_FIND_LATEST, (to_json(names),)):
+            needed[reads[place][0].key].reads.append(tuple(found))
+        return needed
 
     def _ready(
         self, tenant: str, queues: list[str], runs: frozenset[str] | None, limit: int
@@ -263,53 +322,77 @@ class ExchangeGroup:
         return {row.run: header(row) for row in rows if row is not None}
 
     def _grants(self, taken: list[_Taken]) -> list[Grant]:
-        inputs: list[list[Output]] = [[] for _ in taken]
-        reads: list[list[Output]] = [[] for _ in taken]
-        self._find_inputs(taken, inputs)
-        self._find_reads(taken, reads)
-        return [grant(token, inputs[index], reads[index]) for index, (_, token) in enumerate(taken)]
+        light = [token for key, token in taken if key not in self._needed]
+        inputs = self._find_inputs(light)
+        outputs = self._load([self._needed[key] for key, _ in taken if key in self._needed])
+        own = self._read_outputs({key for key, token in taken if token.cursor})
+        grants = []
+        for key, token in taken:
+            needed = self._needed.get(key, _NOTHING)
+            arrived = [outputs[one[2:4]] for one in needed.inputs if not needed.oversize]
+            reads = [outputs[one[2:4]] for one in needed.reads if not needed.oversize]
+            source = (token.run, token.source, token.source_scope)
+            if needed is _NOTHING and source in inputs:
+                arrived = [inputs[source]]
+            if token.cursor and key in own:
+                reads.append(own[key])
+            grants.append(grant(token, arrived, reads, needed.oversize))
+        return grants
 
-    def _find_inputs(self, taken: list[_Taken], inputs: list[list[Output]]) -> None:
-        """The outputs that arrived at these tokens: from one source, or at a join."""
-        single: list[tuple[int, Key]] = []
-        joined: list[tuple[int, Key]] = []
+    def _find_inputs(self, tokens: list[Token]) -> dict[Key, Output]:
+        """The outputs of the nodes that made these tokens ready, each once."""
+        found: dict[Key, Output] = {}
+        unknown: set[Key] = set()
         known = self._known.outputs
-        for index, (key, token) in enumerate(taken):
-            if token.skip:
-                continue
-            if not token.source:
-                joined.append((index, key))
-                continue
-            source = (key[0], token.source, token.source_scope)
-            data = known.get(source)
-            if data is None:
-                single.append((index, source))
-            else:
-                inputs[index].append(Output(token.source, token.source_scope, data))
-        if single:
-            rows = self._db.execute(_READ_OUTPUTS, (to_json([key for _, key in single]),))
-            for place, data in rows:
-                index, source = single[place]
-                inputs[index].append(Output(source[1], source[2], output_of(data)))
-        if joined:
-            rows = self._db.execute(_READ_ARRIVED, (to_json([key for _, key in joined]),))
-            for place, node, scope, data in rows:
-                inputs[joined[place][0]].append(Output(node, scope, output_of(data)))
+        for token in tokens:
+            if token.source and not token.skip:
+                source = (token.run, token.source, token.source_scope)
+                data = known.get(source)
+                if data is None:
+                    unknown.add(source)
+                elif source not in found:
+                    found[source] = Output(source[1], source[2], data)
+        return found | self._read_outputs(unknown)
 
-    def _find_reads(self, taken: list[_Taken], reads: list[list[Output]]) -> None:
-        """The outputs that these tokens' nodes read, and their own when they go on with them."""
-        wanted = [(index, read) for index, (_, t) in enumerate(taken) for read in t.reads]
-        if wanted:
-            keys = [(taken[index][1].run, read.node, read.prefix) for index, read in wanted]
-            rows = self._db.execute(_READ_LATEST, (to_json(keys),))
-            for place, node, scope, data in sorted(rows, key=lambda row: int(row[0])):
-                reads[wanted[place][0]].append(Output(node, scope, output_of(data)))
-        going_on = [(index, key) for index, (key, t) in enumerate(taken) if t.cursor]
-        if going_on:
-            rows = self._db.execute(_READ_OUTPUTS, (to_json([key for _, key in going_on]),))
-            for place, data in rows:
-                index, key = going_on[place]
-                reads[index].append(Output(key[1], key[2], output_of(data)))
+    def _read_outputs(self, instances: set[Key]) -> dict[Key, Output]:
+        if not instances:
+            return {}
+        keys = sorted(instances)
+        rows = self._db.execute(_READ_OUTPUTS, (to_json(keys),))
+        found = {}
+        for place, data in rows:
+            key = keys[place]
+            found[key] = Output(key[1], key[2], output_of(data))
+        return found
+
+    def _load(self, needed: list[_Needed]) -> dict[tuple[int, int], Output]:
+        """The outputs that come with tokens, each once, by the numbers of run and event."""
+        names = {
+            one[2:4]: one[:2]
+            for each in needed
+            if not each.oversize
+            for one in (*each.inputs, *each.reads)
+        }
+        if not names:
+            return {}
+        rows = self._db.execute(_READ_FOUND, (to_json(sorted(names)),))
+        found = {}
+        for run, seq, data in rows:
+            node, scope = names[run, seq]
+            found[run, seq] = Output(node, scope, output_of(data))
+        return found
+
+
+_NOTHING = _Needed()
+
+
+def _is_heavy(token: Token) -> bool:
+    """Whether a token may need more than the output of one node."""
+    return bool(token.reads) or (not token.source and token.hop > 0)
+
+
+def _sizes(needed: _Needed) -> dict[Hashable, int]:
+    return {one[2:4]: one[4] for one in (*needed.inputs, *needed.reads)}
 
 
 def _by_age(token: Token) -> tuple[int, Key]:

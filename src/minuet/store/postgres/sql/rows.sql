@@ -57,31 +57,4 @@ WHERE run = ANY ($1) AND status = 'pending';
 SELECT * FROM minuet.runs WHERE tenant = $1 AND run = ANY ($2);
 
 -- name: still_leased
--- What a repeated call was granted and has not lost since, as it was granted.
-SELECT
-    t.taken_ms, t.ctid, t.run, t.node, t.scope, t.queue, t.skip, t.hop, t.attempt, t.expiry,
-    t.delivery, t.source, t.source_scope, t.reads, t.cursor, t.resolution, t.event, t.slot,
-    t.slot_limit,
-    (
-        SELECT e.data FROM minuet.events AS e
-        WHERE e.run_id = r.id AND e.seq = CASE
-            WHEN t.source_event > 0 OR t.source = '' THEN t.source_event
-            ELSE (
-                SELECT s.event FROM minuet.tokens AS s
-                WHERE s.run = t.run AND s.node = t.source AND s.scope = t.source_scope
-            )
-        END
-    ),
-    (
-        SELECT array_agg(o::minuet.output)
-        FROM minuet.outputs_of(
-            t.run, r.id, t.node, t.scope, t.source = '' AND NOT t.skip, t.reads,
-            CASE WHEN t.cursor > 0 THEN t.event END
-        ) AS o
-    ),
-    r.id, r.workflow, r.plan, r.status, r.counter, r.seq, r.generation, r.input, r.tags,
-    r.created_ms, r.deadline_ms
-FROM minuet.tokens AS t
-JOIN minuet.runs AS r ON r.run = t.run
-WHERE t.state = 'leased' AND t.lease = $1 AND t.tenant = $2
-ORDER BY t.run, t.node, t.scope;
+SELECT * FROM minuet.leased_rows($1, $2);

@@ -1,96 +1,239 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
+-- As in `store/records.py`, where they are explained.
+local REPLY_BYTES_MAX, INPUT_BYTES_MAX = 16777216, 67108864
+
+--: As many outputs may be loaded before anybody knows how large they are.
+local UNSIZED = 16
+
 -- What the other parts see of this one: the rest would be in their way.
-local grant, add_header
+local begin_answer, fit, grant, add_header
 
 do
 
--- The output of an instance, found by the number of its event (0: nobody knew it then).
+--: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is told};
+-- how many there are, and how many bytes more may come.
+local sent, sent_count, bytes_left
+--: By token: the event of the one output that it needs, or {inputs, reads, bytes if they are too
+-- many, whether the last that is read is its own}. Outputs are node, scope and event, each.
+local fits
+
+function begin_answer()
+  sent, sent_count, bytes_left, fits = {}, 0, REPLY_BYTES_MAX, {}
+end
+
+-- The output that an event holds, and the size of the event.
+local function load_output(run, event)
+  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
+  if data then return data, #data end
+  local record = call('HGET', run[R_KEY], event_field(event))
+  -- An event of this very step that has no output is not there yet.
+  if not record then return 'null', 4 end
+  return output_of(record), #record - HEAD_BYTES
+end
+
+local function size_of(run, event)
+  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
+  if data then return #data end
+  return math.max(call('HSTRLEN', run[R_KEY], event_field(event)) - HEAD_BYTES, 4)
+end
+
+-- Add the output of an instance, by the number of its event (0: nobody knew it then).
 local function add_output(found, run, node, scope, event)
   if event == 0 then
     local token = load_token(run[R_NAME], node, scope)
     event = token and token[T_EVENT] or 0
-    if event == 0 then return 0 end
-  end
-  local data = run[R_OUTPUTS] and run[R_OUTPUTS][event]
-  if not data then
-    local record = call('HGET', run[R_KEY], event_field(event))
-    -- An event of this very step that has no output is not there yet.
-    data = record and output_of(record) or 'null'
+    if event == 0 then return end
   end
   local count = #found
-  found[count + 1], found[count + 2], found[count + 3] = node, scope, data
-  return 1
+  found[count + 1], found[count + 2], found[count + 3] = node, scope, event
 end
 
 local function add_arrived(found, run, token)
-  local name, count = token[T_NODE] .. '\0' .. token[T_SCOPE], 0
+  local name = token[T_NODE] .. '\0' .. token[T_SCOPE]
   local join = joins[token[T_MEMBER]]
   if not join then
     local data = call('HGET', run[R_KEY], 'j' .. name)
-    if not data then return 0 end
+    if not data then return end
     join = parse_join(data)
   end
   local fields = {}
   for i = 1, join.listed do fields[i] = 'n' .. name .. '\0' .. i end
   for _, data in ipairs(get_fields(run[R_KEY], fields)) do
     local source, scope, event = unpack_row(data)
-    count = count + add_output(found, run, source, scope, event)
+    add_output(found, run, source, scope, event)
   end
   for _, arrival in ipairs(join.pending) do
-    count = count + add_output(found, run, unpack(arrival, 1, 3))
+    add_output(found, run, unpack(arrival, 1, 3))
   end
-  return count
 end
 
--- The latest scope in which a node has an output, among those that begin with `prefix`.
-local function add_latest(found, run, node, prefix)
+-- An instance that had an output by an event (0 or nil: that has one), or nil.
+local function with_output(run, node, scope, upto)
+  local token = load_token(run[R_NAME], node, scope)
+  if not token or token[T_EVENT] == 0 or token[T_SKIP] then return nil end
+  if upto and upto ~= 0 and token[T_EVENT] > upto then return nil end
+  return token
+end
+
+-- The latest of the instances whose scope begins with `prefix`, of those that had an output by
+-- event `upto`. Later ones are stepped over: there are some only if others were faster.
+local function latest_of(run, node, prefix, upto)
   local latest
-  local from = node .. '\0' .. prefix
   if run[R_SCOPED] then
-    local key = scopes_key(run[R_NAME])
-    latest = call('ZREVRANGEBYLEX', key, '(' .. from .. '\255', '[' .. from, 'LIMIT', 0, 1)[1]
+    local key, from, first = scopes_key(run[R_NAME]), node .. '\0' .. prefix, 0
+    repeat
+      local count = first == 0 and 1 or 100
+      local names = call('ZREVRANGEBYLEX', key, '(' .. from .. '\255', '[' .. from,
+        'LIMIT', first, count)
+      first = first + count
+      for _, name in ipairs(names) do
+        latest = with_output(run, node, sub(name, #node + 2), upto)
+        if latest then break end
+      end
+    until latest or #names < count
     local entered = added[key] or {}
     for i = 2, #entered, 2 do
-      local fits = sub(entered[i], 1, #from) == from
-      if fits and (not latest or precedes(latest, entered[i])) then latest = entered[i] end
+      local name = entered[i]
+      if sub(name, 1, #from) == from
+        and (not latest or precedes(latest[T_SCOPE], sub(name, #node + 2)))
+      then
+        latest = with_output(run, node, sub(name, #node + 2), upto) or latest
+      end
     end
   end
-  if latest then return add_output(found, run, node, sub(latest, #node + 2), 0) end
-  if prefix ~= '' then return 0 end
-  local token = load_token(run[R_NAME], node, '')
-  if not token or token[T_EVENT] == 0 or token[T_SKIP] then return 0 end
-  return add_output(found, run, node, '', token[T_EVENT])
+  if not latest and prefix == '' then latest = with_output(run, node, '', upto) end
+  return latest
 end
 
--- Add the thirteen values of a token to an answer, followed by three for each of its outputs.
+local function outputs_of(run, token)
+  local inputs, reads = {}, {}
+  if not token[T_SKIP] then
+    if token[T_SOURCE] ~= '' then
+      add_output(inputs, run, token[T_SOURCE], token[T_SOURCE_SCOPE] or '', token[T_SOURCE_EVENT])
+    elseif token[T_JOINED] then
+      add_arrived(inputs, run, token)
+    end
+  end
+  if token[T_READS] then
+    for _, read in ipairs(unpack_row(token[T_READS])) do
+      local latest = latest_of(run, read[1], read[2], read[3])
+      if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
+    end
+  end
+  return inputs, reads
+end
+
+local function sent_of(run)
+  local found = sent[run]
+  if not found then
+    found = {}
+    sent[run] = found
+  end
+  return found
+end
+
+-- The same as `fit` for a token that needs one output at most, as most do: nothing is made that it
+-- could do without.
+local function fit_one(token, is_first)
+  if token[T_SKIP] or token[T_SOURCE] == '' then return true end
+  local run, event = token[T_RUN], token[T_SOURCE_EVENT]
+  if event == 0 then
+    local source = load_token(run[R_NAME], token[T_SOURCE], token[T_SOURCE_SCOPE] or '')
+    event = source and source[T_EVENT] or 0
+    if event == 0 then return true end
+  end
+  local known = sent_of(run)
+  if not known[event] then
+    local data, size = load_output(run, event)
+    if size > bytes_left and not is_first then return false end
+    bytes_left, sent_count = bytes_left - size, sent_count + 1
+    known[event] = { sent_count, size, data }
+  end
+  fits[token] = event
+  return true
+end
+
+-- Whether the outputs of a token fit into the answer; they have got their place there then. The first
+-- token always fits: what is too large even for that comes without its outputs.
+function fit(token, is_first)
+  local own = (token[T_CURSOR] or 0) ~= 0
+  if not (token[T_READS] or token[T_JOINED] or own) then return fit_one(token, is_first) end
+  local run = token[T_RUN]
+  local inputs, reads = outputs_of(run, token)
+  local known, few = sent_of(run), #inputs + #reads <= 3 * UNSIZED
+  local total, new, found, order = 0, 0, {}, {}
+  for _, list in ipairs({ inputs, reads }) do
+    for i = 3, #list, 3 do
+      local event = list[i]
+      local output = known[event] or found[event]
+      if not output then
+        local data, size
+        if few then data, size = load_output(run, event) else size = size_of(run, event) end
+        output = { nil, size, data }
+        found[event], order[#order + 1] = output, output
+        new = new + size
+      end
+      total = total + output[2]
+    end
+  end
+  local oversize = 0
+  if total > INPUT_BYTES_MAX then
+    oversize, new, inputs, reads, found, order = total, 0, {}, {}, {}, {}
+  end
+  if new > bytes_left and not is_first then return false end
+  bytes_left = bytes_left - new
+  for i, output in ipairs(order) do output[1] = sent_count + i end
+  sent_count = sent_count + #order
+  for event, output in pairs(found) do known[event] = output end
+  -- Its own output is only there while a fan-out goes on, and does not count.
+  if own then
+    add_output(reads, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
+    sent_count = sent_count + 1
+  end
+  fits[token] = { inputs, reads, oversize, own }
+  return true
+end
+
+-- The data of an output that is in the answer; if it was told before, the number of the output.
+local function tell(run, event)
+  local output = sent[run][event]
+  if output.told then return output[1] end
+  output.told = true
+  local data = output[3] or load_output(run, event)
+  output[3] = nil
+  return data
+end
+
+-- Add outputs to an answer: node, scope and data of each.
+local function add_outputs(answer, run, list, own)
+  local at = #answer
+  for i = 1, #list, 3 do
+    local event, data = list[i + 2], nil
+    if own and i + 3 > #list then data = load_output(run, event) else data = tell(run, event) end
+    answer[at + i], answer[at + i + 1], answer[at + i + 2] = list[i], list[i + 1], data
+  end
+  return #list / 3
+end
+
+-- Add the fourteen values of a token that fits to an answer, followed by three for each output.
 function grant(answer, token)
-  local run, at = token[T_RUN], #answer
+  local run, at, found = token[T_RUN], #answer, fits[token]
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
   answer[at + 6], answer[at + 7] = token[T_EXPIRY] or 0, token[T_DELIVERY]
   answer[at + 8], answer[at + 9] = token[T_HOP], token[T_CURSOR] or 0
   answer[at + 10], answer[at + 11] = token[T_RESOLUTION] or false, token[T_SLOT] or ''
-  answer[at + 12], answer[at + 13] = 0, 0
-  local inputs, reads = 0, 0
-  if not token[T_SKIP] then
-    if token[T_SOURCE] ~= '' then
-      inputs = add_output(answer, run, token[T_SOURCE], token[T_SOURCE_SCOPE] or '',
-        token[T_SOURCE_EVENT])
-    elseif token[T_JOINED] then
-      inputs = add_arrived(answer, run, token)
-    end
+  answer[at + 12], answer[at + 13], answer[at + 14] = 0, 0, 0
+  if type(found) == 'number' then
+    answer[at + 12], answer[at + 15] = 1, token[T_SOURCE]
+    answer[at + 16], answer[at + 17] = token[T_SOURCE_SCOPE] or '', tell(run, found)
+  elseif found then
+    answer[at + 14] = found[3]
+    answer[at + 12] = add_outputs(answer, run, found[1])
+    answer[at + 13] = add_outputs(answer, run, found[2], found[4])
   end
-  if token[T_READS] then
-    for _, read in ipairs(unpack_row(token[T_READS])) do
-      reads = reads + add_latest(answer, run, read[1], read[2])
-    end
-  end
-  if (token[T_CURSOR] or 0) ~= 0 then
-    reads = reads + add_output(answer, run, token[T_NODE], token[T_SCOPE], token[T_EVENT])
-  end
-  answer[at + 12], answer[at + 13] = inputs, reads
 end
 
 -- Add the six values of a run to an answer.

@@ -107,13 +107,15 @@ local function load_shown(member)
   return keep_token(run, node, scope, member, found[2])
 end
 
+-- Take tokens as long as what they need fits into the answer; whether all did.
 function take(tenant, session, lease, names, limit, only, until_ms, taken)
-  if limit <= 0 then return end
+  if limit <= 0 then return true end
   local found = candidates(tenant, names, limit, only)
   for i = 1, math.min(limit, #found) do
     local member = found[i]
     local token = tokens[member] or load_shown(member)
     if token then
+      if not fit(token, #taken == 0) then return false end
       change_token(token)
       token[T_STATE], token[T_LEASE], token[T_SESSION] = 'leased', lease, session
       token[T_DUE_MS], token[T_TAKEN_MS] = until_ms, now
@@ -124,6 +126,7 @@ function take(tenant, session, lease, names, limit, only, until_ms, taken)
       for _, name in ipairs(names) do leave(ready_key(tenant, name), member) end
     end
   end
+  return true
 end
 
 end

@@ -262,6 +262,13 @@ local function has_token(run, node, scope, member)
   return not run[R_NEW] and call('HEXISTS', run[R_KEY], 't' .. node .. '\0' .. scope) == 1
 end
 
+-- What a token reads, fixed at the event that makes it ready: the next one.
+local function fixed(run, reads)
+  local found = unpack_row(reads)
+  for _, read in ipairs(found) do read[3] = run[R_SEQ] + 1 end
+  return pack(found)
+end
+
 -- Make the target's token ready; false when the instance has one already.
 local function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
   local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
@@ -269,6 +276,7 @@ local function emit(run, node, scope, live, queue, reads, hop, source, source_sc
   -- Any worker can pass a skip on, whatever it takes to run the node.
   if not live then queue, source, source_scope, event, reads = '', '', nil, 0, nil end
   if source_scope == '' then source_scope = nil end
+  if reads then reads = fixed(run, reads) end
   local token = {
     member, run, node, scope, true, true, false,
     now, 0, hop, 1, 0, 0, event, 'ready', '', '', '', queue, source, 0,

@@ -6,6 +6,7 @@ local function verb(name, flags, act)
     begin_events()
     begin_changes()
     begin_items(arguments[1])
+    begin_answer()
     return act(arguments[1])
   end
   redis.register_function({ function_name = LIBRARY .. '_' .. name, callback = callback,

@@ -46,9 +46,9 @@ CROSS JOIN tokens AS t
 CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
 
--- name: read_arrived
--- The outputs that arrived live at these joins before they fired.
-SELECT k.key, a.source, a.source_scope, e.data
+-- name: find_arrived
+-- The outputs that arrived live at these joins before they fired: where they are, and how large.
+SELECT k.key, a.source, a.source_scope, e.run_id, e.seq, length(e.data)
 FROM json_each(?) AS k
 CROSS JOIN arrivals AS a
     ON a.run = k.value ->> 0 AND a.node = k.value ->> 1 AND a.scope = k.value ->> 2
@@ -58,9 +58,9 @@ CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
 ORDER BY k.key, a.source, a.source_scope;
 
--- name: read_latest
--- The output of the latest instance of a node under a prefix.
-SELECT k.key, t.node, t.scope, e.data
+-- name: find_latest
+-- The output of the latest instance of a node under a prefix, of those that had one by an event.
+SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data)
 FROM json_each(?) AS k
 CROSS JOIN tokens AS t ON t.id = (
     SELECT id
@@ -70,12 +70,28 @@ CROSS JOIN tokens AS t ON t.id = (
         AND scope >= k.value ->> 2
         AND scope < (k.value ->> 2) || char(0x10FFFF)
         AND event > 0
+        AND (event <= k.value ->> 3 OR k.value ->> 3 = 0)
         AND skip = 0
     ORDER BY scope DESC
     LIMIT 1
 )
 CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
+ORDER BY k.key;
+
+-- name: find_outputs
+-- The outputs of these instances: where they are, and how large.
+SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data)
+FROM json_each(?) AS k
+CROSS JOIN tokens AS t
+    ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2
+CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
+
+-- name: read_found
+SELECT e.run_id, e.seq, e.data
+FROM json_each(?) AS k
+CROSS JOIN events AS e ON e.run_id = k.value ->> 0 AND e.seq = k.value ->> 1;
 
 -- name: still_leased
 -- What a repeated call was granted and has not lost since.

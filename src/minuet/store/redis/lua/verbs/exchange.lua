@@ -46,6 +46,8 @@ if seq == last_seq and lease == last_lease then
     end
   end
   table.sort(taken, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
+  -- All of it has fitted before.
+  for _, token in ipairs(taken) do fit(token, true) end
   for i = 1, #results do wanted[i] = sub(results, i, i) == 'r' end
   replanned = runs_of(wanted, item_count)
   return reply(taken, taken_ms)
@@ -62,11 +64,11 @@ for _, one in ipairs(held) do
 end
 -- Before taking, because it decides who is ready.
 promote_waiters()
-local taken = {}
+local taken, fitting = {}, true
 only = run_filter(only)
 for i, one in ipairs(takes) do
   local before = #taken
-  take(tenant, session, lease, one[1], one[2], only, until_ms, taken)
+  fitting = fitting and take(tenant, session, lease, one[1], one[2], only, until_ms, taken)
   counts[i] = #taken - before
 end
 for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
