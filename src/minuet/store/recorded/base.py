@@ -15,6 +15,7 @@ from minuet.errors import RunConflictError
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     EventRecord,
     Held,
     NewRun,
@@ -210,7 +211,13 @@ class Log(Protocol):
         ...
 
     async def list_tenants(self) -> list[str]:
-        """Everybody who has runs."""
+        """As a store does."""
+        ...
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        """As a store does; the plans of submitted runs are listed too."""
         ...
 
     async def find_break(self, tenant: str, run: str) -> int | None:
@@ -230,5 +237,19 @@ class Log(Protocol):
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
+        """As a store does."""
+        ...
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        """As a store does."""
+        ...
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        """As a store does."""
+        ...
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
         """As a store does."""
         ...
