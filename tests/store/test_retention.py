@@ -150,6 +150,24 @@ async def test_a_tenant_that_has_blobs_alone_is_listed(world: World) -> None:
     assert await world.store.list_tenants() == ["a", "c"]
 
 
+async def test_a_run_that_is_over_is_kept_for_as_long_as_the_store_says(world: World) -> None:
+    run, open_run = await world.start("a"), await world.start("a")
+    await world.change(run, Cancel())
+    kept_ms = world.store.retention_ms
+    world.clock.advance((10 * 365 * 24 * HOUR_MS if kept_ms is None else kept_ms) - 1)
+    await world.store.sweep()
+    await world.store.forget_idle()
+
+    assert await world.events(run) == ["run.created", "run.started", "run.cancelled"]
+    assert (await world.run(run)).status == "CANCELLED"
+
+    world.clock.advance(1)
+    await world.store.sweep()
+
+    assert (await world.store.read_run("a", run) is None) == (kept_ms is not None)
+    assert (await world.run(open_run)).status == "RUNNING"
+
+
 async def test_workers_that_were_not_heard_of_for_long_are_forgotten(world: World) -> None:
     await world.store.register_worker(WorkerRecord("gone", "a"))
     await world.store.register_worker(WorkerRecord("removed", "a"))

@@ -42,6 +42,7 @@ class SimStore:
     """A connection to the simulated store."""
 
     overlaps = True
+    retention_ms: int | None = None
 
     def __init__(self, server: Server) -> None:
         self._server = server

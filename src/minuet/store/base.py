@@ -11,6 +11,14 @@ What holds for every verb:
 * The store's clock decides about leases, timers and deadlines; callers pass durations.
 * Nothing of another tenant is seen or changed; asking for it looks like asking for nothing.
 * Work per call is bounded by the caller's limits; no verb walks over finished runs.
+
+How long a store keeps what it has, the same for all of them:
+
+* A run that is open, until it ends. A run that is over, with all that belongs to it, until
+  `delete_runs`, or until a sweep finds that it ended longer ago than `retention_ms`.
+* A blob that belongs to no run, until `delete_blobs`.
+* A session for `SESSION_MS_MAX` after its last call, a worker for `WORKER_MS_MAX` after its last
+  heartbeat; then they may be forgotten at any time, at the latest by `forget_idle`.
 """
 
 from __future__ import annotations
@@ -48,6 +56,9 @@ class Store(Protocol):
     #: Whether a worker gains by running handlers while its exchange is under way. Where the work
     #: is done in the worker's own process, both would only wait for each other.
     overlaps: bool
+
+    #: How long a run is kept after its end; None: until somebody deletes it.
+    retention_ms: int | None
 
     @property
     def durability(self) -> str:

@@ -59,6 +59,7 @@ class MemoryStore:
     """A store that lives as long as this object."""
 
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(
         self, clock: Clock | None = None, *, transition: type[Transition] = Transition

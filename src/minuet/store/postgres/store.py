@@ -69,6 +69,7 @@ class PostgresStore:
 
     # Whether it would gain has not been measured.
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)

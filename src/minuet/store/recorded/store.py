@@ -84,6 +84,9 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
 class RecordedStore:
     """A hot store and its log."""
 
+    #: What leaves the hot half stays in the log.
+    retention_ms: int | None = None
+
     def __init__(
         self, hot: HotStore, log: Log, rebuild: Rebuild, *, owner: str | None = None
     ) -> None:

@@ -99,6 +99,8 @@ class RedisStore:
             self._address = replace(self._address, accept_loss=True)
         #: Whether a record keeps its events as well.
         self._recorded = recorded
+        #: In front of a record, runs leave this store alone.
+        self.retention_ms = self._address.retention_ms
         #: None: the server's clock decides.
         self._clock = clock
         self._connection = Connection(self._address, recorded=recorded)
@@ -191,7 +193,7 @@ class RedisStore:
                 self._now_ms(),
                 limit,
                 opaque(TIMED_OUT),
-                self._address.retention_ms,
+                self.retention_ms,
                 REMOVED_PER_SWEEP,
             )
             await self._release(released)

@@ -67,6 +67,7 @@ class SqliteStore:
     """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
 
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(
         self,
