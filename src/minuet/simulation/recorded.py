@@ -17,7 +17,15 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import SimLoop, current_process
 from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
-from minuet.store.recorded.base import Appended, Claim, Logged, Mark, Standing, Unrecorded
+from minuet.store.recorded.base import (
+    Appended,
+    Claim,
+    Logged,
+    LogIdentity,
+    Mark,
+    Standing,
+    Unrecorded,
+)
 from minuet.store.recorded.memory import MemoryLog
 from minuet.store.records import DEFAULT_TENANT, BlobEntry, EventRecord, Held, NewRun, Run, Snapshot
 from minuet.types import RunStatus
@@ -35,6 +43,10 @@ class SimHotStore(SimStore):
     async def identity(self) -> str:
         model = self._server.model
         return await self._call("identity", model.identity)
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        model = self._server.model
+        return await self._call("attach", lambda: model.attach(log))
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
         model = self._server.model
@@ -191,6 +203,9 @@ class SimLog:
 
     async def close(self) -> None:
         pass
+
+    async def identity(self) -> LogIdentity:
+        return await self._server.call("identity", self._log.identity)
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
         return await self._server.call("submit", lambda: self._log.submit(runs))

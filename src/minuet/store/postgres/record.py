@@ -22,7 +22,7 @@ from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
-from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
@@ -45,6 +45,8 @@ PAGE = 5_000
 #: Runs of which is known up to where they are recorded.
 LAST_MAX = 20_000
 
+_MAKE_IDENTITY = statement("make_record_identity")
+_IDENTITY = statement("record_identity")
 _SUBMIT = statement("submit_runs")
 _FIND_SUBMITTED = statement("find_submitted")
 _LIST_SUBMITTED = statement("list_submitted")
@@ -96,6 +98,15 @@ class PostgresLog:
 
     async def close(self) -> None:
         await self._database.close()
+
+    async def identity(self) -> LogIdentity:
+        async def make(link: Link) -> str:
+            await link.run(_MAKE_IDENTITY)
+            identity: str = await link.value(_IDENTITY)
+            return identity
+
+        found = await self._database.write(make, repeatable=True)
+        return LogIdentity(found, f"{self._address.shown}, schema {self._address.schema}")
 
     # ── submitting ──────────────────────────────────────────────────────────────────────
 

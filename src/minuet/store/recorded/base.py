@@ -67,6 +67,14 @@ class Logged(Record, frozen=True):
     status: RunStatus
 
 
+class LogIdentity(Record, frozen=True):
+    """Which log this is: made with it, and the same wherever its data goes."""
+
+    id: str
+    #: Where it lies, for people.
+    shown: str = ""
+
+
 #: What became of events that were given to the log. `recorded`: it has them · `forked`: it has
 #: others with the same numbers, or more than the run itself: the run has lost something, and the
 #: log is right · `gap`: it lacks earlier ones · `deleted`: the run was deleted, and has come back.
@@ -85,6 +93,14 @@ class HotStore(Store, Protocol):
 
         It changes whenever something may have been lost: the server was restarted or emptied, or
         another one has taken its place.
+        """
+        ...
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        """Belong to this log, unless it belongs to one already; the log that it belongs to.
+
+        A server that has lost everything belongs to none, and so does one that was used before
+        this was noted.
         """
         ...
 
@@ -127,6 +143,10 @@ class Log(Protocol):
 
     async def close(self) -> None:
         """Let go."""
+        ...
+
+    async def identity(self) -> LogIdentity:
+        """Which log this is."""
         ...
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:

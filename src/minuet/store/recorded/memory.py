@@ -9,7 +9,7 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, blob_ref
-from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
@@ -28,7 +28,7 @@ from minuet.types import TERMINAL, RunStatus
 class MemoryLog:
     """A log that lives as long as this object."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, identity: str = "log") -> None:
         self._clock = clock or SystemClock()
         self._submitted: dict[str, tuple[int, NewRun]] = {}
         self._contents: dict[str, tuple[str, bytes]] = {}
@@ -41,6 +41,7 @@ class MemoryLog:
         #: Identity, owner, until when; "done": the check is over.
         self._check = ("", "done", 0)
         self._blobs = BlobTable()
+        self._identity = LogIdentity(identity, f"memory {identity}")
 
     @property
     def durability(self) -> str:
@@ -51,6 +52,9 @@ class MemoryLog:
 
     async def close(self) -> None:
         pass
+
+    async def identity(self) -> LogIdentity:
+        return self._identity
 
     # ── submitting ──────────────────────────────────────────────────────────────────────
 

@@ -106,7 +106,9 @@ class RecordedStore:
         await self._log.open()
         try:
             await self._hot.open()
+            await self._guard.attach()
         except BaseException:
+            await self._hot.close()
             await self._log.close()
             raise
         self.start()
