@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import logging
 import os
 from collections.abc import Callable
 from concurrent.futures import Executor as ThreadPool
@@ -55,6 +56,12 @@ from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
+
+#: Shortest and longest pause before a large output is put away again, and how often to say so.
+KEEP_S = (0.05, 5.0)
+TELL_S = 60.0
+
+_log = logging.getLogger("minuet.worker")
 
 #: How nodes are retried when nobody says anything.
 RETRY_DEFAULT = Retry()
@@ -136,8 +143,10 @@ class Executor:
             return BrokenItem(*job.token, job.outcome.error, "no_plan")
         try:
             return self._finish(job) or await self._finish_large(job)
-        except StoreUnavailableError:
-            return Released(*job.token)
+        except asyncio.CancelledError:
+            if not (job.abandoned or job.releasing):
+                raise
+            return None if job.abandoned else Released(*job.token)
         except RunNotFoundError:
             return None  # It was ended and deleted meanwhile.
 
@@ -326,9 +335,30 @@ class Executor:
     async def _finish_large(self, job: Job) -> Item:
         assert isinstance(job.outcome, Succeeded)
         data = encode_value(job.outcome.output, bytes_max=self._output_bytes_max(job))
-        ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
-        job.output = blob_value(ref, len(data))
+        job.output = blob_value(await self._keep_output(job, data), len(data))
         return self.settle(job)
+
+    async def _keep_output(self, job: Job, data: bytes) -> str:
+        """Put a large output away, and do not give up: the handler has run, and would run again.
+
+        It ends when it is kept, when the lease is lost, and when the worker has drained for long
+        enough; the last two cancel it.
+        """
+        pause_s, told_s = KEEP_S[0], None
+        while True:
+            try:
+                return await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
+            except StoreUnavailableError as error:
+                now_s = asyncio.get_running_loop().time()
+                if told_s is None or now_s - told_s >= TELL_S:
+                    told_s = now_s
+                    _log.warning(
+                        "the output of node %s of run %s (%d bytes) cannot be stored (%s); it is "
+                        "kept in memory and tried again",
+                        *(job.grant.node, job.grant.run, len(data), error),
+                    )
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, KEEP_S[1])
 
     def _output_bytes_max(self, job: Job) -> int | None:
         if job.node is None or job.loaded is None:
