@@ -506,6 +506,10 @@ def test_every_command_works_on_every_store(
     assert doctor.out == "Sound: every invariant holds on 4 runs.\n"
     assert re.fullmatch(r"store: (SQLite|PostgreSQL|Redis|Valkey) [0-9.]+, .+\n", doctor.err)
     assert doctor.err.rstrip() == f"store: {call('doctor', '--json').json['store']}"
+    # What is over goes, and what nobody needs any more.
+    deleted = call("runs", "delete", "--older-than", "0s", "--yes", "--json").json
+    assert (deleted["runs"], call("runs", "list", "--json").json) == (4, [])
+    assert call("gc", "--json").json["plans"] == 0
     assert used == {
         command.prog.removeprefix("minuet ")
         for command in every_command()

@@ -19,6 +19,8 @@ from minuet.store.base import Store
 from minuet.store.blob import blob_ref, blob_value
 from minuet.store.records import (
     LEASE_MS_MAX,
+    TOUCH_MS,
+    BlobEntry,
     Cancel,
     Change,
     Delivery,
@@ -92,6 +94,10 @@ EXPECTED = {
     *(("find_queues", "some"), ("list_workers", "some")),
     *(("put_blob", r) for r in ("kept", "refused")),
     *(("get_blob", r) for r in ("some", "none")),
+    *(("touch_blobs", r) for r in ("some", "none")),
+    *(("list_blobs", r) for r in ("some", "none")),
+    *(("delete_blobs", r) for r in ("some", "none")),
+    *(("list_plans", "some"), ("forget_idle", "none")),
 }
 
 
@@ -113,6 +119,8 @@ class Driver:
         self._number = 0
         self._compared = 0
         self._has_moved = False
+        #: Blobs that belong to no run, as they were listed.
+        self._listed: list[tuple[str, list[BlobEntry]]] = []
         self.seen: Counter[tuple[str, str]] = Counter()
 
     @property
@@ -124,7 +132,7 @@ class Driver:
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
             *[self.delete, self.discard, self.look, self.blob] * 1,
             self.put,
-            *[self.worker] * (not self._has_moved),
+            *[self.worker, self.collect] * (not self._has_moved),
         ]
 
     def go_on_with(self, store: Store) -> None:
@@ -520,6 +528,25 @@ class Driver:
         queues = await self._ask(lambda s: s.find_queues(tenant, "q", after=after, limit=limit))
         self.seen["find_queues", "some" if queues else "none"] += 1
 
+    async def collect(self, rng: Random) -> None:
+        """Blobs that belong to no run: touched, listed, and deleted as they were listed."""
+        tenant, idle_ms = rng.choice(TENANTS), rng.choice((0, LEASE_MS, TOUCH_MS))
+        refs = [blob_ref(data) for data in rng.sample(BLOBS, 2)]
+        if rng.random() < 0.3:
+            found = await self._ask(lambda s: s.touch_blobs(tenant, refs))
+            self.seen["touch_blobs", "some" if found else "none"] += 1
+        listed = await self._ask(lambda s: s.list_blobs(tenant, idle_ms=idle_ms, limit=2))
+        self.seen["list_blobs", "some" if listed else "none"] += 1
+        self._listed = [*self._listed[-5:], (tenant, listed)]
+        if rng.random() < 0.3:
+            owner, doomed = rng.choice(self._listed)
+            count = await self._ask(lambda s: s.delete_blobs(owner, doomed))
+            self.seen["delete_blobs", "some" if count else "none"] += 1
+        plans = await self._ask(lambda s: _all_plans(s, tenant))
+        self.seen["list_plans", "some" if plans else "none"] += 1
+        forgotten = await self._ask(lambda s: s.forget_idle())
+        self.seen["forget_idle", "some" if forgotten.workers else "none"] += 1
+
     async def blob(self, rng: Random) -> None:
         data = rng.choice(BLOBS)
         tenant, run = rng.choice(self._runs[-8:]) if self._runs else ("a", "none")
@@ -534,6 +561,17 @@ class Driver:
             found = await self._ask(methodcaller("get_blob", ref, run=run, tenant=tenant))
             assert found in (None, asked)
             self.seen["get_blob", "none" if found is None else "some"] += 1
+
+
+async def _all_plans(store: Store, tenant: str) -> list[str]:
+    """How a store divides them into pages is its own affair."""
+    found: set[str] = set()
+    after = ""
+    while True:
+        plans, after = await store.list_plans(tenant, after=after, limit=3)
+        found.update(plans)
+        if not after:
+            return sorted(found)
 
 
 def given_back(rows: Snapshot, now_ms: int) -> None:

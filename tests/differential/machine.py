@@ -88,6 +88,10 @@ class SameAnswers(RuleBasedStateMachine):
     def worker(self, random: Random) -> None:
         self._do("worker", random)
 
+    @rule(random=random)
+    def collect(self, random: Random) -> None:
+        self._do("collect", random)
+
     @rule()
     def reopen(self) -> None:
         self.loop.run_until_complete(self.store.close())

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import signal
 import subprocess
 import sys
+import types
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,9 @@ from tests.fault.outcome import final_state
 from tests.fault.processes import Nursery
 from tests.fault.workload import LEDGER, read_ledger, small
 from tests.folding import FoldingStore
+from tests.small_disk import SmallDisk
 
+import minuet
 from minuet.app.app import App
 from minuet.clock import SystemClock
 from minuet.errors import SessionError, StoreUnavailableError
@@ -113,6 +117,52 @@ async def test_a_worker_waits_out_a_full_disk_and_goes_on(tmp_path: Path, root: 
     assert answer["ended"] == ["COMPLETED"] * full_disk.RUNS
     events = await all_is_well(db, small())
     assert not [event for event in events if event["type"] == "lease.expired"]
+
+
+class Heard(logging.Handler):
+    """Waits for a message."""
+
+    def __init__(self, part: str) -> None:
+        super().__init__(logging.WARNING)
+        self._part, self._loop = part, asyncio.get_running_loop()
+        self.event = asyncio.Event()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if self._part in record.getMessage():
+            self._loop.call_soon_threadsafe(self.event.set)
+
+
+@pytest.mark.slow
+async def test_a_large_output_waits_out_a_full_disk_and_its_handler_runs_once(
+    tmp_path: Path,
+) -> None:
+    disk = SmallDisk(tmp_path / "disk", "8m")
+    heard = Heard("cannot be stored")
+    logging.getLogger("minuet.worker").addHandler(heard)
+    ran: list[int] = []
+    handlers = types.ModuleType("fills_the_disk")
+
+    @minuet.task(name="fills_the_disk")
+    async def fills_the_disk() -> str:
+        ran.append(1)
+        disk.fill()
+        return "x" * 200_000
+
+    handlers.__dict__["fills_the_disk"] = fills_the_disk
+    document = {"name": "large", "nodes": [{"id": "a", "handler": "fills_the_disk"}]}
+    try:
+        async with App(SqliteStore(tmp_path / "disk/runs.db"), handlers=[handlers]) as app:
+            run_id = await app.start(document)
+            async with asyncio.timeout(60):
+                await heard.event.wait()
+            disk.make_room()
+            result = await app.wait(run_id, timeout=60)
+    finally:
+        logging.getLogger("minuet.worker").removeHandler(heard)
+        disk.remove()
+
+    assert (result.status, len(ran)) == ("COMPLETED", 1)
+    assert len(result.output["a"]) == 200_000
 
 
 class BadDisk(apsw.VFS):

@@ -14,7 +14,7 @@ from minuet.store.memory import MemoryStore
 from minuet.store.records import Pause
 from minuet.types import TERMINAL
 
-WRITING = ("change_run", "put_run", "put_blob", "sweep")
+WRITING = ("change_run", "put_run", "put_blob", "sweep", "delete_runs")
 
 
 class Died(BaseException):

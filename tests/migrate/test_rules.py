@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests.migrate.work import ORDER, Kept, app_on, fill, finish, inputs, results
 from tests.store.conftest import FACTORIES, ONE_OF_EACH
@@ -429,3 +431,64 @@ async def test_a_mark_without_what_was_left_with_it_is_told(
     (outcome,) = await move()
 
     assert (outcome.kind, "is missing" in outcome.message) == ("damaged", True)
+
+
+async def move_on(clock: ManualClock, *stores: tuple[str, Store]) -> list[str]:
+    """Move all runs from each store to the next one; what became of them on the last way."""
+    outcomes: list[Outcome] = []
+    for (come_from, source), (to, target) in itertools.pairwise(stores):
+        migration = Migration(source, target, clock, come_from=come_from, to=to)
+        outcomes = [outcome async for outcome in migration.move()]
+    return kinds(outcomes)
+
+
+async def test_a_run_comes_back_by_way_of_others(
+    here: MemoryStore, there: MemoryStore, clock: ManualClock
+) -> None:
+    third = MemoryStore(clock)
+    stores = (("here", here), ("there", there), ("third", third), ("here", here))
+    await fill(here, finished=0, open=2, clock=clock)
+    async with app_on(here, worker=False, clock=clock) as app:
+        (paused,) = await app.start_many(ORDER, inputs(range(9, 10), 0))
+        await here.change_run("default", paused, Pause("somebody"))
+        pending = await app.create(ORDER)
+
+    for _ in range(2):
+        assert await move_on(clock, *stores) == ["moved"] * 4
+
+    statuses = {run.run: run.status for run in await here.list_runs("default")}
+    assert sorted(statuses.values()) == ["PAUSED", "PENDING", "RUNNING", "RUNNING"]
+    assert (statuses[paused], statuses[pending]) == ("PAUSED", "PENDING")
+    for store in (there, third):
+        assert {run.status for run in await store.list_runs("default")} == {"CANCELLED"}
+    # Giving an old command again brings nothing back to life elsewhere.
+    assert await move_on(clock, *stores[1:3]) == ["elsewhere"] * 4
+
+
+async def test_a_run_that_has_ended_elsewhere_replaces_what_it_left_behind(
+    here: MemoryStore, there: MemoryStore, clock: ManualClock
+) -> None:
+    third = MemoryStore(clock)
+    await fill(here, finished=0, open=2, clock=clock)
+    await move_on(clock, ("here", here), ("there", there), ("third", third))
+    wanted = await finish(third, clock=clock)
+
+    assert await move_on(clock, ("third", third), ("here", here)) == ["moved"] * 2
+
+    async with app_on(here, worker=False, clock=clock) as app:
+        assert await results(app) == wanted
+    assert await move_on(clock, ("third", third), ("here", here)) == ["there"] * 2
+
+
+async def test_a_run_with_another_history_than_what_is_left_there_stays_open_here(
+    here: MemoryStore, there: MemoryStore, clock: ManualClock
+) -> None:
+    await fill(here, finished=0, open=1, clock=clock)
+    await move_on(clock, ("here", here), ("there", there))
+    (left,) = await here.list_runs("default")
+    here._events[left.run][0] = msgspec.structs.replace(here._events[left.run][0], at_ms=1)
+
+    assert await move_on(clock, ("there", there), ("here", here)) == ["conflict"]
+
+    assert [run.status for run in await there.list_runs("default")] == ["RUNNING"]
+    assert [run.status for run in await here.list_runs("default")] == ["CANCELLED"]

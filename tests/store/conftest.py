@@ -59,7 +59,7 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     **{kind: redis_store(kind) for kind in servers.KINDS_OF_REDIS},
     "recorded": lambda folder, clock: RecordedStore(
         HotRedisStore(servers.redis_url(), clock=clock),
-        PostgresLog(servers.postgres_url()),
+        PostgresLog(servers.postgres_url(), clock=clock),
         _never_rebuild,
     ),
 }

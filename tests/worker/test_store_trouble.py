@@ -13,6 +13,7 @@ import pytest
 import minuet
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.store.records import Exchange
+from minuet.worker import execute as execute_module
 from minuet.worker import worker as worker_module
 from minuet.worker.output import INLINE_BYTES_MAX
 
@@ -193,6 +194,67 @@ async def test_a_node_that_finds_the_store_away_is_given_back_unharmed(
         assert done >= 3
         (token,) = await s.store.read_tokens("default", result.run_id)
         assert token.expiry == 0
+
+
+async def test_a_large_output_that_cannot_be_stored_is_kept_and_tried_again(
+    store_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk made the handler run again and again, without a word."""
+    monkeypatch.setattr(execute_module, "KEEP_S", (0.001, 0.002))
+    caplog.set_level(logging.WARNING, "minuet.worker")
+    ran: list[int] = []
+
+    def plan(verb: str, _: Any) -> str | None:
+        away = verb == "put_blob" and ran and len(refused) < 20
+        if away:
+            refused.append(verb)
+        return "before" if away else None
+
+    refused: list[str] = []
+
+    async def work() -> str:
+        ran.append(1)
+        return "x" * (INLINE_BYTES_MAX + 1)
+
+    async with shaky(store_url, plan, {"work": work}) as s:
+        result = await s.run(workflow(task("work")))
+
+    assert (result.status, len(ran), len(refused)) == ("COMPLETED", 1, 20)
+    (told,) = [m for m in caplog.messages if "cannot be stored" in m]
+    assert f"node work of run {result.run_id} (65539 bytes)" in told
+    assert "(away); it is kept in memory and tried again" in told
+
+
+@pytest.mark.parametrize("end", ["drain", "cancel"])
+async def test_a_large_output_is_let_go_when_nobody_wants_it_any_more(
+    store_url: str, end: str
+) -> None:
+    refused = asyncio.Event()
+
+    def plan(verb: str, _: Any) -> str | None:
+        if verb != "put_blob" or not ran:
+            return None
+        refused.set()
+        return "before"
+
+    ran: list[int] = []
+
+    async def work() -> str:
+        ran.append(1)
+        return "x" * (INLINE_BYTES_MAX + 1)
+
+    async with shaky(store_url, plan, {"work": work}, drain_seconds=0.02) as s:
+        run_id = await s.app.start(workflow(task("work")))
+        await refused.wait()
+        if end == "cancel":
+            await s.app.cancel(run_id)
+        s.app._worker.stop()
+        async with asyncio.timeout(PATIENCE):
+            await s.app._working
+        (token,) = await s.store.read_tokens("default", run_id)
+
+    assert (token.state, token.expiry) == ("ready" if end == "drain" else "dead", 0)
+    assert len(ran) == 1
 
 
 async def test_a_worker_can_stop_while_the_store_is_away(store_url: str) -> None:

@@ -21,6 +21,7 @@ from minuet.app.doctor import Doctor
 from minuet.app.fleet import DEAD_S, STALE_S, Fleet
 from minuet.app.names import check_name, is_storable
 from minuet.app.parcel import moved_store, moved_to
+from minuet.app.retention import Retention
 from minuet.app.runs import RunResult, Runs
 from minuet.app.stores import chosen_store, make_store
 from minuet.app.workflows import CompiledWorkflow, compile_source, encode_input
@@ -65,6 +66,9 @@ LOOK_MS = 1_000
 #: For how long a plan that was seen in the store is taken to be there. A store that loses what it
 #: has answered (a failover, for example) is away for longer than that.
 STORED_MS = 1_000
+
+#: After so long it is put again behind a run that was created with it.
+LATE_MS = 60_000
 
 
 class App:
@@ -250,8 +254,10 @@ class App:
             )
             for (value, blobs), key in zip(data, keys, strict=True)
         ]
+        answers = await self._store.create_runs(new)
+        await self._keep_late(loaded, compiled)
         created = []
-        for answer in await self._store.create_runs(new):
+        for answer in answers:
             if isinstance(answer, RunConflictError):
                 raise answer
             created.append(answer.run)
@@ -260,11 +266,13 @@ class App:
 
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> str:
         """Keep a run, PENDING, for somebody to trigger later; return its id once it is durable."""
-        loaded = await self._keep(self.compile(workflow))
+        compiled = self.compile(workflow)
+        loaded = await self._keep(compiled)
         new = loaded.translator.new_run(
             self._ids.run_id(), tenant=self._tenant, input=b"null", tags=tags or {}
         )
         (run,) = await self._store.create_runs([msgspec.structs.replace(new, entries=None)])
+        await self._keep_late(loaded, compiled)
         assert isinstance(run, Run)
         return run.run
 
@@ -281,18 +289,31 @@ class App:
         return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
 
     async def _keep(self, compiled: CompiledWorkflow) -> Loaded:
-        """Have a plan at hand, and in the store, which may have lost it since the last time."""
+        """Have a plan at hand, and in the store, which may have lost it since the last time.
+
+        The plan and the configs that it names are touched, so that nobody removes them as long
+        as no run names them (`app.retention`).
+        """
         loaded = self._programs.get(compiled.digest)
         now_ms = self._clock.now_ms()
         if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
-            if loaded is None or not await self._is_stored(compiled.digest):
-                await self._store.put_blob(compiled.data, tenant=self._tenant)
+            await self._touch(compiled, is_known=loaded is not None)
             loaded = self._programs.keep(compiled.digest, compiled.plan)
             loaded.stored_ms = now_ms
         return loaded
 
-    async def _is_stored(self, digest: str) -> bool:
-        return await self._store.get_blob(digest, tenant=self._tenant) is not None
+    async def _touch(self, compiled: CompiledWorkflow, *, is_known: bool) -> None:
+        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
+        refs = [*([compiled.digest] if is_known else []), *sorted(filter(None, configs))]
+        found = await self._store.touch_blobs(self._tenant, refs) if refs else []
+        if compiled.digest not in found:
+            await self._store.put_blob(compiled.data, tenant=self._tenant)
+
+    async def _keep_late(self, loaded: Loaded, compiled: CompiledWorkflow) -> None:
+        """After a run was created: if that took very long, its plan may have been removed
+        meanwhile, because no run named it."""
+        if not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS:
+            await self._touch(compiled, is_known=True)
 
     def _serve(self, loaded: Loaded) -> None:
         """Make the worker serve all queues that a plan uses."""
@@ -369,6 +390,11 @@ class App:
     def fleet(self) -> Fleet:
         """The workers of this store."""
         return self._fleet
+
+    @property
+    def retention(self) -> Retention:
+        """What the store keeps, and deleting it."""
+        return Retention(self._store, self._tenant, self._clock)
 
     @property
     def doctor(self) -> Doctor:

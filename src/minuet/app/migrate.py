@@ -6,8 +6,10 @@ of it left beside the mark (`app.parcel`), by compare-and-set; it is put into th
 to the closing it lives here, from the putting on it lives there. Whoever is interrupted in between
 finds the mark next time and goes on from there. A run that is over is copied.
 
-Nothing that the other store has is overwritten, with one exception: the closed copy of a run that
-was moved from there to here, which is now on its way back.
+Nothing that the other store has is overwritten, with one exception: the closed copy of this very
+run, which was moved away from there once and now comes back, by whatever way. It is stale if the
+run's history begins with all of it and goes on, or if the run is open here: a run is open in one
+store at most. An open run removes it before it is closed here, so nobody has to decide later.
 """
 
 from __future__ import annotations
@@ -235,6 +237,9 @@ class Migration:
         replaced = await self._target.read_run(run.tenant, run.run)
         if replaced is not None and moved_to(replaced) is None:
             return _outcome(snapshot, "conflict", "it is open here, and the other store has it too")
+        if replaced is not None and not await self._is_stale(replaced, snapshot):
+            message = "it is open here, and the other store has it with another history"
+            return _outcome(snapshot, "conflict", message)
         if self._dry_run:
             kind: Kind = "busy" if is_held(snapshot) else "moved"
             return _outcome(snapshot, kind, "a worker holds it" if kind == "busy" else "")
@@ -259,12 +264,24 @@ class Migration:
         parcel = wrap(snapshot, self._clock.now_ms())
         # Everything that can fail comes before the closing.
         blobs = await self._copy_blobs(parcel)
+        await self._remove_stale(snapshot)
         try:
             await close(self._source, snapshot, parcel, self._to)
         except RunConflictError:
             return None
         closed = await self._source.read_run(snapshot.run.tenant, snapshot.run.run)
         return None if closed is None else await self._deliver_closed(closed, parcel, blobs)
+
+    async def _is_stale(self, left: Run, snapshot: Snapshot) -> bool:
+        """Whether what the other store has is what this run, open here, once left behind there."""
+        theirs = await self._read_events(left)
+        return moved_to(left) is not None and _continues(snapshot.events, theirs[:-1])
+
+    async def _remove_stale(self, snapshot: Snapshot) -> None:
+        run = snapshot.run
+        left = await self._target.read_run(run.tenant, run.run)
+        if left is not None and await self._is_stale(left, snapshot):
+            await self._target.delete_runs(run.tenant, [run.run])
 
     async def _resume(self, run: Run) -> None:
         try:
@@ -304,9 +321,10 @@ class Migration:
         expected: int | None = None
         if there is not None:
             theirs, store = await self._read_events(there), moved_to(there)
-            if store != self._from or not _continues(rows.events, theirs[:-1]):
+            came_back = store == self._from or len(rows.events) > len(theirs) - 1
+            if store is None or not came_back or not _continues(rows.events, theirs[:-1]):
                 return self._compare(rows, theirs, store)
-            # On its way back: what it left there when it was moved to here is replaced.
+            # What it left there when it was moved away is replaced.
             expected = there.seq
         if self._dry_run:
             return _outcome(rows, "moved")

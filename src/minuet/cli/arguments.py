@@ -17,6 +17,7 @@ TROUBLES = ("fail", "retry", "slow", "crash", "kill", "pause", "network", "store
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
+ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
 
 EPILOG = """\
@@ -372,6 +373,27 @@ def _add_runs(commands: Commands[Parser]) -> None:
     _add_change(verbs, "pause", "hand out nothing more of a run")
     _add_change(verbs, "resume", "let a paused run go on")
     _add_change(verbs, "retry", "open a FAILED or CANCELLED run again, without what is done")
+    parser = _add(
+        verbs,
+        "delete",
+        "retention:delete_runs",
+        "delete runs that are over",
+        "Delete runs that are over, with all that belongs to them: those named, or with\n"
+        "--older-than those that ended longer ago. Open runs stay, and so do runs that an open\n"
+        "run names as its parent.",
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="whole run id")
+    _add_older_than(parser, "delete runs that ended longer ago than this, such as 30d, 12h or 45m")
+    parser.add_argument(
+        "--status",
+        choices=ENDED,
+        action="append",
+        default=[],
+        help="with --older-than: only these; repeatable",
+    )
+    _add_dry_run(parser)
+    _add_yes(parser)
+    _add_store(parser)
 
 
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
@@ -386,6 +408,22 @@ def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser.add_argument("run", metavar="RUN", help="whole run id")
     _add_store(parser)
     return parser
+
+
+def _add_older_than(parser: Parser, about: str) -> None:
+    parser.add_argument("--older-than", metavar="AGE", type=_age, help=about)
+
+
+def _add_dry_run(parser: Parser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="look at everything and say what would be deleted"
+    )
+
+
+def _add_yes(parser: Parser) -> None:
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="delete without asking; needed off a terminal"
+    )
 
 
 def _add_fleet(commands: Commands[Parser]) -> None:
@@ -424,6 +462,25 @@ def _add_operations(commands: Commands[Parser]) -> None:
         action="store_true",
         help="make runs agree with their history where they do not, and say what was changed",
     )
+    _add_store(parser)
+    parser = _add(
+        commands,
+        "gc",
+        "retention:collect",
+        "remove what nobody needs any more",
+        "Remove plans that no run names, configs that no plan names, sessions and workers that\n"
+        "were not heard of for long. Runs are deleted only with --older-than.",
+    )
+    _add_older_than(parser, "first delete runs that ended longer ago than this, such as 30d")
+    parser.add_argument(
+        "--grace",
+        metavar="AGE",
+        type=_age,
+        default=3_600_000,
+        help="keep plans that somebody has used within this time (default: 1h, at least 10m)",
+    )
+    _add_dry_run(parser)
+    _add_yes(parser)
     _add_store(parser)
     _add_migrate(commands)
     parser = _add(
@@ -489,6 +546,17 @@ def _seconds(text: str) -> float:
     if not 0 < seconds < 1e9:
         raise argparse.ArgumentTypeError(f"{text!r} is no number of seconds above 0")
     return seconds
+
+
+def _age(text: str) -> int:
+    """Milliseconds of `30d`, `12h`, `45m`, `90s`."""
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdecimal() and unit in units and int(number) < 1_000_000):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an age: write a number and a unit, such as 30d, 12h, 45m or 90s"
+        )
+    return int(number) * units[unit] * 1_000
 
 
 def subcommands(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:

@@ -17,9 +17,17 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import SimLoop, current_process
 from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
-from minuet.store.recorded.base import Appended, Claim, Logged, Mark, Standing, Unrecorded
+from minuet.store.recorded.base import (
+    Appended,
+    Claim,
+    Logged,
+    LogIdentity,
+    Mark,
+    Standing,
+    Unrecorded,
+)
 from minuet.store.recorded.memory import MemoryLog
-from minuet.store.records import DEFAULT_TENANT, EventRecord, Held, NewRun, Run, Snapshot
+from minuet.store.records import DEFAULT_TENANT, BlobEntry, EventRecord, Held, NewRun, Run, Snapshot
 from minuet.types import RunStatus
 
 T = TypeVar("T")
@@ -35,6 +43,10 @@ class SimHotStore(SimStore):
     async def identity(self) -> str:
         model = self._server.model
         return await self._call("identity", model.identity)
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        model = self._server.model
+        return await self._call("attach", lambda: model.attach(log))
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
         model = self._server.model
@@ -192,6 +204,9 @@ class SimLog:
     async def close(self) -> None:
         pass
 
+    async def identity(self) -> LogIdentity:
+        return await self._server.call("identity", self._log.identity)
+
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
         return await self._server.call("submit", lambda: self._log.submit(runs))
 
@@ -266,6 +281,13 @@ class SimLog:
     async def list_tenants(self) -> list[str]:
         return await self._server.call("list_tenants", self._log.list_tenants)
 
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        return await self._server.call(
+            "list_plans", lambda: self._log.list_plans(tenant, after=after, limit=limit)
+        )
+
     async def find_break(self, tenant: str, run: str) -> int | None:
         return await self._server.call("find_break", lambda: self._log.find_break(tenant, run))
 
@@ -284,6 +306,22 @@ class SimLog:
     ) -> bytes | None:
         return await self._server.call(
             "get_blob", lambda: self._log.get_blob(ref, run=run, tenant=tenant)
+        )
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._server.call("touch_blobs", lambda: self._log.touch_blobs(tenant, refs))
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._server.call(
+            "list_blobs",
+            lambda: self._log.list_blobs(tenant, idle_ms=idle_ms, after=after, limit=limit),
+        )
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._server.call(
+            "delete_blobs", lambda: self._log.delete_blobs(tenant, blobs)
         )
 
 

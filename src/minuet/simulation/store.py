@@ -12,10 +12,12 @@ from minuet.simulation.rules import Deletion
 from minuet.simulation.server import Call, Server, finish
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewRun,
@@ -40,6 +42,7 @@ class SimStore:
     """A connection to the simulated store."""
 
     overlaps = True
+    retention_ms: int | None = None
 
     def __init__(self, server: Server) -> None:
         self._server = server
@@ -231,6 +234,14 @@ class SimStore:
         model = self._server.model
         return await self._call("list_tenants", model.list_tenants)
 
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        model = self._server.model
+        return await self._call(
+            "list_plans", lambda: model.list_plans(tenant, after=after, limit=limit)
+        )
+
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
@@ -255,6 +266,9 @@ class SimStore:
         model = self._server.model
         return await self._call("list_workers", lambda: model.list_workers(tenant, limit=limit))
 
+    async def forget_idle(self) -> Forgotten:
+        return await self._call("forget_idle", self._server.model.forget_idle)
+
     async def put_blob(
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> str:
@@ -266,3 +280,20 @@ class SimStore:
     ) -> bytes | None:
         model = self._server.model
         return await self._call("get_blob", lambda: model.get_blob(ref, run=run, tenant=tenant))
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        model = self._server.model
+        return await self._call("touch_blobs", lambda: model.touch_blobs(tenant, refs))
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        model = self._server.model
+        return await self._call(
+            "list_blobs",
+            lambda: model.list_blobs(tenant, idle_ms=idle_ms, after=after, limit=limit),
+        )
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        model = self._server.model
+        return await self._call("delete_blobs", lambda: model.delete_blobs(tenant, blobs))

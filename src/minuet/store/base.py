@@ -11,6 +11,14 @@ What holds for every verb:
 * The store's clock decides about leases, timers and deadlines; callers pass durations.
 * Nothing of another tenant is seen or changed; asking for it looks like asking for nothing.
 * Work per call is bounded by the caller's limits; no verb walks over finished runs.
+
+How long a store keeps what it has, the same for all of them:
+
+* A run that is open, until it ends. A run that is over, with all that belongs to it, until
+  `delete_runs`, or until a sweep finds that it ended longer ago than `retention_ms`.
+* A blob that belongs to no run, until `delete_blobs`.
+* A session for `SESSION_MS_MAX` after its last call, a worker for `WORKER_MS_MAX` after its last
+  heartbeat; then they may be forgotten at any time, at the latest by `forget_idle`.
 """
 
 from __future__ import annotations
@@ -21,10 +29,12 @@ from typing import Protocol
 from minuet.errors import RunConflictError
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewRun,
@@ -46,6 +56,9 @@ class Store(Protocol):
     #: Whether a worker gains by running handlers while its exchange is under way. Where the work
     #: is done in the worker's own process, both would only wait for each other.
     overlaps: bool
+
+    #: How long a run is kept after its end; None: until somebody deletes it.
+    retention_ms: int | None
 
     @property
     def durability(self) -> str:
@@ -226,7 +239,19 @@ class Store(Protocol):
         ...
 
     async def list_tenants(self) -> list[str]:
-        """Everybody who has runs; for those who look after the whole store."""
+        """Everybody who has runs, or blobs that belong to none; for those who look after the
+        whole store."""
+        ...
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        """The plans of at most `limit` runs, and the `after` of the next page; "" ends the list.
+
+        A run that was there before the first page and is there after the last one has its plan
+        on one of them. A plan that a run had before it got a new one is not listed: whoever
+        gives a run a new plan puts the old one as a blob of the run.
+        """
         ...
 
     async def find_queues(
@@ -262,6 +287,11 @@ class Store(Protocol):
         """The workers of a tenant, in the order of their ids."""
         ...
 
+    async def forget_idle(self) -> Forgotten:
+        """Forget sessions and workers of all tenants that were not heard of for too long:
+        `SESSION_MS_MAX`, `WORKER_MS_MAX`. A server that does this on its own counts none."""
+        ...
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
@@ -270,7 +300,8 @@ class Store(Protocol):
         """Keep bytes under the hash of their content and return `cas://sha256:…`.
 
         A blob that belongs to a run is removed with it, and cannot be put when the run is not
-        there: RunNotFoundError. One that belongs to none stays.
+        there: RunNotFoundError. One that belongs to none stays until `delete_blobs`; putting it
+        again touches it.
         """
         ...
 
@@ -278,4 +309,23 @@ class Store(Protocol):
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         """The bytes of a blob, one of the run's own or one that belongs to none; or None."""
+        ...
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        """Touch blobs that belong to no run, as putting them again would; those that are there.
+
+        Whoever is about to name a blob in a run touches it first, or puts it.
+        """
+        ...
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        """Blobs that belong to no run and were not touched for `idle_ms`, in the order of their
+        references; `after` is the last one of the page before."""
+        ...
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        """Remove blobs that belong to no run and were not touched since they were listed; say
+        how many. Each is judged alone."""
         ...

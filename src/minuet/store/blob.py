@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
+
+from minuet.store.records import TOUCH_MS, BlobEntry
 
 #: An object with this key stands for a blob. A user's own object that has the key is itself
 #: stored as a blob, so what is read back is never mistaken.
@@ -42,14 +44,49 @@ def value_bytes(data: bytes) -> int:
 class BlobTable(dict[tuple[str, str | None, str], bytes]):
     """Blobs by tenant, run (None: it belongs to none) and reference."""
 
-    def keep(self, tenant: str, run: str | None, blobs: Iterable[bytes]) -> None:
+    def __init__(self, blobs: BlobTable | None = None) -> None:
+        super().__init__(blobs or {})
+        #: When those that belong to no run were last touched, by tenant and reference.
+        self._touched: dict[tuple[str, str], int] = dict(blobs._touched) if blobs else {}
+
+    def keep(self, tenant: str, run: str | None, blobs: Iterable[bytes], now_ms: int) -> None:
         for data in blobs:
-            self[tenant, run, blob_ref(data)] = data
+            ref = blob_ref(data)
+            self[tenant, run, ref] = data
+            if run is None:
+                self.touch(tenant, [ref], now_ms)
+
+    def touch(self, tenant: str, refs: Sequence[str], now_ms: int) -> list[str]:
+        """Touch blobs that belong to no run; those that are there."""
+        found = [ref for ref in dict.fromkeys(refs) if (tenant, None, ref) in self]
+        for ref in found:
+            if abs(now_ms - self._touched.get((tenant, ref), 0)) >= TOUCH_MS:
+                self._touched[tenant, ref] = now_ms
+        return found
 
     def find(self, tenant: str, run: str | None, ref: str) -> bytes | None:
         """One of the run's own, or one that belongs to none."""
         own = self.get((tenant, run, ref))
         return own if own is not None else self.get((tenant, None, ref))
+
+    def entries(self, tenant: str, before_ms: int, after: str, limit: int) -> list[BlobEntry]:
+        """Blobs that belong to no run and were last touched by then, after `after`."""
+        refs = sorted(r for t, run, r in self if (t, run) == (tenant, None) and r > after)
+        entries = [BlobEntry(ref, self._touched.get((tenant, ref), 0)) for ref in refs]
+        return [entry for entry in entries if entry.touched_ms <= before_ms][: max(limit, 0)]
+
+    def delete(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        """Remove those that were not touched since they were listed."""
+        doomed = {
+            (tenant, blob.ref)
+            for blob in blobs
+            if (tenant, None, blob.ref) in self
+            and self._touched.get((tenant, blob.ref), 0) == blob.touched_ms
+        }
+        for name, ref in doomed:
+            del self[name, None, ref]
+            self._touched.pop((name, ref), None)
+        return len(doomed)
 
     def remove(self, runs: Collection[str]) -> None:
         for key in [key for key in self if key[1] in runs]:
@@ -59,3 +96,8 @@ class BlobTable(dict[tuple[str, str | None, str], bytes]):
     def owners(self) -> set[str]:
         """The runs that have some."""
         return {run for _, run, _ in self if run is not None}
+
+    @property
+    def tenants(self) -> set[str]:
+        """Those who have some that belong to no run."""
+        return {tenant for tenant, run, _ in self if run is None}

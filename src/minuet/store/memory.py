@@ -21,12 +21,15 @@ from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
+    SESSION_MS_MAX,
     WORKER_MS_MAX,
     Arrival,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Grant,
     Held,
     Join,
@@ -57,14 +60,15 @@ Needed: TypeAlias = tuple[list[Token], list[Token]]
 #: A token that a call has got, with what it needs; how many bytes that has, if they are too many.
 Taken: TypeAlias = tuple[Token, Needed, int]
 
-#: Number, lease, results and revoked of a session's last call.
-_LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...]]
+#: Number, lease, results, revoked and time of a session's last call.
+_LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...], int]
 
 
 class MemoryStore:
     """A store that lives as long as this object."""
 
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(
         self, clock: Clock | None = None, *, transition: type[Transition] = Transition
@@ -181,7 +185,7 @@ class MemoryStore:
     async def exchange(self, request: Exchange) -> Reply:
         now_ms = self._clock.now_ms()
         session = (request.tenant, request.session)
-        seq, lease, results, revoked = self._sessions.get(session, (0, "", (), ()))
+        seq, lease, results, revoked, _ = self._sessions.get(session, (0, "", (), (), 0))
         if request.seq == seq and request.lease == lease:
             return self._repeat(request, results, revoked, now_ms)
         if request.seq != seq + 1:
@@ -190,7 +194,7 @@ class MemoryStore:
         results = tuple(step.hand_in(request, item) for item in request.hand_in)
         revoked = tuple(held for held in request.renew if not step.renew(request, held))
         self._commit(step)
-        self._sessions[session] = (request.seq, request.lease, results, revoked)
+        self._sessions[session] = (request.seq, request.lease, results, revoked, now_ms)
         room, taken = Room(), list[Taken]()
         for take in request.take:
             if not self._take(request, take, now_ms, room, taken):
@@ -378,7 +382,7 @@ class MemoryStore:
             known = self._known(step, new)
             answers.append(step.create_run(new) if known is None else step.check_same(known, new))
             if known is None:
-                self._blobs.keep(new.tenant, new.run, new.blobs)
+                self._blobs.keep(new.tenant, new.run, new.blobs, step.now_ms)
         self._commit(step)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
@@ -452,7 +456,7 @@ class MemoryStore:
             return False
         self._remove_rows([rows.run.run])
         self._events[rows.run.run] = []
-        self._blobs.keep(tenant, rows.run.run, blobs)
+        self._blobs.keep(tenant, rows.run.run, blobs, step.now_ms)
         self._commit(step)
         return True
 
@@ -584,7 +588,15 @@ class MemoryStore:
         ]
 
     async def list_tenants(self) -> list[str]:
-        return sorted({run.tenant for run in self._runs.values()})
+        return sorted({run.tenant for run in self._runs.values()} | self._blobs.tenants)
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        found = sorted(r.run for r in self._runs.values() if r.tenant == tenant and r.run > after)
+        page = found[:limit]
+        plans = sorted({self._runs[run].plan for run in page})
+        return plans, page[-1] if len(page) == limit else ""
 
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
@@ -612,10 +624,7 @@ class MemoryStore:
             heartbeat_ms=now_ms,
             draining=known is not None and known.draining,
         )
-        self._workers, self._removed = (
-            {k: v for k, v in rows.items() if v.heartbeat_ms >= now_ms - WORKER_MS_MAX}
-            for rows in (self._workers, self._removed)
-        )
+        self._forget_workers(now_ms)
         return is_removed or table[key].draining
 
     async def drain_worker(self, tenant: str, worker: str) -> bool:
@@ -638,6 +647,23 @@ class MemoryStore:
             if key[0] == tenant
         ][: max(limit, 0)]
 
+    async def forget_idle(self) -> Forgotten:
+        now_ms = self._clock.now_ms()
+        sessions, workers = len(self._sessions), len(self._workers) + len(self._removed)
+        self._sessions = {
+            k: v for k, v in self._sessions.items() if v[4] >= now_ms - SESSION_MS_MAX
+        }
+        self._forget_workers(now_ms)
+        return Forgotten(
+            sessions - len(self._sessions), workers - len(self._workers) - len(self._removed)
+        )
+
+    def _forget_workers(self, now_ms: int) -> None:
+        self._workers, self._removed = (
+            {k: v for k, v in rows.items() if v.heartbeat_ms >= now_ms - WORKER_MS_MAX}
+            for rows in (self._workers, self._removed)
+        )
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
@@ -645,13 +671,24 @@ class MemoryStore:
     ) -> str:
         if run is not None and await self.read_run(tenant, run) is None:
             raise RunNotFoundError(run)
-        self._blobs.keep(tenant, run, [data])
+        self._blobs.keep(tenant, run, [data], self._clock.now_ms())
         return blob_ref(data)
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return self._blobs.find(tenant, run, ref)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return self._blobs.touch(tenant, refs, self._clock.now_ms())
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return self._blobs.entries(tenant, self._clock.now_ms() - idle_ms, after, limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return self._blobs.delete(tenant, blobs)
 
 
 def _by_due(token: Token) -> tuple[int, Key]:

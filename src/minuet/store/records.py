@@ -29,6 +29,12 @@ RETURNS_MAX = 10
 #: A worker that was not heard of for so long is forgotten.
 WORKER_MS_MAX = 3_600_000
 
+#: A session that has not called for so long is forgotten: its worker is gone.
+SESSION_MS_MAX = 7 * 24 * 3_600_000
+
+#: Touching a blob again so soon writes nothing.
+TOUCH_MS = 60_000
+
 #: Largest payload that is kept inside an event; anything larger belongs into a blob.
 PAYLOAD_BYTES_MAX = 1 << 20
 
@@ -503,6 +509,21 @@ class WorkerEntry(Record, frozen=True):
     silent_ms: int = 0
     #: It has been asked to take nothing more and to end.
     draining: bool = False
+
+
+class BlobEntry(Record, frozen=True, array_like=True):
+    """A blob that belongs to no run."""
+
+    ref: str
+    #: When it was last put or touched, by the store's clock; 0: before that was noted.
+    touched_ms: int
+
+
+class Forgotten(Record, frozen=True):
+    """How many sessions and workers were forgotten."""
+
+    sessions: int = 0
+    workers: int = 0
 
 
 class QueueDepth(Record, frozen=True):

@@ -18,6 +18,7 @@ import contextlib
 import contextvars
 import copy
 import functools
+import logging
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor as ThreadPool
@@ -63,6 +64,12 @@ from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
+
+#: Shortest and longest pause before a large output is put away again, and how often to say so.
+KEEP_S = (0.05, 5.0)
+TELL_S = 60.0
+
+_log = logging.getLogger("minuet.worker")
 
 
 class Executor:
@@ -156,8 +163,10 @@ class Executor:
         try:
             item = self._finish(job) if job.large is None else None
             return item or await self._finish_large(job)
-        except StoreUnavailableError:
-            return Released(*job.token)
+        except asyncio.CancelledError:
+            if not (job.abandoned or job.releasing):
+                raise
+            return None if job.abandoned else Released(*job.token)
         except RunNotFoundError:
             return None  # It was ended and deleted meanwhile.
 
@@ -384,9 +393,31 @@ class Executor:
 
     async def _finish_large(self, job: Job) -> Item:
         data = job.output
-        ref = await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
+        ref = await self._keep_output(job, data)
         job.output, job.large = blob_value(ref, len(data)), None
         return self.settle(job)
+
+    async def _keep_output(self, job: Job, data: bytes) -> str:
+        """Put a large output away, and do not give up: the handler has run, and would run again.
+
+        It ends when it is kept, when the lease is lost, and when the worker has drained for long
+        enough; the last two cancel it.
+        """
+        pause_s, told_s = KEEP_S[0], None
+        while True:
+            try:
+                return await self._store.put_blob(data, run=job.grant.run, tenant=self._tenant)
+            except StoreUnavailableError as error:
+                now_s = asyncio.get_running_loop().time()
+                if told_s is None or now_s - told_s >= TELL_S:
+                    told_s = now_s
+                    _log.warning(
+                        "the output of node %s of run %s (%d bytes) cannot be stored (%s); it is "
+                        "kept in memory and tried again",
+                        *(job.grant.node, job.grant.run, len(data), error),
+                    )
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, KEEP_S[1])
 
     def _output_bytes_max(self, job: Job) -> int | None:
         if job.node is None or job.loaded is None:

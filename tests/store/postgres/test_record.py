@@ -10,9 +10,10 @@ from tests import servers
 
 from minuet.errors import MinuetError
 from minuet.events import RunCreated, decode_event, encode_event
+from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.record import PostgresLog
 from minuet.store.recorded.base import Unrecorded
-from minuet.store.records import DEFAULT_TENANT, EventRecord, Run
+from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run
 
 Logs = tuple[PostgresLog, PostgresLog]
 
@@ -101,3 +102,24 @@ async def test_a_log_that_is_closed_says_so(logs: Logs) -> None:
     with pytest.raises(MinuetError, match="closed"):
         await here.append([found("c", after=2)])
     await here.open()
+
+
+async def test_a_store_and_a_record_in_one_schema_keep_each_others_plans() -> None:
+    url = servers.postgres_url()
+    store, log = PostgresStore(url), PostgresLog(url)
+    for half in (store, log):
+        await half.open()
+    await log.append([found("a")])
+    await log.submit([NewRun("submitted", "w", "p2")])
+    await store.create_runs([NewRun("own", "w", "p3", entries=None)])
+
+    for half in (store, log):
+        plans: set[str] = set()
+        after = ""
+        while True:
+            page, after = await half.list_plans(DEFAULT_TENANT, after=after, limit=1)
+            plans.update(page)
+            if not after:
+                break
+        assert plans == {"p", "p2", "p3"}
+        await half.close()

@@ -11,9 +11,11 @@ from tests.store.recorded.conftest import Another, Pair, make_rows
 from tests.store.recorded.test_flusher import flush_all
 
 from minuet.errors import StoreUnavailableError, StoreUnusableError
+from minuet.store.postgres.record import PostgresLog
 from minuet.store.recorded import RecordedStore
 from minuet.store.recorded.guard import Guard
-from minuet.store.records import DEFAULT_TENANT, Cancel, Pause, Resume, RetryRun
+from minuet.store.recorded.memory import MemoryLog
+from minuet.store.records import DEFAULT_TENANT, Cancel, NewRun, Pause, Resume, RetryRun
 from minuet.store.redis.hot import HotRedisStore
 from minuet.store.redis.store import RedisStore
 from minuet.store.wake import end
@@ -219,3 +221,66 @@ async def test_a_change_made_to_a_run_that_had_lost_events_is_not_acknowledged(p
         assert (found.status, found.seq) == ("RUNNING", resumed.seq)
     finally:
         await end(*store._tasks)
+
+
+# ── another log ─────────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_hot_half_that_has_a_log_refuses_another(pair: Pair) -> None:
+    """A misspelt database name: its runs would be recorded in the wrong one, and fail there."""
+    run = await pair.create()
+    await guard_of(pair, "server").attach()
+    await guard_of(pair, "server").attach()
+    wrong = Pair(pair.hot, MemoryLog(identity="misspelt"))
+
+    with pytest.raises(StoreUnusableError, match=r"has its record in .*, and not in memory miss"):
+        await guard_of(wrong, "server").attach()
+
+    await guard_of(pair, "server").attach()
+    assert await pair.hot.read_run(DEFAULT_TENANT, run) is not None
+
+
+async def test_a_hot_half_that_is_taken_by_another_log_meanwhile_is_not_used(pair: Pair) -> None:
+    """It was emptied, and somebody else was faster."""
+    hot: Any = Another(pair.hot, "before")
+    guard = Guard(hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    await guard_of(Pair(pair.hot, MemoryLog(identity="faster")), "server").attach()
+    hot.name = "after"
+
+    with pytest.raises(StoreUnusableError, match="memory faster"):
+        await guard.look()
+
+    assert not await guard.is_sound()
+
+
+async def test_a_redis_with_a_record_is_opened_with_this_one_alone() -> None:
+    redis, right, wrong = servers.redis_url(), servers.postgres_url(), servers.postgres_url()
+
+    def opened(record: str) -> RecordedStore:
+        return RecordedStore(HotRedisStore(redis), PostgresLog(record), make_rows)
+
+    first = opened(right)
+    await first.open()
+    await first.create_runs([NewRun("run", "chain", "p", entries=None)])
+    await first.close()
+
+    with pytest.raises(StoreUnusableError, match="correct \\?record= in the URL of the store"):
+        await opened(wrong).open()
+
+    again = opened(right)
+    await again.open()
+    assert (await again.read_run(DEFAULT_TENANT, "run")) is not None
+    await again.close()
+
+
+async def test_an_empty_redis_takes_the_record_that_it_is_given() -> None:
+    redis, record = servers.redis_url(), servers.postgres_url()
+    store = RecordedStore(HotRedisStore(redis), PostgresLog(record), make_rows)
+    await store.open()
+    await store.close()
+    another = servers.redis_url()
+
+    emptied = RecordedStore(HotRedisStore(another), PostgresLog(record), make_rows)
+    await emptied.open()
+    await emptied.close()

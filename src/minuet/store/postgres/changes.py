@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
+from minuet.store.postgres.blobs import put_shared_blob
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
 from minuet.store.postgres.statements import statement
@@ -29,7 +30,6 @@ _REMOVE_EVENTS = statement("remove_events")
 _INSERT_WHOLE_TOKENS = statement("insert_whole_tokens")
 _REPLACE_RUN = statement("replace_run")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
-_PUT_BLOB = statement("put_blob")
 _PUT_RUN_BLOB = statement("put_run_blob")
 _INSERT_RUN_BLOB = statement("insert_run_blob")
 
@@ -264,13 +264,18 @@ async def discard_dead_letter(link: Link, tenant: str, key: Key) -> bool:
 
 
 async def put_blob(
-    link: Link, tenant: str, run: str | None, data: bytes, put_own: str = _PUT_RUN_BLOB
+    link: Link,
+    tenant: str,
+    run: str | None,
+    data: bytes,
+    now_ms: int | None,
+    put_own: str = _PUT_RUN_BLOB,
 ) -> str:
     """Keep a blob; `put_own` is the statement for one that belongs to a run."""
-    ref = blob_ref(data)
     if run is None:
-        await link.run(_PUT_BLOB, tenant, ref, data)
-    elif await link.value(put_own, run, ref, tenant, data) is None:
+        return await put_shared_blob(link, tenant, data, now_ms)
+    ref = blob_ref(data)
+    if await link.value(put_own, run, ref, tenant, data) is None:
         raise RunNotFoundError(run)
     return ref
 

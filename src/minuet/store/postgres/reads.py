@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import get_args
 
+from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import arrival_of, dead_letter_of, join_of, run_of, token_of
 from minuet.store.postgres.statements import statement
@@ -123,7 +124,8 @@ async def list_queues(link: Link) -> list[QueueDepth]:
 
 
 async def list_tenants(link: Link) -> list[str]:
-    return [row[0] for row in await link.rows(_LIST_TENANTS)]
+    with_runs = {row[0] for row in await link.rows(_LIST_TENANTS)}
+    return sorted(with_runs | await list_blob_tenants(link))
 
 
 async def next_work_ms(

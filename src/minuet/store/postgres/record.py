@@ -14,17 +14,26 @@ from typing import Any
 
 import msgspec
 
+from minuet.clock import Clock
 from minuet.errors import RunConflictError
+from minuet.store.postgres import blobs as shared
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
-from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
-from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    BlobEntry,
+    EventRecord,
+    NewRun,
+    Run,
+    Snapshot,
+)
 from minuet.store.transition import key_conflict
 from minuet.types import TERMINAL, RunStatus
 
@@ -36,6 +45,8 @@ PAGE = 5_000
 #: Runs of which is known up to where they are recorded.
 LAST_MAX = 20_000
 
+_MAKE_IDENTITY = statement("make_record_identity")
+_IDENTITY = statement("record_identity")
 _SUBMIT = statement("submit_runs")
 _FIND_SUBMITTED = statement("find_submitted")
 _LIST_SUBMITTED = statement("list_submitted")
@@ -70,8 +81,10 @@ _decode_new = msgspec.msgpack.Decoder(NewRun).decode
 class PostgresLog:
     """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)
+        #: Decides how long blobs were not touched; None: the server's clock does.
+        self._clock = clock
         self._database = Database(self._address)
         #: Up to where runs were recorded by this process: the number and the hash of an event.
         self._last: dict[str, tuple[int, bytes]] = {}
@@ -85,6 +98,15 @@ class PostgresLog:
 
     async def close(self) -> None:
         await self._database.close()
+
+    async def identity(self) -> LogIdentity:
+        async def make(link: Link) -> str:
+            await link.run(_MAKE_IDENTITY)
+            identity: str = await link.value(_IDENTITY)
+            return identity
+
+        found = await self._database.write(make, repeatable=True)
+        return LogIdentity(found, f"{self._address.shown}, schema {self._address.schema}")
 
     # ── submitting ──────────────────────────────────────────────────────────────────────
 
@@ -218,8 +240,16 @@ class PostgresLog:
         return [(_event_of(row), row[4]) for row in found]
 
     async def list_tenants(self) -> list[str]:
-        found = await self._database.read(lambda link: link.rows(_LIST_TENANTS))
-        return [row[0] for row in found]
+        async def ask(link: Link) -> set[str]:
+            with_runs = {row[0] for row in await link.rows(_LIST_TENANTS)}
+            return with_runs | await shared.list_blob_tenants(link)
+
+        return sorted(await self._database.read(ask))
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        return await self._database.read(lambda link: shared.list_plans(link, tenant, after, limit))
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         before, after = START, 0
@@ -246,7 +276,8 @@ class PostgresLog:
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> str:
         return await self._database.write(
-            lambda link: put_blob(link, tenant, run, data, _PUT_RECORD_BLOB), repeatable=True
+            lambda link: put_blob(link, tenant, run, data, self._now_ms(), _PUT_RECORD_BLOB),
+            repeatable=True,
         )
 
     async def get_blob(
@@ -256,6 +287,24 @@ class PostgresLog:
             lambda link: link.value(_GET_RECORD_BLOB, tenant, ref, run)
         )
         return data
+
+    def _now_ms(self) -> int | None:
+        return None if self._clock is None else self._clock.now_ms()
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._database.write(
+            lambda link: shared.touch_blobs(link, tenant, refs, self._now_ms()), repeatable=True
+        )
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._database.read(
+            lambda link: shared.list_blobs(link, tenant, idle_ms, after, limit, self._now_ms())
+        )
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._database.write(lambda link: shared.delete_blobs(link, tenant, blobs))
 
 
 # ── in one transaction ──────────────────────────────────────────────────────────────────────
@@ -356,7 +405,7 @@ async def _delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
 
 async def _keep_blobs(link: Link, tenant: str, run: str, blobs: Sequence[bytes]) -> None:
     for data in blobs:
-        await put_blob(link, tenant, run, data, _PUT_RECORD_BLOB)
+        await put_blob(link, tenant, run, data, None, _PUT_RECORD_BLOB)
 
 
 async def _overlaps(

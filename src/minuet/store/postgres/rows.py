@@ -20,7 +20,7 @@ from minuet.store.transition import Transition
 Row: TypeAlias = Any
 
 _LOAD_ROWS = statement("load_rows")
-_FIND_BLOBS = statement("find_blobs")
+_FIND_BLOBS = statement("find_run_blobs")
 _INSERT_RUNS = statement("insert_runs")
 _INSERT_STEP = statement("insert_step")
 _WRITE_LOST = statement("write_lost")

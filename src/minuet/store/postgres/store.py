@@ -16,6 +16,7 @@ from minuet.clock import Clock
 from minuet.errors import RunConflictError
 from minuet.store.ends import Ends
 from minuet.store.names import check_change, check_name, check_new_runs
+from minuet.store.postgres import blobs as shared
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
@@ -27,10 +28,13 @@ from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import MissingRows, Wanted
 from minuet.store.records import (
     DEFAULT_TENANT,
+    SESSION_MS_MAX,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewRun,
@@ -55,9 +59,6 @@ POLL_MS_MAX = 1000
 #: Sessions of which it is known what they hold; more than that end without saying so.
 SESSIONS_KNOWN_MAX = 1000
 
-#: A session that has not called for so long belongs to a worker that is gone.
-SESSION_MS_MAX = 7 * 24 * 3_600_000
-
 _log = logging.getLogger("minuet.store.postgres")
 
 _FORGET_SESSIONS = statement("forget_sessions")
@@ -68,6 +69,7 @@ class PostgresStore:
 
     # Whether it would gain has not been measured.
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)
@@ -371,6 +373,11 @@ class PostgresStore:
     async def list_tenants(self) -> list[str]:
         return await self._database.read(reads.list_tenants)
 
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        return await self._database.read(lambda link: shared.list_plans(link, tenant, after, limit))
+
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
@@ -399,19 +406,39 @@ class PostgresStore:
             lambda link: workers.list_workers(link, tenant, limit, self._now_ms())
         )
 
+    async def forget_idle(self) -> Forgotten:
+        return await self._database.write(
+            lambda link: workers.forget_idle(link, self._now_ms()), repeatable=True
+        )
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> str:
         return await self._database.write(
-            lambda link: changes.put_blob(link, tenant, run, data), repeatable=True
+            lambda link: changes.put_blob(link, tenant, run, data, self._now_ms()), repeatable=True
         )
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return await self._database.read(lambda link: reads.get_blob(link, tenant, run, ref))
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._database.write(
+            lambda link: shared.touch_blobs(link, tenant, refs, self._now_ms()), repeatable=True
+        )
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._database.read(
+            lambda link: shared.list_blobs(link, tenant, idle_ms, after, limit, self._now_ms())
+        )
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._database.write(lambda link: shared.delete_blobs(link, tenant, blobs))
 
 
 def _forget(looking: asyncio.Future[int | None]) -> None:

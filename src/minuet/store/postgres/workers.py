@@ -6,9 +6,16 @@ import msgspec
 
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.statements import statement
-from minuet.store.records import WORKER_MS_MAX, WorkerEntry, WorkerRecord
+from minuet.store.records import (
+    SESSION_MS_MAX,
+    WORKER_MS_MAX,
+    Forgotten,
+    WorkerEntry,
+    WorkerRecord,
+)
 
 _REGISTER_WORKER = statement("register_worker")
+_FORGET_IDLE = statement("forget_idle")
 _DRAIN_WORKER = statement("drain_worker")
 _REMOVE_WORKER = statement("remove_worker")
 _LIST_WORKERS = statement("list_workers")
@@ -40,6 +47,10 @@ async def list_workers(
 ) -> list[WorkerEntry]:
     rows = await link.rows(_LIST_WORKERS, tenant, max(limit, 0), now_ms)
     return [WorkerEntry(_decode(record), *rest) for record, *rest in rows]
+
+
+async def forget_idle(link: Link, now_ms: int | None) -> Forgotten:
+    return Forgotten(*await link.row(_FORGET_IDLE, now_ms, SESSION_MS_MAX, WORKER_MS_MAX))
 
 
 async def find_queues(link: Link, tenant: str, prefix: str, after: str, limit: int) -> list[str]:

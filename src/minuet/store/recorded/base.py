@@ -15,6 +15,7 @@ from minuet.errors import RunConflictError
 from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     EventRecord,
     Held,
     NewRun,
@@ -66,6 +67,14 @@ class Logged(Record, frozen=True):
     status: RunStatus
 
 
+class LogIdentity(Record, frozen=True):
+    """Which log this is: made with it, and the same wherever its data goes."""
+
+    id: str
+    #: Where it lies, for people.
+    shown: str = ""
+
+
 #: What became of events that were given to the log. `recorded`: it has them · `forked`: it has
 #: others with the same numbers, or more than the run itself: the run has lost something, and the
 #: log is right · `gap`: it lacks earlier ones · `deleted`: the run was deleted, and has come back.
@@ -84,6 +93,14 @@ class HotStore(Store, Protocol):
 
         It changes whenever something may have been lost: the server was restarted or emptied, or
         another one has taken its place.
+        """
+        ...
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        """Belong to this log, unless it belongs to one already; the log that it belongs to.
+
+        A server that has lost everything belongs to none, and so does one that was used before
+        this was noted.
         """
         ...
 
@@ -126,6 +143,10 @@ class Log(Protocol):
 
     async def close(self) -> None:
         """Let go."""
+        ...
+
+    async def identity(self) -> LogIdentity:
+        """Which log this is."""
         ...
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
@@ -210,7 +231,13 @@ class Log(Protocol):
         ...
 
     async def list_tenants(self) -> list[str]:
-        """Everybody who has runs."""
+        """As a store does."""
+        ...
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        """As a store does; the plans of submitted runs are listed too."""
         ...
 
     async def find_break(self, tenant: str, run: str) -> int | None:
@@ -230,5 +257,19 @@ class Log(Protocol):
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
+        """As a store does."""
+        ...
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        """As a store does."""
+        ...
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        """As a store does."""
+        ...
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
         """As a store does."""
         ...

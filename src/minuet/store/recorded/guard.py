@@ -21,6 +21,7 @@ from minuet.errors import (
     RunNotFoundError,
     StoreError,
     StoreUnavailableError,
+    StoreUnusableError,
 )
 from minuet.store.recorded.base import HotStore, Log
 from minuet.store.records import Cancel, Snapshot
@@ -90,6 +91,17 @@ class Guard:
             except MinuetError as error:
                 _log.info("others will wait until the claim has run out: %s", error)
 
+    async def attach(self) -> None:
+        """Refuse a hot half that belongs to another log: its runs would be recorded in this one
+        from their middle on, and all would fail there."""
+        ours = await self._log.identity()
+        theirs = await self._hot.attach(ours)
+        if theirs.id != ours.id:
+            raise StoreUnusableError(
+                f"this Redis has its record in {theirs.shown}, and not in {ours.shown}: correct "
+                "?record= in the URL of the store, or give this record a ?prefix= of its own"
+            )
+
     async def work(self) -> None:
         """Look after the hot half; ends when it is cancelled."""
         while True:
@@ -111,6 +123,9 @@ class Guard:
         identity = await self._hot.identity()
         if identity != self.identity:
             self._is_sound.clear()
+            if self.identity is not None:
+                # Another server, or one that was emptied: somebody may have taken it meanwhile.
+                await self.attach()
             if await self._check(identity):
                 self.identity = identity
                 self._is_sound.set()

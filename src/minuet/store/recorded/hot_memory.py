@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from minuet.clock import Clock
 from minuet.store.memory import MemoryStore
-from minuet.store.recorded.base import Mark, Standing, Unrecorded
+from minuet.store.recorded.base import LogIdentity, Mark, Standing, Unrecorded
 from minuet.store.records import EventRecord, Held, Snapshot
 from minuet.store.transition import Transition, is_open
 
@@ -23,6 +23,7 @@ class HotMemoryStore(MemoryStore):
         #: Events that the log has, and since when a run has had others.
         self._recorded: dict[str, int] = {}
         self._unrecorded: dict[str, int] = {}
+        self._log: LogIdentity | None = None
 
     def has_own_blob(self, run: str, ref: str) -> bool:
         return True  # They are in the log.
@@ -55,6 +56,11 @@ class HotMemoryStore(MemoryStore):
 
     async def identity(self) -> str:
         return "memory"
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        if self._log is None or self._log.id == log.id:
+            self._log = log
+        return self._log
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
         now_ms = self._clock.now_ms()

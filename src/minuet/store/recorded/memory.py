@@ -9,11 +9,18 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, blob_ref
-from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, Unrecorded
+from minuet.store.recorded.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unrecorded
 from minuet.store.recorded.chain import START, chain
 from minuet.store.recorded.judge import judge
 from minuet.store.recorded.submission import created, refusal, submitted
-from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run, Snapshot
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    BlobEntry,
+    EventRecord,
+    NewRun,
+    Run,
+    Snapshot,
+)
 from minuet.store.transition import key_conflict
 from minuet.types import TERMINAL, RunStatus
 
@@ -21,7 +28,7 @@ from minuet.types import TERMINAL, RunStatus
 class MemoryLog:
     """A log that lives as long as this object."""
 
-    def __init__(self, clock: Clock | None = None) -> None:
+    def __init__(self, clock: Clock | None = None, *, identity: str = "log") -> None:
         self._clock = clock or SystemClock()
         self._submitted: dict[str, tuple[int, NewRun]] = {}
         self._contents: dict[str, tuple[str, bytes]] = {}
@@ -34,6 +41,7 @@ class MemoryLog:
         #: Identity, owner, until when; "done": the check is over.
         self._check = ("", "done", 0)
         self._blobs = BlobTable()
+        self._identity = LogIdentity(identity, f"memory {identity}")
 
     @property
     def durability(self) -> str:
@@ -44,6 +52,9 @@ class MemoryLog:
 
     async def close(self) -> None:
         pass
+
+    async def identity(self) -> LogIdentity:
+        return self._identity
 
     # ── submitting ──────────────────────────────────────────────────────────────────────
 
@@ -63,7 +74,7 @@ class MemoryLog:
             return msgspec.structs.replace(row)
         if known is None:
             self._contents[run] = (new.tenant, submitted(new))
-            self._blobs.keep(new.tenant, run, new.blobs)
+            self._blobs.keep(new.tenant, run, new.blobs, self._clock.now_ms())
             new = msgspec.structs.replace(new, blobs=())
             self._submitted[run] = (self._clock.now_ms(), new)
             if new.idempotency_key is not None:
@@ -117,7 +128,7 @@ class MemoryLog:
         self._events[run] = []
         self._hashes[run] = []
         self._deleted.pop(run, None)
-        self._blobs.keep(rows.run.tenant, run, blobs)
+        self._blobs.keep(rows.run.tenant, run, blobs, self._clock.now_ms())
         return self._append(Unrecorded(rows.run, 0, rows.events)) == "recorded"
 
     async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
@@ -193,7 +204,18 @@ class MemoryLog:
         return self._events[run][after_seq : after_seq + limit]
 
     async def list_tenants(self) -> list[str]:
-        return sorted({row.tenant for row in self._runs.values()})
+        return sorted({row.tenant for row in self._runs.values()} | self._blobs.tenants)
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        plans = {run: row.plan for run, row in self._runs.items() if row.tenant == tenant}
+        plans |= {
+            run: new.plan for run, (_, new) in self._submitted.items() if new.tenant == tenant
+        }
+        found = sorted(run for run in plans if run > after)
+        page = found[:limit]
+        return sorted({plans[run] for run in page}), page[-1] if len(page) == limit else ""
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         if await self.read_run(tenant, run) is None:
@@ -225,10 +247,21 @@ class MemoryLog:
     ) -> str:
         if run is not None and self._contents.get(run, ("", b""))[0] != tenant:
             raise RunNotFoundError(run)
-        self._blobs.keep(tenant, run, [data])
+        self._blobs.keep(tenant, run, [data], self._clock.now_ms())
         return blob_ref(data)
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return self._blobs.find(tenant, run, ref)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return self._blobs.touch(tenant, refs, self._clock.now_ms())
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return self._blobs.entries(tenant, self._clock.now_ms() - idle_ms, after, limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return self._blobs.delete(tenant, blobs)

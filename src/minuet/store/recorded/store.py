@@ -31,11 +31,13 @@ from minuet.store.recorded.flusher import Flusher
 from minuet.store.recorded.guard import Guard, Rebuild
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     Cancel,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewPlan,
@@ -82,6 +84,9 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
 class RecordedStore:
     """A hot store and its log."""
 
+    #: What leaves the hot half stays in the log.
+    retention_ms: int | None = None
+
     def __init__(
         self, hot: HotStore, log: Log, rebuild: Rebuild, *, owner: str | None = None
     ) -> None:
@@ -101,7 +106,9 @@ class RecordedStore:
         await self._log.open()
         try:
             await self._hot.open()
+            await self._guard.attach()
         except BaseException:
+            await self._hot.close()
             await self._log.close()
             raise
         self.start()
@@ -407,6 +414,13 @@ class RecordedStore:
         await self._catch_up()
         return await self._log.list_tenants()
 
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        # A run is in the log before it is anywhere else; one with a new plan is there by now.
+        await self._catch_up()
+        return await self._log.list_plans(tenant, after=after, limit=limit)
+
     # ── workers: each says again and again that it is there, so the hot half will do ────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
@@ -421,6 +435,9 @@ class RecordedStore:
     async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
         return await self._hot.list_workers(tenant, limit=limit)
 
+    async def forget_idle(self) -> Forgotten:
+        return await self._hot.forget_idle()
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
@@ -432,6 +449,17 @@ class RecordedStore:
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return await self._log.get_blob(ref, run=run, tenant=tenant)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._log.touch_blobs(tenant, refs)
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._log.list_blobs(tenant, idle_ms=idle_ms, after=after, limit=limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._log.delete_blobs(tenant, blobs)
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         """Number of the first event of a run whose hash is not right; None: the chain holds."""

@@ -28,7 +28,9 @@ ANSWER_S = 20.0
 CLOSE_S = (0.01, 0.05, 0.2, 0.8)
 
 #: Verbs whose repetition after a lost answer would get another answer: their callers decide.
-_ONCE = frozenset({"change_run", "resolve", "delete_runs", "discard_dead_letter", "put_run"})
+_ONCE = frozenset(
+    {"change_run", "resolve", "delete_runs", "discard_dead_letter", "put_run", "delete_blobs"}
+)
 
 
 class Connection:

@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from minuet.clock import Clock
-from minuet.store.recorded.base import Mark, Standing, Unrecorded
+from minuet.store.recorded.base import LogIdentity, Mark, Standing, Unrecorded
 from minuet.store.records import Held
 from minuet.store.redis import rows
 from minuet.store.redis.store import RedisStore
@@ -26,6 +26,12 @@ class HotRedisStore(RedisStore):
     async def identity(self) -> str:
         words = await self._all("identity", secrets.token_hex(8))
         return " ".join(word.decode() for word in words)
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        found = await self._all("attach", log.id, log.shown)
+        known = [LogIdentity(name.decode(), shown.decode()) for name, shown in found]
+        # On a cluster, whichever partition belongs to another one.
+        return next((one for one in known if one.id != log.id), log)
 
     async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
         found = await self._all("list_unrecorded", self._now_ms(), age_ms, limit)

@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent / "lua"
 #: What the verbs share; each part uses those before it.
 _PARTS = (
     *("rows", "event", "transition", "hand_in", "grant", "take", "commit"),
-    *("runs", "remove", "record", "workers", "verb"),
+    *("runs", "remove", "record", "workers", "touch", "verb"),
 )
 
 #: Verbs that write nothing: they run where writing is refused.
@@ -29,7 +29,7 @@ _READING = frozenset(
         *("read_run", "list_runs", "read_events", "read_rows"),
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unrecorded", "read_unrecorded", "read_standings"),
-        *("list_workers", "find_queues", "find_ended"),
+        *("list_workers", "find_queues", "find_ended", "list_blobs"),
     }
 )
 

@@ -33,11 +33,14 @@ from minuet.store.ends import Ends
 from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
+    SESSION_MS_MAX,
     WORKER_MS_MAX,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewRun,
@@ -53,6 +56,7 @@ from minuet.store.records import (
 from minuet.store.redis import request as requests
 from minuet.store.redis import rows
 from minuet.store.redis.address import parse_address
+from minuet.store.redis.blobs import SharedBlobs
 from minuet.store.redis.connection import Connection
 from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
@@ -69,9 +73,6 @@ from minuet.types import RunStatus
 POLL_MS = 100
 #: The same, when the server tells about new work by itself.
 LISTENING_POLL_MS = 1000
-
-#: A session that has not been heard of for so long is forgotten.
-SESSION_MS = 24 * 3600 * 1000
 
 #: Parts of a run that is put in its place in several calls are kept so long between them.
 STAGED_S = 600
@@ -98,10 +99,13 @@ class RedisStore:
             self._address = replace(self._address, accept_loss=True)
         #: Whether a record keeps its events as well.
         self._recorded = recorded
+        #: In front of a record, runs leave this store alone.
+        self.retention_ms = self._address.retention_ms
         #: None: the server's clock decides.
         self._clock = clock
         self._connection = Connection(self._address, recorded=recorded)
         self._partitions = Partitions(self._address.prefix, 1)
+        self._shared = SharedBlobs(self._connection, self._address.prefix, self._now_ms)
         self._work = Wake()
         self._changed = Wake()
         self._ends = Ends(self._find_ended)
@@ -170,7 +174,7 @@ class RedisStore:
         return await self._partitions.exchange(request, self._exchange)
 
     async def _exchange(self, partition: str, request: Exchange, *, strict: bool) -> Any:
-        packed = requests.exchange(request, self._now_ms(), SESSION_MS, strict=strict)
+        packed = requests.exchange(request, self._now_ms(), SESSION_MS_MAX, strict=strict)
         answer = await self._connection.run("exchange", partition, packed)
         if answer[0] == b"reply":
             self._notify(answer[6])
@@ -189,7 +193,7 @@ class RedisStore:
                 self._now_ms(),
                 limit,
                 opaque(TIMED_OUT),
-                self._address.retention_ms,
+                self.retention_ms,
                 REMOVED_PER_SWEEP,
             )
             await self._release(released)
@@ -496,7 +500,16 @@ class RedisStore:
             for head in heads
             if key.startswith(head)
         }
-        return sorted(found)
+        return sorted(found | await self._shared.tenants())
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        # By names and not by states, which change meanwhile; the newest first, so what is
+        # created meanwhile is left out.
+        page = await self.list_runs(tenant, before=after or None, limit=limit)
+        plans = sorted({run.plan for run in page})
+        return plans, page[-1].run if len(page) == limit else ""
 
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
@@ -533,19 +546,27 @@ class RedisStore:
         entries = [rows.worker_of(row) for row in found]
         return sorted(entries, key=lambda entry: entry.record.worker)[: max(limit, 0)]
 
+    async def forget_idle(self) -> Forgotten:
+        # Sessions expire by themselves.
+        count = 0
+        while True:
+            some = await self._run("forget_workers", self._registry, self._now_ms(), WORKER_MS_MAX)
+            if not some:
+                return Forgotten(workers=count)
+            count += some
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> str:
         _check_name("tenant", tenant)
-        ref = blob_ref(data)
         if run is None:
-            await self._connection.command("SET", self._blob(tenant, ref), data)
-        else:
-            _check_name("run", run)
-            if not await self._run("put_blob", self._home(run), tenant, run, ref, opaque(data)):
-                raise RunNotFoundError(run)
+            return await self._shared.put(tenant, data)
+        _check_name("run", run)
+        ref = blob_ref(data)
+        if not await self._run("put_blob", self._home(run), tenant, run, ref, opaque(data)):
+            raise RunNotFoundError(run)
         return ref
 
     async def _stage_blobs(
@@ -566,13 +587,18 @@ class RedisStore:
         if run is not None:
             own = f"{self._home(run)}:blobs:{run}"
             data = await self._connection.command("HGET", own, f"{tenant}\0{ref}")
-        if data is None:
-            data = await self._connection.command("GET", self._blob(tenant, ref))
-        return data
+        return data if data is not None else await self._shared.get(tenant, ref)
 
-    def _blob(self, tenant: str, ref: str) -> str:
-        """The key of a blob that belongs to no run; they lie on any server of a cluster."""
-        return f"{self._address.prefix}:blob:{tenant}\0{ref}"
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._shared.touch(tenant, refs)
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._shared.entries(tenant, idle_ms, after, limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._shared.delete(tenant, blobs)
 
 
 def _check_name(what: str, name: str) -> None:

@@ -10,6 +10,7 @@ from minuet.store import records
 from minuet.store.blob import blob_ref
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
+from minuet.store.sqlite.blobs import put_shared_blob
 from minuet.store.sqlite.rows import run_of, to_json
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
@@ -23,7 +24,6 @@ _DELETABLE_RUNS = statement("deletable_runs")
 _DELETE_RUNS = statement("delete_runs")
 _REMOVE_ROWS = statement("remove_rows")
 _DISCARD_DEAD_LETTER = statement("discard_dead_letter")
-_PUT_BLOB = statement("put_blob")
 _PUT_RUN_BLOB = statement("put_run_blob")
 _REMOVE_BLOBS = statement("remove_blobs")
 
@@ -144,15 +144,13 @@ def discard_dead_letter(change: Change, tenant: str, key: Key) -> bool:
 
 
 def put_blob(change: Change, tenant: str, run: str | None, data: bytes) -> str:
-    ref = blob_ref(data)
     if run is None:
-        change.db.execute(_PUT_BLOB, {"tenant": tenant, "ref": ref, "data": data})
-    else:
-        owner = change.step.run(run)
-        if owner is None or owner.tenant != tenant:
-            raise RunNotFoundError(run)
-        _keep_blobs(change, tenant, run, [data])
-    return ref
+        return put_shared_blob(change, tenant, data)
+    owner = change.step.run(run)
+    if owner is None or owner.tenant != tenant:
+        raise RunNotFoundError(run)
+    _keep_blobs(change, tenant, run, [data])
+    return blob_ref(data)
 
 
 def _keep_blobs(change: Change, tenant: str, run: str, blobs: Sequence[bytes]) -> None:

@@ -44,7 +44,7 @@ CREATE TABLE arrivals (
 CREATE TABLE blobs (
     tenant TEXT NOT NULL,
     ref TEXT NOT NULL,
-    data BLOB NOT NULL,
+    data BLOB NOT NULL, touched_ms INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, ref)
 ) STRICT;
 

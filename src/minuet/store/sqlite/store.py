@@ -21,10 +21,12 @@ from minuet.store.ends import Ends
 from minuet.store.names import check_change, check_name, check_new_runs
 from minuet.store.records import (
     DEFAULT_TENANT,
+    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
     Exchange,
+    Forgotten,
     Held,
     Key,
     NewRun,
@@ -37,6 +39,7 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
+from minuet.store.sqlite import blobs as shared
 from minuet.store.sqlite import changes, reads, workers
 from minuet.store.sqlite.connection import Durability, connect_to_read, failure, path_of
 from minuet.store.sqlite.thread import CallThread
@@ -64,6 +67,7 @@ class SqliteStore:
     """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
 
     overlaps = False
+    retention_ms: int | None = None
 
     def __init__(
         self,
@@ -320,6 +324,11 @@ class SqliteStore:
     async def list_tenants(self) -> list[str]:
         return await self._read(reads.list_tenants)
 
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        return await self._read(shared.list_plans, tenant, after, limit)
+
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
@@ -345,6 +354,10 @@ class SqliteStore:
     async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
         return await self._read(workers.list_workers, tenant, limit, self._clock.now_ms())
 
+    async def forget_idle(self) -> Forgotten:
+        forgotten: Forgotten = await self._write(workers.forget_idle)
+        return forgotten
+
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 
     async def put_blob(
@@ -357,3 +370,19 @@ class SqliteStore:
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return await self._read(reads.get_blob, tenant, run, ref)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        found: list[str] = await self._write(
+            lambda change: shared.touch_blobs(change, tenant, refs)
+        )
+        return found
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        before_ms = self._clock.now_ms() - idle_ms
+        return await self._read(shared.list_blobs, tenant, before_ms, after, limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        count: int = await self._write(lambda change: shared.delete_blobs(change, tenant, blobs))
+        return count

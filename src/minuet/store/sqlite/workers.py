@@ -6,7 +6,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from minuet.store.records import WORKER_MS_MAX, WorkerEntry, WorkerRecord
+from minuet.store.records import (
+    SESSION_MS_MAX,
+    WORKER_MS_MAX,
+    Forgotten,
+    WorkerEntry,
+    WorkerRecord,
+)
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
 
@@ -15,6 +21,7 @@ if TYPE_CHECKING:
 
 _REGISTER_WORKER = statement("register_worker")
 _FORGET_WORKERS = statement("forget_workers")
+_FORGET_SESSIONS = statement("forget_sessions")
 _DRAIN_WORKER = statement("drain_worker")
 _REMOVE_WORKER = statement("remove_worker")
 _LIST_WORKERS = statement("list_workers")
@@ -62,6 +69,15 @@ def list_workers(db: apsw.Connection, tenant: str, limit: int, now_ms: int) -> l
         )
         for record, registered_ms, heartbeat_ms, draining in rows
     ]
+
+
+def forget_idle(change: Change) -> Forgotten:
+    sessions = change.db.execute(_FORGET_SESSIONS, {"before": change.now_ms - SESSION_MS_MAX})
+    forgotten = len(sessions.fetchall())
+    if forgotten:
+        change.known.clear()
+    workers = change.db.execute(_FORGET_WORKERS, {"before": change.now_ms - WORKER_MS_MAX})
+    return Forgotten(forgotten, len(workers.fetchall()))
 
 
 def find_queues(db: apsw.Connection, tenant: str, prefix: str, after: str, limit: int) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from minuet.clock import Clock
 from minuet.errors import MinuetError, StoreError, StoreUnavailableError
-from minuet.store.records import Exchange
+from minuet.store.records import SESSION_MS_MAX, Exchange
 from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure, unusable
 from minuet.store.sqlite.exchange import ExchangeGroup
 from minuet.store.sqlite.known import Known
@@ -36,9 +36,6 @@ _FORGET_SESSIONS = statement("forget_sessions")
 CHECKPOINT_BYTES = 4 << 20
 TRUNCATE_BYTES = 32 << 20
 ALARM_BYTES = 128 << 20
-
-#: A session that has not called for so long belongs to a worker that is gone.
-SESSION_MS_MAX = 7 * 24 * 3_600_000
 
 _log = logging.getLogger("minuet.store.sqlite")
 

@@ -127,10 +127,7 @@ SET status = 'discarded'
 WHERE run = $1 AND node = $2 AND scope = $3 AND tenant = $4 AND status = 'pending'
 RETURNING 1;
 
--- name: put_blob
-INSERT INTO minuet.blobs VALUES ($1, $2, $3) ON CONFLICT DO NOTHING;
-
--- name: find_blobs
+-- name: find_run_blobs
 SELECT run, ref
 FROM unnest($1::text[], $2::text[]) AS wanted (run, ref) JOIN minuet.run_blobs USING (run, ref);
 

@@ -3,6 +3,12 @@
 -- What is compared with a column that has an index does not change while a statement runs, and is of
 -- the column's type: otherwise the index would be of no use.
 
+-- name: make_record_identity
+INSERT INTO minuet.record_identity DEFAULT VALUES ON CONFLICT DO NOTHING;
+
+-- name: record_identity
+SELECT identity FROM minuet.record_identity;
+
 -- name: submit_runs
 WITH made_again AS (DELETE FROM minuet.record_deleted WHERE run = ANY ($1::text[]))
 INSERT INTO minuet.record_runs

@@ -25,7 +25,7 @@ local PORTION = 2000
 
 --: The partition, and the names of its keys.
 local base
-local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNRECORDED, BORN, BEATS
+local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNRECORDED, BORN, RECORD, BEATS
 local WAKE, ENDS
 local RUN, READY, ASIDE
 
@@ -35,7 +35,8 @@ local function use_partition(name)
   LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
   ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
   WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
-  UNRECORDED, BORN, BEATS = base .. ':unrecorded', base .. ':born', base .. ':beats'
+  UNRECORDED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
+  BEATS = base .. ':beats'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 end
 

@@ -101,4 +101,4 @@ WHERE state = 'leased' AND lease = :lease AND tenant = :tenant
 ORDER BY run, node, scope;
 
 -- name: forget_sessions
-DELETE FROM sessions WHERE at_ms < :before;
+DELETE FROM sessions WHERE at_ms < :before RETURNING 1;

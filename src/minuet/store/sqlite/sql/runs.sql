@@ -29,9 +29,6 @@ SET status = 'discarded'
 WHERE run = :run AND node = :node AND scope = :scope AND tenant = :tenant AND status = 'pending'
 RETURNING 1;
 
--- name: put_blob
-INSERT INTO blobs (tenant, ref, data) VALUES (:tenant, :ref, :data) ON CONFLICT DO NOTHING;
-
 -- name: has_blob
 SELECT 1 FROM run_blobs WHERE run = ? AND ref = ?;
 

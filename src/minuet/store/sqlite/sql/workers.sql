@@ -6,7 +6,7 @@ SET record = excluded.record, heartbeat_ms = excluded.heartbeat_ms
 RETURNING draining OR removed;
 
 -- name: forget_workers
-DELETE FROM workers WHERE heartbeat_ms < :before;
+DELETE FROM workers WHERE heartbeat_ms < :before RETURNING 1;
 
 -- name: drain_worker
 UPDATE workers

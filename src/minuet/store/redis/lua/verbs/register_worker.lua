@@ -15,9 +15,5 @@ if known then
 end
 call('HSET', key, worker, pack(registered, now, draining, removed, record))
 call('ZADD', BEATS, now, field)
-for _, old in ipairs(call('ZRANGEBYSCORE', BEATS, '-inf', '(' .. now - longest, 'LIMIT', 0, 100)) do
-  local cut = find(old, '\0', 1, true)
-  call('HDEL', workers_key(sub(old, 1, cut - 1)), sub(old, cut + 1))
-  call('ZREM', BEATS, old)
-end
+forget_workers(longest)
 return (draining or removed) and 1 or 0

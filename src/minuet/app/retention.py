@@ -1,0 +1,238 @@
+"""Deleting runs that are over, and what nobody needs any more: plans, configs, sessions, workers.
+
+**Plans** belong to no run, because many runs share them. One goes when no run names it and nobody
+has touched it for a while. A process that starts a run does not wait for that: it touches the plan
+(or puts it) and creates the run within the *grace*. So this order is safe, however long it takes:
+
+1. list the blobs that were not touched for the grace;
+2. list the plans that runs name;
+3. delete what is on the first list and not on the second, if it was not touched since the first.
+
+A run that is created after 1 touches its plan after 1 as well, or its plan is not on the first
+list; then it is not deleted in 3. A run that was created before is on the second list. Whoever
+touches a plan after 3 finds it missing and puts it again.
+
+**Configs** are blobs that plans name: they go with the last plan that names them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Sequence
+
+import msgspec
+
+from minuet.app.names import is_storable
+from minuet.app.parcel import moved_to, refs_in
+from minuet.clock import Clock
+from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
+from minuet.store.base import Store
+from minuet.store.records import BlobEntry, Forgotten, Run
+from minuet.types import TERMINAL, RunStatus
+
+#: How long a plan that no run names is kept, and the least that can be asked for: longer than a
+#: process takes from storing a plan to creating a run with it.
+GRACE_MS = 3_600_000
+GRACE_MS_MIN = 600_000
+
+#: Runs looked at in one page, and runs deleted in one step.
+PAGE = 500
+STEP = 100
+
+#: Blobs listed at once, and blobs deleted in one step.
+BLOBS = 20_000
+BLOB_STEP = 500
+
+_OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
+_OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
+
+#: How the bytes of a plan begin (`plan.digest`).
+_PLAN_START = b'{"format":'
+
+#: Longer ago than anything: blobs that were touched at any time.
+_ANY_MS = -(1 << 50)
+
+
+class Deleted(msgspec.Struct):
+    """What was deleted, or would be, so far."""
+
+    runs: int = 0
+    #: Runs that are old enough and stay: an open run names them, or they were moved elsewhere.
+    named: int = 0
+    moved: int = 0
+    plans: int = 0
+    configs: int = 0
+    sessions: int = 0
+    workers: int = 0
+
+
+class Retention:
+    """Deletes what is no longer needed, in steps that hold nobody up."""
+
+    def __init__(self, store: Store, tenant: str, clock: Clock) -> None:
+        self._store, self._tenant, self._clock = store, tenant, clock
+
+    # ── runs ────────────────────────────────────────────────────────────────────────────
+
+    async def delete(self, run_ids: Sequence[str], *, dry_run: bool = False) -> Deleted:
+        """Delete runs that are over. RunNotFoundError, or RunConflictError for one that is open
+        or that an open run names as its parent: then nothing is deleted."""
+        named = await self._ancestors(self._tenant)
+        for run_id in run_ids:
+            run = await self._find(run_id)
+            if run.status not in TERMINAL:
+                message = f"is {run.status}: cancel it first (minuet runs cancel {run.run})"
+                raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
+            if run.run in named:
+                message = "is the parent of a run that is open"
+                raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
+        deleted = Deleted(runs=len(set(run_ids)))
+        if not dry_run:
+            deleted.runs = await self._store.delete_runs(self._tenant, list(run_ids))
+        return deleted
+
+    async def _find(self, run_id: str) -> Run:
+        run = None
+        if is_storable(run_id):
+            run = await self._store.read_run(self._tenant, run_id)
+        if run is None:
+            raise RunNotFoundError(run_id)
+        return run
+
+    async def delete_older(
+        self,
+        older_than_ms: int,
+        *,
+        statuses: Iterable[RunStatus] = (),
+        tenants: Sequence[str] | None = None,
+        dry_run: bool = False,
+    ) -> AsyncIterator[Deleted]:
+        """Delete runs that ended longer ago than that; how far it is, after each step.
+
+        A run that was moved to another store is spared: all of it may still be here alone.
+        """
+        wanted = frozenset(statuses) or TERMINAL
+        latest_ms = self._clock.now_ms() - older_than_ms
+        deleted = Deleted()
+        for tenant in [self._tenant] if tenants is None else tenants:
+            named = await self._ancestors(tenant)
+            async for page in self._pages(tenant, _OVER):
+                doomed = []
+                for run in page:
+                    if run.run in named:
+                        # Children are newer than their parents, so those come later.
+                        named.add(run.parent or "")
+                    if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
+                        continue
+                    if run.run in named:
+                        deleted.named += 1
+                    elif moved_to(run) is not None:
+                        deleted.moved += 1
+                    else:
+                        doomed.append(run.run)
+                for first in range(0, len(doomed), STEP):
+                    some = doomed[first : first + STEP]
+                    if dry_run:
+                        deleted.runs += len(some)
+                    else:
+                        deleted.runs += await self._store.delete_runs(tenant, some)
+                    yield deleted
+        yield deleted
+
+    async def _ancestors(self, tenant: str) -> set[str]:
+        """Runs that open runs name as their parents."""
+        return {
+            run.parent
+            async for page in self._pages(tenant, _OPEN)
+            for run in page
+            if run.parent is not None
+        }
+
+    async def _pages(
+        self, tenant: str, statuses: tuple[RunStatus, ...]
+    ) -> AsyncIterator[list[Run]]:
+        before = None
+        while True:
+            page = await self._store.list_runs(tenant, statuses=statuses, before=before, limit=PAGE)
+            yield page
+            if len(page) < PAGE:
+                return
+            before = page[-1].run
+
+    # ── what belongs to no run ──────────────────────────────────────────────────────────
+
+    async def collect(
+        self, *, grace_ms: int = GRACE_MS, dry_run: bool = False
+    ) -> AsyncIterator[Deleted]:
+        """Remove plans and configs that nothing names any more, and forget sessions and workers
+        that were not heard of for long; of all tenants. How far it is, after each step."""
+        if grace_ms < GRACE_MS_MIN:
+            raise ConfigError(f"the grace is at least {GRACE_MS_MIN // 60_000} minutes")
+        forgotten = Forgotten() if dry_run else await self._store.forget_idle()
+        deleted = Deleted(sessions=forgotten.sessions, workers=forgotten.workers)
+        yield deleted
+        for tenant in await self._store.list_tenants():
+            after = ""
+            while True:
+                page = await self._store.list_blobs(
+                    tenant, idle_ms=grace_ms, after=after, limit=BLOBS
+                )
+                plans, configs = await self._unnamed(tenant, page) if page else ([], [])
+                for some in _steps(plans):
+                    deleted.plans += await self._delete(tenant, some, dry_run)
+                    yield deleted
+                # Last, so that none goes before a plan that names it.
+                for some in _steps(configs):
+                    deleted.configs += await self._delete(tenant, some, dry_run)
+                    yield deleted
+                if len(page) < BLOBS:
+                    break
+                after = page[-1].ref
+        yield deleted
+
+    async def _delete(self, tenant: str, blobs: list[BlobEntry], dry_run: bool) -> int:
+        return len(blobs) if dry_run else await self._store.delete_blobs(tenant, blobs)
+
+    async def _unnamed(
+        self, tenant: str, listed: list[BlobEntry]
+    ) -> tuple[list[BlobEntry], list[BlobEntry]]:
+        """Plans that no run names, and configs that no plan names but those."""
+        in_use = await self._plans_in_use(tenant)
+        plans: list[BlobEntry] = []
+        others: list[BlobEntry] = []
+        for entry in listed:
+            if entry.ref not in in_use:
+                data = await self._store.get_blob(entry.ref, tenant=tenant)
+                (plans if (data or b"").startswith(_PLAN_START) else others).append(entry)
+        if others:
+            named = await self._named_by_plans(tenant, {entry.ref for entry in plans})
+            others = [entry for entry in others if entry.ref not in named]
+        return plans, others
+
+    async def _plans_in_use(self, tenant: str) -> set[str]:
+        found: set[str] = set()
+        after = ""
+        while True:
+            plans, after = await self._store.list_plans(tenant, after=after, limit=PAGE)
+            found.update(plans)
+            if not after:
+                return found
+
+    async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
+        """All blobs that the plans of a tenant name, except for plans that are about to go."""
+        named: set[str] = set()
+        after = ""
+        while True:
+            page = await self._store.list_blobs(tenant, idle_ms=_ANY_MS, after=after, limit=BLOBS)
+            for entry in page:
+                if entry.ref in doomed:
+                    continue
+                data = await self._store.get_blob(entry.ref, tenant=tenant) or b""
+                if data.startswith(_PLAN_START):
+                    named.update(refs_in(data))
+            if len(page) < BLOBS:
+                return named
+            after = page[-1].ref
+
+
+def _steps(blobs: list[BlobEntry]) -> Iterable[list[BlobEntry]]:
+    return [blobs[first : first + BLOB_STEP] for first in range(0, len(blobs), BLOB_STEP)]

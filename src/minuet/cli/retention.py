@@ -1,0 +1,144 @@
+"""`minuet runs delete` and `minuet gc`: delete runs, and what nobody needs any more."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from argparse import Namespace
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from minuet.app.app import App
+from minuet.app.retention import Deleted
+from minuet.cli import codes
+from minuet.cli.output import clean, note, print_json
+from minuet.cli.stores import find_run, open_to_read
+from minuet.errors import ConfigError, RunNotFoundError
+from minuet.settings import masked
+
+#: Seconds between two words about how far it is: on a terminal, and elsewhere.
+TELL_S = 0.2
+TELL_PLAIN_S = 5.0
+
+
+def delete_runs(arguments: Namespace) -> int:
+    """Delete runs that are over."""
+    if bool(arguments.runs) == (arguments.older_than is not None):
+        raise ConfigError("name the runs to delete, or say --older-than AGE")
+    if arguments.runs and arguments.status:
+        raise ConfigError("--status goes with --older-than")
+
+    async def work(app: App) -> Deleted:
+        found = await _delete_runs(app, arguments, dry_run=True)
+        if not arguments.dry_run and found.runs:
+            _confirm(arguments, f"Delete {_count(found.runs, 'run')} of {masked(arguments.store)}?")
+            found = await _delete_runs(app, arguments, dry_run=False)
+        return found
+
+    return _tell(arguments, _with_store(arguments, work), runs_only=True)
+
+
+async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Deleted:
+    if not arguments.runs:
+        deleting = app.retention.delete_older(
+            arguments.older_than, statuses=arguments.status, dry_run=dry_run
+        )
+        return await _follow(deleting, quiet=dry_run)
+    try:
+        return await app.retention.delete(arguments.runs, dry_run=dry_run)
+    except RunNotFoundError as error:
+        # What deletes a run wants its whole id; help those who gave less of it.
+        meant = await find_run(app, error.run_id)
+        raise ConfigError(f"to delete a run, write its whole id: {meant}") from None
+
+
+def collect(arguments: Namespace) -> int:
+    """Remove what nobody needs any more."""
+
+    async def work(app: App) -> Deleted:
+        runs = Deleted()
+        if arguments.older_than is not None:
+            tenants = await app.store.list_tenants()
+
+            def deleting(*, dry_run: bool) -> AsyncIterator[Deleted]:
+                return app.retention.delete_older(
+                    arguments.older_than, tenants=tenants, dry_run=dry_run
+                )
+
+            runs = await _follow(deleting(dry_run=True), quiet=True)
+            if not arguments.dry_run and runs.runs:
+                _confirm(
+                    arguments, f"Delete {_count(runs.runs, 'run')} of {masked(arguments.store)}?"
+                )
+                runs = await _follow(deleting(dry_run=False))
+        collecting = app.retention.collect(grace_ms=arguments.grace, dry_run=arguments.dry_run)
+        deleted = await _follow(collecting)
+        return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
+
+    return _tell(arguments, _with_store(arguments, work), runs_only=False)
+
+
+def _with_store(arguments: Namespace, work: Any) -> Deleted:
+    async def open_and_work() -> Deleted:
+        async with open_to_read(arguments.store) as app:
+            deleted: Deleted = await work(app)
+            return deleted
+
+    return asyncio.run(open_and_work())
+
+
+def _confirm(arguments: Namespace, question: str) -> None:
+    """Go on only if somebody says so; ConfigError where nobody can be asked."""
+    if arguments.yes:
+        return
+    if not (sys.stdin.isatty() and sys.stderr.isatty()) or arguments.output == "json":
+        raise ConfigError(f"{question} Say --yes to do it, or --dry-run to look first.")
+    print(f"{clean(question)} It cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise ConfigError("nothing was deleted")
+
+
+async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> Deleted:
+    """Follow to the end, and say now and then how far it is."""
+    live = sys.stderr.isatty()
+    told = time.monotonic()
+    deleted = Deleted()
+    async for deleted in deleting:
+        if not quiet and time.monotonic() - told >= (TELL_S if live else TELL_PLAIN_S):
+            told = time.monotonic()
+            text = ", ".join(_words(deleted)) or "nothing yet"
+            print(text, file=sys.stderr, end="\x1b[K\r" if live else "\n", flush=True)
+    if live and not quiet:
+        print(end="\x1b[K", file=sys.stderr, flush=True)
+    return deleted
+
+
+def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
+    if arguments.output == "json":
+        report = {"dry_run": arguments.dry_run, **msgspec.structs.asdict(deleted)}
+        wanted = ("dry_run", "runs", "named", "moved")
+        print_json({k: v for k, v in report.items() if not runs_only or k in wanted})
+        return codes.COMPLETED
+    verb = "Would delete" if arguments.dry_run else "Deleted"
+    print(f"{verb} {', '.join(_words(deleted)) or 'nothing'}.")
+    if deleted.named:
+        note(f"Kept {_count(deleted.named, 'run')} that open runs name as their parents.")
+    if deleted.moved:
+        note(
+            f"Kept {_count(deleted.moved, 'run')} that moved to another store; "
+            "delete them by their ids if they have arrived there."
+        )
+    return codes.COMPLETED
+
+
+def _words(deleted: Deleted) -> list[str]:
+    names = ("run", "plan", "config", "session", "worker")
+    counts = ((name, getattr(deleted, f"{name}s")) for name in names)
+    return [_count(count, name) for name, count in counts if count]
+
+
+def _count(count: int, name: str) -> str:
+    return f"{count:,} {name}{'' if count == 1 else 's'}"
