@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +292,7 @@ def install(app: Any, *, ends_process: bool = False) -> None:
     """Have every App compare, whatever its store is, unless its store does so already."""
     original = app.__init__
 
+    @wraps(original)
     def __init__(self: Any, store: Any = None, **options: Any) -> None:
         from minuet.app.stores import chosen_store, make_store
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.arguments import checked, is_storable
 from minuet.app.fleet import Fleet, WorkerView
-from minuet.app.names import is_storable
 from minuet.errors import RunNotFoundError
 from minuet.events import decode_event, event_type
 from minuet.kernel.cause import Fact
@@ -90,6 +90,7 @@ class Runs:
         self._programs = programs
         self._fleet = fleet
 
+    @checked
     async def get(self, run_id: str) -> Run:
         """The run's row."""
         run = None
@@ -99,6 +100,7 @@ class Runs:
             raise RunNotFoundError(run_id)
         return run
 
+    @checked
     async def list_runs(
         self,
         *,
@@ -114,6 +116,7 @@ class Runs:
             self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
         )
 
+    @checked
     async def history(
         self, run_id: str, *, after: int = 0, upto: int | None = None
     ) -> list[Recorded]:
@@ -135,6 +138,7 @@ class Runs:
                 return found
             after = page[-1].seq
 
+    @checked
     async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
         """A run's events as plain data, for people and programs."""
         return [
@@ -142,14 +146,17 @@ class Runs:
             for seq, at_ms, event in await self.history(run_id, after=after)
         ]
 
+    @checked
     async def causes(self, run_id: str) -> dict[int, int | None]:
         """For each event the number of the one that led to it; None: it came from outside."""
         return causes(await self.history(run_id))
 
+    @checked
     async def task_events(self, run_id: str) -> list[TaskEvent]:
         """What happened to each node instance: created, pending, assigned, started, …"""
         return task_events(await self.history(run_id))
 
+    @checked
     async def dead_letters(
         self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
     ) -> list[DeadLetter]:
@@ -160,15 +167,18 @@ class Runs:
             self._tenant, run=run_id, status=status, limit=limit
         )
 
+    @checked
     async def program(self, run_id: str, digest: str) -> Program:
         """The program that a run goes by."""
         return (await self._programs.load(digest, run=run_id, tenant=self._tenant)).program
 
+    @checked
     async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
         """How the run stood after event `at` (or stands now, by its history alone)."""
         history = await self.history(run_id, upto=at)
         return await self._result(run_id, replay(history), history)
 
+    @checked
     async def show(self, run_id: str) -> RunResult:
         """How the run stands, with what runs at this moment."""
         history = await self.history(run_id)
@@ -176,6 +186,7 @@ class Runs:
         leased = frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
         return await self._result(run_id, replay(history), history, leased)
 
+    @checked
     async def show_ended(self, run: Run) -> RunResult:
         """How a run that is over has ended: nothing of it runs, so its history is enough."""
         history = await self._read_history(run.run)
@@ -183,6 +194,7 @@ class Runs:
             raise RunNotFoundError(run.run)
         return await self._result(run.run, replay(history), history)
 
+    @checked
     async def why(self, run_id: str, node: str) -> Explanation:
         """Why a node has not run, or why it is in its state."""
         fold = replay(await self.history(run_id))

@@ -26,6 +26,7 @@ INLINE_BYTES_MAX = 64 * 1024
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
+_sorting_encoder = msgspec.json.Encoder(order="deterministic")
 _INTEGER_MAX = 2**63
 
 
@@ -42,6 +43,11 @@ def encode_value(value: Json, *, bytes_max: int | None = None) -> bytes:
     if len(data) > limit:
         raise _too_large(f"{len(data):,} bytes as JSON, more than the {limit:,} allowed")
     return data
+
+
+def canonical(data: bytes) -> bytes:
+    """JSON in its one spelling: keys sorted, no white space. 1 and 1.0 stay different values."""
+    return _sorting_encoder.encode(msgspec.json.decode(data))
 
 
 def check_value(value: Json, bytes_max: int = OUTPUT_BYTES_MAX) -> None:
