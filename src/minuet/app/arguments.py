@@ -252,6 +252,7 @@ RULES: dict[str, Rule] = {
     "limit": whole(1, PAGE_MAX),
     "statuses": lambda value: tuple(_STATUSES(value)),
     "before": optional(any_text),
+    "Runs.instances.node": optional(any_text),
     "Runs.list_runs.workflow": optional(any_text),
     "Runs.dead_letters.run_id": optional(any_text),
     "status": optional(one_of("pending", "reprocessed", "discarded")),

@@ -8,7 +8,7 @@ decided so (`because`). What only the store knows comes in as `facts`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -25,6 +25,9 @@ from minuet.kernel.scope import decode, encode, read_reference, show
 from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
 from minuet.plan.plan import Node
 from minuet.types import TERMINAL, Scope
+
+#: Instances that are named where one was asked for that is not there.
+INSTANCES_LISTED_MAX = 10
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -51,13 +54,26 @@ def explain(
     program: Program, fold: Fold, node_id: str, *, facts: Mapping[Place, Fact] | None = None
 ) -> Explanation:
     """Say why a node, or one instance of it, is where it is; RunError when there is no such."""
-    node_id, scope = read_reference(node_id)
-    node = program.nodes.get(node_id)
-    if node is None or node_id == program.plan.output_node:
-        close = get_close_matches(node_id, list(program.nodes), 1)
-        hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise RunError(f"the run has no node {node_id!r}{hint}")
+    node, scope = find_node(program, node_id)
     return _Inquiry(program, fold, facts or {}).answer(node, scope)
+
+
+def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
+    """The node that is named, and which of its instances, if that is said; RunError if none is."""
+    name, scope = read_reference(text)
+    node = program.nodes.get(name)
+    if node is None or name == program.plan.output_node:
+        close = get_close_matches(name, list(program.nodes), 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise RunError(f"the run has no node {name!r}{hint}")
+    return node, scope
+
+
+def no_instance(node: str, scope: Scope, known: Sequence[str]) -> RunError:
+    """There is no such instance; these there are."""
+    more = "… " if len(known) > INSTANCES_LISTED_MAX else ""
+    listed = f"it has {more}{', '.join(known[-INSTANCES_LISTED_MAX:])}" if known else "it has none"
+    return RunError(f"node {node!r} has no instance {show(scope)}; {listed}")
 
 
 class _Inquiry:
@@ -92,8 +108,7 @@ class _Inquiry:
         if place in self.state.joins and self.state.status not in TERMINAL:
             return self._lacks_arrivals(node, scope)
         known = [f"{node.id}{show(one.scope)}" for one in self.views[node.id].instances]
-        listed = f"it has {', '.join(known[-10:])}" if known else "it has none yet"
-        raise RunError(f"node {node.id!r} has no instance {show(scope)}; {listed}")
+        raise no_instance(node.id, scope, known)
 
     # ── no token ────────────────────────────────────────────────────────────────────────
 
