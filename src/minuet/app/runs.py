@@ -18,6 +18,7 @@ from minuet.kernel.program import Program
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, NodeView, node_views, run_output
+from minuet.plan.placement import describe_needs, read_placement
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.records import LIVE_STATES, DeadLetter, Run, Token
@@ -83,6 +84,17 @@ class RunResult(msgspec.Struct, frozen=True):
             "error": self.error,
             "duration_ms": self.duration_ms,
         }
+
+
+class Unserved(msgspec.Struct, frozen=True):
+    """A node that is ready, in a queue that no live worker serves."""
+
+    node: str
+    queue: str
+    #: The handler that it needs, if it needs one.
+    handler: str | None
+    #: Its placement constraints, in words.
+    needs: str
 
 
 class Runs:
@@ -261,14 +273,46 @@ class Runs:
         program = await self.program(run_id, fold.state.plan)
         # Conditions are evaluated again on the outputs.
         await self._open_blobs(run_id, fold)
+        return explain(program, fold, node, facts=await self._live_facts(run_id))
+
+    @checked
+    async def unserved(self, run_id: str) -> list[Unserved]:
+        """Nodes that are ready and that no live worker serves, one for each queue."""
+        run = await self.get(run_id)
+        if run.status != "RUNNING":
+            return []
+        facts = await self._live_facts(run_id)
+        waiting = {
+            fact["queue"]: node
+            for (node, _), fact in sorted(facts.items(), reverse=True)
+            if fact.get("workers") == 0
+        }
+        program = await self.program(run_id, run.plan)
+        found = []
+        for queue, name in sorted(waiting.items()):
+            placement = read_placement(queue)
+            node = program.nodes.get(name)
+            found.append(
+                Unserved(
+                    name,
+                    queue if placement is None else placement.queue,
+                    None if node is None else node.handler,
+                    "" if placement is None else describe_needs(placement),
+                )
+            )
+        return found
+
+    async def _live_facts(self, run_id: str) -> dict[tuple[str, str], Fact]:
+        """What the store knows of a run's live tokens, and who could take them."""
         tokens = await self._store.read_tokens(self._tenant, run_id)
         live = {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
         if any(fact["state"] == "ready" for fact in live.values()):
             workers = await self._fleet.workers()
             for fact in live.values():
                 _count_workers(fact, run_id, workers)
-        return explain(program, fold, node, facts=live)
+        return live
 
+    @checked
     async def live_nodes(self, run_id: str) -> set[str]:
         """The nodes at which a run has live tokens."""
         tokens = await self._store.read_tokens(self._tenant, run_id)

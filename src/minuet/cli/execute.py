@@ -37,6 +37,7 @@ from minuet.cli.problems import tell_diagnostics
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, logging_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
+from minuet.cli.unserved import telling_unserved
 from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
@@ -229,7 +230,8 @@ class Session:
                 run_ids = await start()
                 progress = make_progress()
                 try:
-                    ended = await self._follow(run_ids, progress)
+                    async with telling_unserved(self._app, run_ids, self._store):
+                        ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
                 if self._signals.number is not None:

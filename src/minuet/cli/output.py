@@ -104,10 +104,11 @@ def print_table(
     shown = last if below else last + 1
     print(_line(titles[:shown], widths[:shown], paint_it=False))
     for row in lines:
+        if limit is not None:
+            row[last] = cut(row[last], limit - 4 if below else widths[last], middle=False)
         print(_line(row[:shown], widths[:shown], paint_it=True))
         if below and row[last]:
-            assert limit is not None
-            print(f"    {cut(row[last], max(limit - 4, CELL_LENGTH_MIN))}")
+            print(f"    {row[last]}")
 
 
 def _line(cells: Sequence[str], widths: Sequence[int], *, paint_it: bool) -> str:
@@ -145,11 +146,11 @@ def width_of(text: str) -> int:
     )
 
 
-def cut(text: str, width: int) -> str:
-    """A text in so many columns: what does not fit is left out in the middle."""
+def cut(text: str, width: int, *, middle: bool = True) -> str:
+    """A text in so many columns: what does not fit is left out in the middle, or at its end."""
     if width_of(text) <= width:
         return text
-    end = (width - 1) // 2
+    end = (width - 1) // 2 if middle else 0
     begin = width - 1 - end
     head, tail = "", ""
     for character in text:
