@@ -35,11 +35,17 @@ PAGE = 5_000
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a node stands."""
 
+    #: PENDING, QUEUED, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED or SKIPPED.
     status: str
+    #: What its handler returned; of a loop, in the latest iteration.
     output: Json = None
+    #: How often it was begun.
     attempts: int = 0
+    #: Its last error: `code`, `message` and, for exceptions, `type`.
     error: dict[str, Any] | None = None
+    #: Why it is in this state, where the state does not say it all.
     reason: str | None = None
+    #: In milliseconds since 1970, as all times.
     started_ms: int | None = None
     ended_ms: int | None = None
     #: How often it has run, or is to run: more than 1 in loops.
@@ -53,12 +59,19 @@ class RunResult(msgspec.Struct, frozen=True):
 
     run_id: str
     workflow: str
+    #: PENDING, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED.
     status: RunStatus
+    #: As the document's `output` says, or the output of each last node that completed.
     output: Json
+    #: By their ids.
     nodes: dict[str, NodeResult]
+    #: Why it FAILED or was CANCELLED.
     error: dict[str, Any] | None
+    #: From its creation to its end; None while it is open.
     duration_ms: int | None
+    #: Number of its last event.
     seq: int
+    #: 1, and one more after each retry of the run.
     generation: int = 1
     tags: dict[str, Any] = {}
     #: When its last event happened.
