@@ -195,13 +195,13 @@ async def test_no_option_leaves_a_worker_that_cannot_be_listed(store_url: str) -
             except MinuetError:
                 refused += 1
     assert refused > 300
-    async with App(store_url, name="n" * NAME_LENGTH_MAX, capabilities={"é": [1, None]}) as app:
+    async with App(store_url, name="n" * NAME_LENGTH_MAX, capabilities={"é": [1, "\0"]}) as app:
         workers = await app.fleet.workers()
         while not workers:
             await app.run(DOCUMENT, timeout=60)
             workers = await app.fleet.workers()
         (worker,) = workers
-        assert (worker.name, worker.capabilities["é"]) == ("n" * NAME_LENGTH_MAX, [1, None])
+        assert (worker.name, worker.capabilities["é"]) == ("n" * NAME_LENGTH_MAX, [1, "\0"])
 
 
 #: What was accepted before, and the words that it is refused with.
