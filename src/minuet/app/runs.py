@@ -108,6 +108,8 @@ class Unserved(msgspec.Struct, frozen=True):
     handler: str | None
     #: Its placement constraints, in words.
     needs: str
+    #: The queue with its constraints, as the store names it.
+    name: str
 
 
 class Runs:
@@ -311,6 +313,7 @@ class Runs:
                     queue if placement is None else placement.queue,
                     None if node is None else node.handler,
                     "" if placement is None else describe_needs(placement),
+                    queue,
                 )
             )
         return found
@@ -328,6 +331,7 @@ class Runs:
     @checked
     async def live_nodes(self, run_id: str) -> set[str]:
         """The nodes at which a run has live tokens."""
+        await self.get(run_id)
         tokens = await self._store.read_tokens(self._tenant, run_id)
         return {token.node for token in tokens if token.state in LIVE_STATES}
 

@@ -43,9 +43,11 @@ async def _look(app: App, run_ids: list[str], store: str) -> None:
             except MinuetError:
                 # Whoever waits for the run is told what is wrong.
                 continue
+            # A worker of this process may not be in the list yet, or without its newest runs.
+            served = () if app.worker is None else app.worker.queues
             for one in found:
-                if (one.queue + one.needs) not in told:
-                    told.add(one.queue + one.needs)
+                if one.name not in told and one.name not in served:
+                    told.add(one.name)
                     note(describe(one, store))
 
 

@@ -151,7 +151,7 @@ def test_a_skip_is_shown_as_soon_as_it_is_decided() -> None:
     assert set(statuses(driver).values()) == {"QUEUED", "PENDING"}
     driver.settle(*driver.take())
     held = driver.take()
-    assert [statuses(driver)[node["id"]] for node in CHAIN[1:]] == ["SKIPPED"] * len(CHAIN[1:])
+    assert [statuses(driver)[str(node["id"])] for node in CHAIN[1:]] == ["SKIPPED"] * len(CHAIN[1:])
     driver.settle(*held)
 
     view = views(driver)["b"]
