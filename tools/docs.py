@@ -7,10 +7,20 @@ python tools/docs.py --check    # write nothing; fail if a page is out of date
 from __future__ import annotations
 
 import argparse
+import inspect
 import json
+import re
 import sys
 from pathlib import Path
+from typing import Any
 
+import msgspec
+
+import minuet
+from minuet.app import arguments
+from minuet.app.doctor import Doctor
+from minuet.app.fleet import Fleet
+from minuet.app.runs import Runs
 from minuet.cli.arguments import every_command
 from minuet.model.reference import schema_text, with_tables
 from minuet.nodes.catalog import NODE_TYPES
@@ -30,13 +40,14 @@ COMMON = ("help", "output", "json")
 def pages() -> dict[Path, str]:
     """Every generated page with its content."""
     document, cli = REFERENCE / "document.md", REFERENCE / "cli.md"
-    settings = REFERENCE / "settings.md"
+    settings, python = REFERENCE / "settings.md", REFERENCE / "python.md"
     return {
         REFERENCE / "workflow.schema.json": schema_text(),
         document: with_tables(document.read_text("utf-8")),
         REFERENCE / "node-types.md": node_types_text(),
         cli: cli.read_text("utf-8").split(BEGIN)[0] + BEGIN + commands_text(),
         settings: settings.read_text("utf-8").split(BEGIN)[0] + BEGIN + settings_text(),
+        python: python.read_text("utf-8").split(BEGIN)[0] + BEGIN + python_text(),
     }
 
 
@@ -129,13 +140,174 @@ def _default(setting: Setting) -> str:
     return "; ".join([f"`{default}`" if default else "none", *others])
 
 
+# ── Python ──────────────────────────────────────────────────────────────────────────────────
+
+#: How a parameter is written that takes all the rest.
+MARKS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
+
+#: What an App has under a name of its own.
+PARTS: dict[str, type[Any]] = {"runs": Runs, "fleet": Fleet, "doctor": Doctor}
+
+
+def python_text() -> str:
+    """Every public name, from its docstring and its signature."""
+    public = {name: getattr(minuet, name) for name in minuet.__all__ if name != "__version__"}
+    errors = {
+        name: found
+        for name, found in public.items()
+        if isinstance(found, type) and issubclass(found, BaseException)
+    }
+    parts = [
+        _callable(f"minuet.{name}", found, 2)
+        if not isinstance(found, type)
+        else _class(name, found)
+        for name, found in public.items()
+        if name not in errors
+    ]
+    parts += [
+        f"## App.{name}\n\n{_doc(kind)}\n" + _members(f"App.{name}", kind)
+        for name, kind in PARTS.items()
+    ]
+    return "\n" + "\n".join([*parts, _limits(), _arguments(), _errors(errors)])
+
+
+def _class(name: str, kind: type[Any]) -> str:
+    head = f"## minuet.{name}\n\n"
+    if not issubclass(kind, msgspec.Struct) and name != "Context":
+        head += f"    {_signature(name, kind)}\n\n"
+    fields = _fields(kind)
+    table = ""
+    if fields:
+        rows = "".join(f"| `{field}` | {_cell(text)} |\n" for field, text in fields.items())
+        table = f"\n| attribute | |\n|---|---|\n{rows}"
+    return f"{head}{_doc(kind)}\n{table}{_members(name, kind)}"
+
+
+def _members(prefix: str, kind: type[Any]) -> str:
+    """Properties in a table, methods one by one, in the order of the code."""
+    methods, rows = "", ""
+    for name, member in vars(kind).items():
+        if name.startswith("_") or not getattr(member, "__doc__", None):
+            continue
+        if isinstance(member, property):
+            rows += f"| `{name}` | {_cell(_doc(member))} |\n"
+        elif inspect.isfunction(member):
+            methods += "\n" + _callable(f"{prefix}.{name}", member, 3)
+    table = f"\n| property | |\n|---|---|\n{rows}" if rows else ""
+    return table + methods
+
+
+def _callable(name: str, function: Any, level: int) -> str:
+    function_ = inspect.unwrap(function)
+    is_async = inspect.iscoroutinefunction(function_)
+    call = ("await " if is_async else "") + _signature(name, function)
+    if inspect.isasyncgenfunction(function_):
+        call = f"async for … in {call}"
+    return f"{'#' * level} {name}\n\n    {call}\n\n{_doc(function)}\n"
+
+
+def _signature(name: str, function: Any) -> str:
+    words, is_keyword = [], False
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.name == "self":
+            continue
+        if parameter.kind is parameter.KEYWORD_ONLY and not is_keyword:
+            is_keyword = True
+            words.append("*")
+        mark = MARKS.get(parameter.kind.name, "")
+        default = "" if parameter.default is parameter.empty else f"={parameter.default!r}"
+        words.append(f"{mark}{parameter.name}{default}")
+    return f"{name}({', '.join(words)})"
+
+
+def _doc(found: Any) -> str:
+    return inspect.cleandoc(found.__doc__ or "").strip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def _fields(kind: type[Any]) -> dict[str, str]:
+    """The attributes of a class, and the comments that stand before them."""
+    found: dict[str, str] = {}
+    comment: list[str] = []
+    for line in inspect.getsource(kind).splitlines():
+        words = line.strip()
+        if issubclass(kind, msgspec.Struct):
+            field = re.match(r"    ([a-z]\w*): ", line)
+        else:
+            field = re.match(r"        self\.([a-z]\w*)(?:: .+)? = ", line)
+        if words.startswith("#:"):
+            comment.append(words.removeprefix("#:").strip())
+            continue
+        if field is not None:
+            found[field[1]] = " ".join(comment)
+        comment = []
+    return found
+
+
+def _limits() -> str:
+    """How long and how large arguments may be: the constants, with their comments."""
+    source = inspect.getsource(arguments)
+    rows = ""
+    for comment, names in re.findall(r"#: (.+)\n((?:[A-Z_]+_MAX = .+\n)+)", source):
+        values = [f"{getattr(arguments, name):,}" for name in re.findall(r"[A-Z_]+_MAX", names)]
+        rows += f"| {comment.rstrip('.')} | {', '.join(values)} |\n"
+    return f"## Limits\n\n| of | at most |\n|---|---|\n{rows}"
+
+
+def _arguments() -> str:
+    """What is accepted for each argument, in the words of the error."""
+    rows = ""
+    for name, rule in arguments.RULES.items():
+        try:
+            rule(object())
+        except arguments.Wrong as wrong:
+            may = "nothing, or " if _takes_none(rule) else ""
+            shown = (
+                name.replace(".__init__", "").replace("Runs.", "runs.").replace("Fleet.", "fleet.")
+            )
+            rows += f"| `{shown}` | {may}{str(wrong).removeprefix('expected ')} |\n"
+    about = (
+        "Arguments are checked before anything happens. One that does not fit raises `InputError` "
+        "(`ConfigError` for the options of an App), which says what it was and what is expected."
+    )
+    return f"## Arguments\n\n{about}\n\n| argument | expected |\n|---|---|\n{rows}"
+
+
+def _takes_none(rule: Any) -> bool:
+    try:
+        return rule(None) is None
+    except arguments.Wrong:
+        return False
+
+
+def _errors(errors: dict[str, type[BaseException]]) -> str:
+    rows = "".join(
+        f"| `{name}` | {_code(kind)} | {_base(kind)} | {_cell(_doc(kind))} |\n"
+        for name, kind in errors.items()
+    )
+    about = "`code` is stable: it stands in events, in JSON output and in the error itself."
+    return f"## Errors\n\n{about}\n\n| error | code | is a | |\n|---|---|---|---|\n{rows}"
+
+
+def _code(kind: type[BaseException]) -> str:
+    code = getattr(kind, "code", None)
+    return f"`{code}`" if code else ""
+
+
+def _base(kind: type[BaseException]) -> str:
+    return f"`{kind.__bases__[0].__name__}`"
+
+
 def _fenced(value: object) -> str:
     return f"```json\n{json.dumps(value, indent=2, ensure_ascii=False)}\n```"
 
 
-def main(arguments: list[str]) -> int:
+def main(words: list[str]) -> int:
     """Write the pages that are out of date, or only name them."""
-    check = "--check" in arguments
+    check = "--check" in words
     stale = [
         path
         for path, text in pages().items()

@@ -2,7 +2,8 @@
 
     MinuetError
     ├── DocumentError          a workflow document has problems (all of them, as diagnostics)
-    ├── InputError             a run's input does not fit the workflow's input schema
+    ├── InputError             a run's input does not fit the workflow's input schema, or an
+    │                          argument of a call is of the wrong type or size
     ├── ExpressionError        text inside a document cannot be compiled or evaluated
     │   ├── ConditionError     … in a condition
     │   └── TemplateError      … in a template
@@ -11,12 +12,15 @@
     ├── RunError               about one run
     │   ├── RunNotFoundError
     │   ├── RunConflictError   its state forbids the change, or somebody was faster
+    │   ├── AmbiguousRunError  several runs have an id that begins like this
+    │   ├── StartError         some runs of `start_many` were refused; has all answers
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
     │   └── RunTimeoutError    the caller did not want to wait longer; the run lives on
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or nobody knows: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
     │   └── SessionError            a session the store does not know, or a wrong sequence
+    ├── NotOpenError           an App is used before it was opened or after it was closed
     ├── InvariantError         something that must always hold does not: a bug
     └── ConfigError            a setting or option is wrong
 
@@ -62,13 +66,18 @@ class DocumentError(MinuetError):
 
 
 class InputError(MinuetError):
-    """A run's input does not fit the workflow's input schema."""
+    """A run's input does not fit the workflow's input schema, or an argument is wrong.
+
+    `argument` is the name of the argument; None: it is about the run's input.
+    """
 
     code = "invalid-input"
 
-    def __init__(self, problems: Sequence[str]) -> None:
+    def __init__(self, problems: Sequence[str], *, argument: str | None = None) -> None:
         self.problems = tuple(problems)
-        super().__init__("the input does not fit the workflow: " + "; ".join(self.problems))
+        self.argument = argument
+        begin = "the input does not fit the workflow: " if argument is None else ""
+        super().__init__(begin + "; ".join(self.problems))
 
 
 class ExpressionError(MinuetError):
@@ -146,6 +155,34 @@ class RunConflictError(RunError):
         super().__init__(f"run {run_id}: {message}")
 
 
+class AmbiguousRunError(RunError, LookupError):
+    """The ids of several runs begin with this text; `matches` are the newest of them."""
+
+    code = "ambiguous-run"
+
+    def __init__(self, text: str, matches: Sequence[str], *, more: bool = False) -> None:
+        self.text, self.matches, self.more = text, tuple(matches), more
+        listed = ", ".join([*self.matches, *(["…"] if more else [])])
+        super().__init__(f"the ids of several runs begin with {text!r}; write more of it: {listed}")
+
+
+class StartError(RunError):
+    """Some runs of `App.start_many` were refused; the others were started.
+
+    `answers` has for each input, in order, the id of its run or the error that it was refused with.
+    """
+
+    code = "start-refused"
+
+    def __init__(self, answers: Sequence[str | RunConflictError]) -> None:
+        self.answers = tuple(answers)
+        refused = [answer for answer in answers if not isinstance(answer, str)]
+        super().__init__(
+            f"{len(refused)} of {len(self.answers)} runs were refused, the others were started "
+            f"(see `answers`); the first refusal: {refused[0]}"
+        )
+
+
 class RunFailed(RunError):
     """A run did not complete: it FAILED or was CANCELLED."""
 
@@ -197,6 +234,12 @@ class SessionError(StoreError):
     """The store does not know the session, or the sequence number is not the next one."""
 
     code = "session-error"
+
+
+class NotOpenError(MinuetError):
+    """An App is used before it was opened, after it was closed, or in another event loop."""
+
+    code = "not-open"
 
 
 class InvariantError(MinuetError):

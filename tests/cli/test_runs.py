@@ -94,7 +94,8 @@ def test_a_run_that_is_not_there_or_not_the_only_one_is_told(
     assert "there is no run ''" in minuet("runs", "show", "").err
     both = minuet("runs", "show", steps[:4])
     assert both.code == 2
-    assert "more than one run begins with" in both.err
+    assert f"the ids of several runs begin with {steps[:4]!r}" in both.err
+    assert f"{waiting}, {steps}" in both.err
 
 
 def test_events_are_one_line_each_and_can_begin_later(minuet: Any, steps: str) -> None:
@@ -134,6 +135,88 @@ def test_why_explains_a_node_and_suggests_one_for_a_wrong_name(minuet: Any, step
     assert "did you mean 'small'?" in wrong.err
 
 
+LOOP = """
+name: looped
+nodes:
+  - {id: fetch, type: transform, config: {value: "{{ iteration }}"}}
+  - id: check
+    type: transform
+    dependencies: [fetch]
+    config: {value: {n: "{{ fetch.output }}"}}
+    loop: {while: "output.n < 2", max_iterations: 5, loop_back_to: fetch}
+  - {id: a_name_that_is_much_longer_than_any_column_of_a_table_that_is_still_readable, type: noop,
+     dependencies: [check]}
+"""
+
+
+@pytest.fixture
+def looped(folder: Any, minuet: Any) -> str:
+    """The id of a run with a loop of three iterations."""
+    folder.write("loop.yaml", LOOP)
+    return str(minuet("run", "loop.yaml", "--json").json["run_id"])
+
+
+def test_show_has_every_instance_of_a_loop(minuet: Any, looped: str) -> None:
+    record = minuet("runs", "show", looped, "--all", "--json").json
+    rows = [line.split()[0] for line in minuet("runs", "show", looped, "--all").out.splitlines()]
+
+    names = [f"{node}[{number}]" for node in ("fetch", "check") for number in range(3)]
+    assert list(record["instances"])[:6] == rows[2:8] == names
+    assert record["instances"]["check[1]"]["output"] == {"n": 1}
+    assert record["nodes"]["check"]["instances"] == 3
+    earlier = minuet("runs", "replay", looped, "--at", "5", "--all", "--json").json
+    assert {name: one["status"] for name, one in earlier["instances"].items()} == {
+        **dict.fromkeys(("fetch[0]", "fetch[1]", "check[0]"), "COMPLETED"),
+        "check[1]": "QUEUED",
+        LONG: "PENDING",
+    }
+
+
+LONG = "a_name_that_is_much_longer_than_any_column_of_a_table_that_is_still_readable"
+
+
+def test_what_is_displayed_names_an_instance_everywhere(minuet: Any, looped: str) -> None:
+    for shown in ("check[1]", "'check'[1]", "'check[1]'"):
+        assert minuet("runs", "show", looped, shown, "--json").json["check[1]"]["output"] == {
+            "n": 1
+        }
+        assert minuet("runs", "why", looped, shown, "--json").json["scope"] == [1]
+    assert list(minuet("runs", "show", looped, "check", "--json").json) == [
+        "check[0]",
+        "check[1]",
+        "check[2]",
+    ]
+    one = minuet("runs", "show", looped, "check[2]").out
+    assert one.endswith('output:\n{\n  "n": 2\n}\n')
+    for verb in ("show", "why"):
+        missing = minuet("runs", verb, looped, "check[7]")
+        assert missing.code == 2
+        assert "has no instance [7]; it has check[0], check[1], check[2]" in missing.err
+        assert "did you mean 'check'?" in minuet("runs", verb, looped, "chck[0]").err
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100, 200])
+def test_tables_fit_the_terminal(
+    minuet: Any, looped: str, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    shown = {
+        words: minuet("runs", *words).out.partition("output:\n")[0].splitlines()
+        for words in (("show", looped, LONG), ("show", looped, "--all"), ("events", looped))
+    }
+    listed = minuet("runs", "list").out.splitlines()
+
+    assert all(looped in line for line in listed[1:2])
+    for words, lines in shown.items():
+        table = [line for line in lines if not line.startswith("looped:")]
+        # What is never cut (ids, statuses, times) needs this much.
+        assert max(map(len, table)) <= max(columns, 56), words
+    if columns >= 80:
+        assert max(map(len, listed)) <= columns
+    whole = any(LONG in line for line in shown["show", looped, "--all"])
+    assert whole == (columns == 200)
+
+
 def test_pause_resume_and_cancel_change_a_run(minuet: Any, waiting: str) -> None:
     statuses = [
         minuet("runs", verb, waiting, "--json").json["status"]
@@ -147,12 +230,21 @@ def test_pause_resume_and_cancel_change_a_run(minuet: Any, waiting: str) -> None
     assert minuet("resume", waiting).code == 3
 
 
-def test_changing_a_run_wants_its_whole_id(minuet: Any, waiting: str) -> None:
-    called = minuet("runs", "cancel", waiting[:8])
-
-    assert called.code == 2
-    assert f"write its whole id: {waiting}" in called.err
+def test_the_beginning_of_an_id_is_enough_to_change_a_run(
+    minuet: Any, steps: str, waiting: str
+) -> None:
+    both = minuet("runs", "cancel", waiting[:4])
+    assert both.code == 2
+    assert f"{waiting}, {steps}" in both.err
     assert minuet("runs", "show", waiting, "--json").json["status"] == "RUNNING"
+
+    statuses = [
+        minuet("runs", verb, waiting[:-1], "--json").json["status"]
+        for verb in ("pause", "resume", "cancel", "retry")
+    ]
+    assert statuses == ["PAUSED", "RUNNING", "CANCELLED", "RUNNING"]
+    assert minuet("runs", "cancel", "latest").code == 2
+    assert minuet("resume", waiting[:-1], "--timeout", "0.05", "--json").json["run_id"] == waiting
 
 
 def test_a_mended_run_is_retried_without_what_was_done(folder: Any, minuet: Any) -> None:

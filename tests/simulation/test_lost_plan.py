@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from minuet.app.app import STORED_MS, App
+from minuet.app.app import App
+from minuet.app.starting import STORED_MS
 from minuet.app.workflows import compile_source
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnusableError
@@ -97,12 +98,12 @@ async def test_a_run_goes_on_when_its_plan_is_back_and_somebody_retries_it(
 async def test_whoever_starts_runs_notices_that_a_plan_was_lost() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
-    starter = App(store, worker=False, clock=clock)
-    first = await starter.start(WORKFLOW)
-    store._blobs.clear()  # As a failover does that loses the last answers.
-    clock.advance(STORED_MS)
+    async with App(store, worker=False, clock=clock) as starter:
+        first = await starter.start(WORKFLOW)
+        store._blobs.clear()  # As a failover does that loses the last answers.
+        clock.advance(STORED_MS)
 
-    second = await starter.start(WORKFLOW)
+        second = await starter.start(WORKFLOW)
 
     async with App(store) as app:
         for run_id in (first, second):

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from tests.store.conftest import World
 
-from minuet.app.app import LATE_MS, App
+from minuet.app.app import App
 from minuet.app.retention import GRACE_MS, Deleted
+from minuet.app.starting import LATE_MS
 from minuet.app.workflows import CompiledWorkflow, compile_source
 from minuet.clock import ManualClock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError

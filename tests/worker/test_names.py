@@ -41,9 +41,11 @@ async def test_in_a_document_it_is_a_problem_with_its_place(store_url: str) -> N
 
 @pytest.mark.parametrize("name", NAMES)
 async def test_a_tenant_or_a_queue_by_such_a_name_is_refused(store_url: str, name: str) -> None:
-    with pytest.raises(ConfigError, match=r"the tenant .* holds a character that no store"):
+    with pytest.raises(ConfigError, match=r"tenant: expected text without U\+0000 .* got "):
         App(store_url, tenant=name)
-    with pytest.raises(ConfigError, match=r"the queue .* holds a character that no store"):
+    with pytest.raises(
+        ConfigError, match=r"queues: expected text without U\+0000 .* at position 1, got"
+    ):
         App(store_url, queues=["good", name])
 
 

@@ -15,22 +15,24 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from types import ModuleType, TracebackType
 from typing import Any, Self
 
-import msgspec
-
+from minuet.app.arguments import checked, is_storable
 from minuet.app.doctor import Doctor
 from minuet.app.fleet import DEAD_S, STALE_S, Fleet
-from minuet.app.names import check_name, is_storable
 from minuet.app.parcel import moved_store, moved_to
 from minuet.app.retention import Retention
 from minuet.app.runs import RunResult, Runs
+from minuet.app.starting import Starter, stored_input, stored_inputs
 from minuet.app.stores import chosen_store, make_store
-from minuet.app.workflows import CompiledWorkflow, compile_source, encode_input
+from minuet.app.workflows import CompiledWorkflow, compile_source
 from minuet.clock import Clock, SystemClock
 from minuet.errors import (
+    InputError,
+    NotOpenError,
     RunConflictError,
     RunFailed,
     RunNotFoundError,
     RunTimeoutError,
+    StartError,
     StoreUnusableError,
 )
 from minuet.ids import Ids, SystemIds
@@ -40,7 +42,6 @@ from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan, Retry
 from minuet.store.base import Store
-from minuet.store.blob import blob_ref, blob_value
 from minuet.store.records import (
     DEFAULT_TENANT,
     Cancel,
@@ -53,7 +54,6 @@ from minuet.store.records import (
 )
 from minuet.types import TERMINAL, RunStatus
 from minuet.worker.identity import identity_here, offer_of
-from minuet.worker.output import needs_blob
 from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
 
@@ -62,13 +62,6 @@ CONCURRENCY = 32
 
 #: How long to wait for a change before looking again.
 LOOK_MS = 1_000
-
-#: For how long a plan that was seen in the store is taken to be there. A store that loses what it
-#: has answered (a failover, for example) is away for longer than that.
-STORED_MS = 1_000
-
-#: After so long it is put again behind a run that was created with it.
-LATE_MS = 60_000
 
 
 class App:
@@ -85,6 +78,7 @@ class App:
     offers to nodes with placement constraints; it is heard of every `heartbeat_seconds`.
     """
 
+    @checked
     def __init__(
         self,
         store: str | Store | None = None,
@@ -114,9 +108,10 @@ class App:
             store = chosen_store()
         # Without a clock of the caller's, a store asks its own: that of its server, if it has one.
         self._store = make_store(store, clock=clock) if isinstance(store, str) else store
-        self._tenant = check_name("tenant", tenant)
+        self._tenant = tenant
         self._programs = Programs(self._store)
         self._fleet = Fleet(self._store, tenant, stale_s=stale_seconds, dead_s=dead_seconds)
+        self._starter = Starter(self._store, tenant, self._programs, self._clock, self._ids)
         self._runs = Runs(self._store, tenant, self._programs, self._fleet)
         self._handlers = Handlers(REGISTERED)
         for module in handlers:
@@ -131,13 +126,15 @@ class App:
             "drain_ms": int(drain_seconds * 1000),
             "crashes_max": crashes_max,
             "retry": retry or Retry(),
-            "queues": None if queues is None else tuple(sorted(_checked(queues))),
+            "queues": None if queues is None else tuple(sorted(set(queues))),
             "named_runs_only": own_runs_only,
             "identity": identity_here(name, capabilities, executors),
             "heartbeat_ms": int(heartbeat_seconds * 1000),
         }
         self._worker: Worker | None = None
         self._working: asyncio.Task[None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._was_open = False
 
     # ── open and close ──────────────────────────────────────────────────────────────────
 
@@ -154,8 +151,15 @@ class App:
         await self.close()
 
     async def open(self) -> None:
-        """Open the store and start working."""
-        await self._store.open()
+        """Open the store and start working. A closed App can be opened again."""
+        if self._loop is not None:
+            raise NotOpenError("this App is open already: close it before opening it again")
+        self._loop = asyncio.get_running_loop()
+        try:
+            await self._store.open()
+        except BaseException:
+            self._loop = None
+            raise
         if self._with_worker:
             self._worker = Worker(
                 self._store,
@@ -166,10 +170,19 @@ class App:
                 programs=self._programs,
                 **self._options,
             )
-            self._working = asyncio.get_running_loop().create_task(self._worker.run())
+            self._working = self._loop.create_task(self._worker.run())
 
     async def close(self) -> None:
-        """Drain the worker and close the store."""
+        """Drain the worker and close the store. Closing what is not open does nothing."""
+        if self._loop is None:
+            return
+        self._check_open()
+        try:
+            await self._close()
+        finally:
+            self._loop, self._was_open = None, True
+
+    async def _close(self) -> None:
         if self._worker is not None and self._working is not None:
             self._worker.stop()
             try:
@@ -179,6 +192,20 @@ class App:
                 await self._store.close()
         else:
             await self._store.close()
+
+    def _check_open(self) -> None:
+        """NotOpenError unless the App can be used here and now."""
+        if self._loop is None:
+            state = "is closed" if self._was_open else "was not opened"
+            raise NotOpenError(
+                f"this App {state}: use it inside `async with App(…) as app:`, or between "
+                "`await app.open()` and `await app.close()`"
+            )
+        if self._loop is not asyncio.get_running_loop():
+            raise NotOpenError(
+                "this App was opened in another event loop: open and use it in the same "
+                "`asyncio.run(…)`"
+            )
 
     @property
     def worker(self) -> Worker | None:
@@ -197,11 +224,13 @@ class App:
 
     # ── starting ────────────────────────────────────────────────────────────────────────
 
+    @checked
     def compile(self, source: Any) -> CompiledWorkflow:
         """Read and verify a workflow; DocumentError with all its problems."""
         handlers = self._handlers if self._with_worker else None
         return compile_source(source, handlers=handlers, retry=self._options["retry"])
 
+    @checked
     def find_misplaced(self, plan: Plan) -> dict[str, str]:
         """Nodes that the worker of this App may not run, and what it lacks, in words."""
         offer = offer_of(self._options["identity"], self._handlers)
@@ -212,6 +241,7 @@ class App:
             if placement is not None and (lacking := unmet(placement, offer))
         }
 
+    @checked
     async def start(
         self,
         workflow: Any,
@@ -224,96 +254,74 @@ class App:
 
         With an idempotency key, starting the same again returns the same run.
         """
-        (run_id,) = await self.start_many(
-            workflow, [input], idempotency_keys=[idempotency_key], tags=tags
-        )
-        return run_id
+        (answer,) = await self._start(workflow, [input], [idempotency_key], tags)
+        if isinstance(answer, RunConflictError):
+            raise answer
+        return answer
 
+    @checked
     async def start_many(
         self,
         workflow: Any,
-        inputs: Sequence[Any],
+        inputs: Iterable[Any],
         *,
-        idempotency_keys: Sequence[str | None] | None = None,
+        idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
     ) -> list[str]:
-        """Start many runs of one workflow in one step."""
-        compiled = self.compile(workflow)
-        data = [_with_blob(encode_input(compiled.plan, value)[0]) for value in inputs]
-        loaded = await self._keep(compiled)
-        self._serve(loaded)
-        keys = idempotency_keys or [None] * len(inputs)
-        new = [
-            loaded.translator.new_run(
-                self._ids.run_id(),
-                tenant=self._tenant,
-                input=value,
-                idempotency_key=key,
-                tags=tags or {},
-                blobs=blobs,
-            )
-            for (value, blobs), key in zip(data, keys, strict=True)
-        ]
-        answers = await self._store.create_runs(new)
-        await self._keep_late(loaded, compiled)
-        created = []
-        for answer in answers:
-            if isinstance(answer, RunConflictError):
-                raise answer
-            created.append(answer.run)
-        self._work_on(created)
-        return created
+        """Start many runs of one workflow in one step; return their ids, in the order of `inputs`.
 
+        All inputs are checked before anything is started. Each run is then answered for itself:
+        when keys belong to runs of other inputs, StartError says in its `answers`, for each
+        input, the id of its run or why it was refused.
+        """
+        values = list(inputs)
+        keys = [None] * len(values) if idempotency_keys is None else list(idempotency_keys)
+        if len(keys) != len(values):
+            problem = (
+                f"idempotency_keys: expected {len(values)}, one for each input, got {len(keys)}"
+            )
+            raise InputError([problem], argument="idempotency_keys")
+        answers = await self._start(workflow, values, keys, tags)
+        started = [answer for answer in answers if isinstance(answer, str)]
+        if len(started) < len(answers):
+            raise StartError(answers)
+        return started
+
+    async def _start(
+        self,
+        workflow: Any,
+        inputs: Sequence[Any],
+        keys: Sequence[str | None],
+        tags: dict[str, Any] | None,
+    ) -> list[str | RunConflictError]:
+        """Start runs; for each, its id or why it was refused."""
+        self._check_open()
+        compiled = self.compile(workflow)
+        data = stored_inputs(compiled.plan, inputs)
+        self._serve(await self._starter.keep(compiled))
+        answers = await self._starter.start(compiled, data, keys, tags)
+        self._work_on(answer for answer in answers if isinstance(answer, str))
+        return answers
+
+    @checked
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> str:
         """Keep a run, PENDING, for somebody to trigger later; return its id once it is durable."""
-        compiled = self.compile(workflow)
-        loaded = await self._keep(compiled)
-        new = loaded.translator.new_run(
-            self._ids.run_id(), tenant=self._tenant, input=b"null", tags=tags or {}
-        )
-        (run,) = await self._store.create_runs([msgspec.structs.replace(new, entries=None)])
-        await self._keep_late(loaded, compiled)
-        assert isinstance(run, Run)
-        return run.run
+        self._check_open()
+        return await self._starter.create(self.compile(workflow), tags)
 
+    @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:
         """Start a PENDING run with an input; RunConflictError when it has been started."""
+        self._check_open()
         run = await self._runs.get(run_id)
         loaded = await self._programs.load(run.plan, run=run_id, tenant=self._tenant)
-        data, blobs = _with_blob(encode_input(loaded.program.plan, input)[0])
+        data, blobs = stored_input(loaded.program.plan, input)
         for blob in blobs:
             await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
         self._serve(loaded)
         self._work_on([run_id])
         entries = loaded.translator.deliveries(loaded.program.entries())
         return await self._change(run_id, Start(entries, data, loaded.program.plan.deadline_ms))
-
-    async def _keep(self, compiled: CompiledWorkflow) -> Loaded:
-        """Have a plan at hand, and in the store, which may have lost it since the last time.
-
-        The plan and the configs that it names are touched, so that nobody removes them as long
-        as no run names them (`app.retention`).
-        """
-        loaded = self._programs.get(compiled.digest)
-        now_ms = self._clock.now_ms()
-        if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
-            await self._touch(compiled, is_known=loaded is not None)
-            loaded = self._programs.keep(compiled.digest, compiled.plan)
-            loaded.stored_ms = now_ms
-        return loaded
-
-    async def _touch(self, compiled: CompiledWorkflow, *, is_known: bool) -> None:
-        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
-        refs = [*([compiled.digest] if is_known else []), *sorted(filter(None, configs))]
-        found = await self._store.touch_blobs(self._tenant, refs) if refs else []
-        if compiled.digest not in found:
-            await self._store.put_blob(compiled.data, tenant=self._tenant)
-
-    async def _keep_late(self, loaded: Loaded, compiled: CompiledWorkflow) -> None:
-        """After a run was created: if that took very long, its plan may have been removed
-        meanwhile, because no run named it."""
-        if not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS:
-            await self._touch(compiled, is_known=True)
 
     def _serve(self, loaded: Loaded) -> None:
         """Make the worker serve all queues that a plan uses."""
@@ -332,15 +340,18 @@ class App:
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 
+    @checked
     async def wait(self, run_id: str, *, timeout: float | None = None) -> RunResult:
         """Wait until a run is over; RunTimeoutError when that takes too long."""
         return await self._runs.show_ended(await self.wait_ended(run_id, timeout=timeout))
 
+    @checked
     async def wait_ended(self, run_id: str, *, timeout: float | None = None) -> Run:
         """As `wait`, without looking at the run's history."""
         loop = asyncio.get_running_loop()
         deadline = None if timeout is None else loop.time() + timeout
         while True:
+            self._check_open()
             run = await self._runs.get(run_id)
             if run.status in TERMINAL:
                 self._leave(run_id)
@@ -353,9 +364,11 @@ class App:
                 wait_ms = min(LOOK_MS, int((deadline - loop.time()) * 1000) + 1)
             await self._store.wait_for_end(run_id, wait_ms)
 
+    @checked
     async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Recorded]:
         """A run's events as they happen, until the run is over."""
         while True:
+            self._check_open()
             run = await self._runs.get(run_id)
             for recorded in await self._runs.history(run_id, after=after):
                 after = recorded[0]
@@ -372,6 +385,7 @@ class App:
         if self._working is not None and self._working.done():
             self._working.result()
 
+    @checked
     async def run(
         self, workflow: Any, input: Any = None, *, timeout: float | None = None
     ) -> RunResult:
@@ -384,27 +398,34 @@ class App:
     @property
     def runs(self) -> Runs:
         """Questions about runs."""
+        self._check_open()
         return self._runs
 
     @property
     def fleet(self) -> Fleet:
         """The workers of this store."""
+        self._check_open()
         return self._fleet
 
     @property
     def retention(self) -> Retention:
         """What the store keeps, and deleting it."""
+        self._check_open()
         return Retention(self._store, self._tenant, self._clock)
 
     @property
     def doctor(self) -> Doctor:
         """Whether the store is sound."""
+        self._check_open()
         return Doctor(self._store, self._tenant, self._programs, self._clock)
 
+    @checked
     async def why(self, run_id: str, node: str) -> Explanation:
-        """Why a node has not run."""
+        """Why a node has not run, or why it is in its state."""
+        self._check_open()
         return await self._runs.why(run_id, node)
 
+    @checked
     async def cancel(self, run_id: str, *, reason: str = "cancelled") -> Run:
         """End a run as CANCELLED. Running handlers are told; their results do not count."""
         run = await self._change(run_id, Cancel(reason))
@@ -412,17 +433,21 @@ class App:
             self._worker.abandon_run(run_id)
         return run
 
+    @checked
     async def pause(self, run_id: str) -> Run:
         """Hand out nothing more of a run; what runs may finish."""
         return await self._change(run_id, Pause())
 
+    @checked
     async def resume(self, run_id: str) -> Run:
         """Go on with a paused run."""
         return await self._change(run_id, Resume())
 
+    @checked
     async def retry(self, run_id: str) -> Run:
         """Run what failed or was cut off again, in the run's next generation. It has as much time
         as the plan gives a run."""
+        self._check_open()
         run = await self._runs.get(run_id)
         store = moved_to(run)
         if store is not None:
@@ -437,16 +462,19 @@ class App:
         return run
 
     async def _change(self, run_id: str, change: Change) -> Run:
+        self._check_open()
         if not is_storable(run_id):
             raise RunNotFoundError(run_id)
         return await self._store.change_run(self._tenant, run_id, change)
 
     async def moved_store(self) -> str | None:
         """Where the runs are now that were open in this store; None: they are here."""
+        self._check_open()
         return await moved_store(self._store, self._tenant)
 
     async def open_runs(self) -> list[Run]:
         """All runs that are not over, the oldest first."""
+        self._check_open()
         found: list[Run] = []
         statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED")
         before = None
@@ -457,16 +485,14 @@ class App:
                 return found[::-1]
             before = page[-1].run
 
+    @checked
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Make the worker serve all queues that these runs use, and work on them."""
+        self._check_open()
         runs = list(runs)
         self._work_on(run.run for run in runs)
         for digest, run in sorted({run.plan: run.run for run in runs}.items()):
             self._serve(await self._programs.load(digest, run=run, tenant=self._tenant))
-
-
-def _checked(queues: Iterable[str]) -> set[str]:
-    return {check_name("queue", queue) for queue in queues}
 
 
 def raise_unless_completed(result: RunResult) -> RunResult:
@@ -475,10 +501,3 @@ def raise_unless_completed(result: RunResult) -> RunResult:
         node = (result.error or {}).get("node")
         raise RunFailed(result.run_id, result.status, node=node, error=result.error)
     return result
-
-
-def _with_blob(data: bytes) -> tuple[bytes, tuple[bytes, ...]]:
-    """A run's input as it is stored, and the blob that it stands for, if it is large."""
-    if not needs_blob(data):
-        return data, ()
-    return blob_value(blob_ref(data), len(data)), (data,)

@@ -33,4 +33,10 @@ async def arun(
 
 def run(workflow: Any, input: Any = None, **options: Any) -> RunResult:
     """As `arun`, for programs that do not use asyncio."""
-    return asyncio.run(arun(workflow, input, **options))
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(arun(workflow, input, **options))
+    raise RuntimeError(
+        "minuet.run(…) blocks, and an event loop is running here: use await minuet.arun(…)"
+    )

@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.arguments import checked, is_storable
 from minuet.app.repair import Mended, RepairError, compare, plan_of, rebuild
 from minuet.clock import Clock
 from minuet.errors import InvariantError, StoreError
@@ -73,6 +74,7 @@ class Doctor:
         #: fault: any worker, and any sweep, takes care of them.
         self.overdue = 0
 
+    @checked
     async def examine(
         self, *, statuses: tuple[RunStatus, ...] = ()
     ) -> AsyncIterator[tuple[str, list[Finding]]]:
@@ -88,9 +90,10 @@ class Doctor:
                 return
             before = page[-1].run
 
+    @checked
     async def examine_run(self, run_id: str) -> list[Finding]:
         """What is wrong with one run."""
-        snapshot = await self._store.read_snapshot(self._tenant, run_id)
+        snapshot = await self._read(run_id)
         if snapshot is None:
             return []
         now_ms = self._clock.now_ms()
@@ -104,6 +107,11 @@ class Doctor:
         findings += await self._chain(run_id)
         findings += [Finding(run_id, "I17", text) async for text in self._lost_blobs(snapshot)]
         return findings + check_snapshot(snapshot, program, now_ms)
+
+    async def _read(self, run_id: str) -> Snapshot | None:
+        if not is_storable(run_id):
+            return None
+        return await self._store.read_snapshot(self._tenant, run_id)
 
     async def _chain(self, run_id: str) -> list[Finding]:
         """A store with a record chains its events by hashes; the others have none."""
@@ -139,10 +147,11 @@ class Doctor:
 
     # ── repairing ───────────────────────────────────────────────────────────────────────
 
+    @checked
     async def repair_run(self, run_id: str) -> Repair:
         """Make a run's rows agree with its history."""
         for _ in range(TRIES):
-            snapshot = await self._store.read_snapshot(self._tenant, run_id)
+            snapshot = await self._read(run_id)
             if snapshot is None:
                 return Repair(run_id)
             try:
@@ -164,6 +173,7 @@ class Doctor:
     async def _left(self, run_id: str) -> tuple[Finding, ...]:
         return tuple(await self.examine_run(run_id))
 
+    @checked
     async def sweep(self) -> Swept:
         """Do what is overdue: expire leases, fire timers, pass deadlines."""
         total = Swept()

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from minuet.app.arguments import checked, is_storable
 from minuet.errors import ConfigError
 from minuet.plan.placement import Offer, describe_needs, read_placement, unmet
 from minuet.store.base import Store
@@ -89,6 +90,7 @@ class Fleet:
         self._stale_ms = stale_s * 1000
         self._dead_ms = max(dead_s, stale_s) * 1000
 
+    @checked
     async def workers(self) -> list[WorkerView]:
         """All that are known, by name; dead ones are forgotten after an hour."""
         found = [self._view(entry) for entry in await self._store.list_workers(self._tenant)]
@@ -121,6 +123,7 @@ class Fleet:
             return "healthy"
         return "stale" if silent_ms < self._dead_ms else "dead"
 
+    @checked
     async def queues(self) -> list[QueueView]:
         """What waits and what runs, and who serves it."""
         workers = await self.workers()
@@ -130,6 +133,7 @@ class Fleet:
             if depth.tenant == self._tenant
         ]
 
+    @checked
     async def find(self, text: str) -> WorkerView:
         """The worker that is meant by its id, the beginning of one, or its name."""
         workers = await self.workers()
@@ -144,13 +148,15 @@ class Fleet:
             raise ConfigError(f"{len(named)} workers are meant by {text!r}; name one of {ids}")
         return named[0]
 
+    @checked
     async def drain(self, worker: str) -> bool:
         """Ask a worker, by its id, to take nothing more and to end; False: it is not there."""
-        return await self._store.drain_worker(self._tenant, worker)
+        return is_storable(worker) and await self._store.drain_worker(self._tenant, worker)
 
+    @checked
     async def remove(self, worker: str) -> bool:
         """Take a worker off the list; if it still lives, it drains. False: it is not there."""
-        return await self._store.remove_worker(self._tenant, worker)
+        return is_storable(worker) and await self._store.remove_worker(self._tenant, worker)
 
 
 def _queue_view(

@@ -21,7 +21,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
-from minuet.app.names import is_storable
+from minuet.app.arguments import is_storable
 from minuet.app.parcel import moved_to, refs_in
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError

@@ -7,21 +7,26 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.arguments import checked, is_storable
 from minuet.app.fleet import Fleet, WorkerView
-from minuet.app.names import is_storable
-from minuet.errors import RunNotFoundError
+from minuet.errors import AmbiguousRunError, InputError, RunNotFoundError
 from minuet.events import decode_event, event_type
 from minuet.kernel.cause import Fact
-from minuet.kernel.explain import Explanation, explain
+from minuet.kernel.explain import Explanation, explain, find_node, no_instance
 from minuet.kernel.fold import Fold, Recorded, replay
 from minuet.kernel.program import Program
+from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
-from minuet.kernel.view import NodeView, node_views, run_output
+from minuet.kernel.view import InstanceView, NodeView, node_views, run_output
+from minuet.plan.placement import describe_needs, read_placement
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.records import LIVE_STATES, DeadLetter, Run, Token
 from minuet.types import Json, RunStatus
 from minuet.worker.programs import Programs
+
+#: Runs that are listed when a text could mean any of them.
+MATCHES_MAX = 10
 
 #: Events read at once.
 PAGE = 5_000
@@ -30,11 +35,17 @@ PAGE = 5_000
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     """How a node stands."""
 
+    #: PENDING, QUEUED, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED or SKIPPED.
     status: str
+    #: What its handler returned; of a loop, in the latest iteration.
     output: Json = None
+    #: How often it was begun.
     attempts: int = 0
+    #: Its last error: `code`, `message` and, for exceptions, `type`.
     error: dict[str, Any] | None = None
+    #: Why it is in this state, where the state does not say it all.
     reason: str | None = None
+    #: In milliseconds since 1970, as all times.
     started_ms: int | None = None
     ended_ms: int | None = None
     #: How often it has run, or is to run: more than 1 in loops.
@@ -48,12 +59,19 @@ class RunResult(msgspec.Struct, frozen=True):
 
     run_id: str
     workflow: str
+    #: PENDING, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED.
     status: RunStatus
+    #: As the document's `output` says, or the output of each last node that completed.
     output: Json
+    #: By their ids.
     nodes: dict[str, NodeResult]
+    #: Why it FAILED or was CANCELLED.
     error: dict[str, Any] | None
+    #: From its creation to its end; None while it is open.
     duration_ms: int | None
+    #: Number of its last event.
     seq: int
+    #: 1, and one more after each retry of the run.
     generation: int = 1
     tags: dict[str, Any] = {}
     #: When its last event happened.
@@ -81,6 +99,19 @@ class RunResult(msgspec.Struct, frozen=True):
         }
 
 
+class Unserved(msgspec.Struct, frozen=True):
+    """A node that is ready, in a queue that no live worker serves."""
+
+    node: str
+    queue: str
+    #: The handler that it needs, if it needs one.
+    handler: str | None
+    #: Its placement constraints, in words.
+    needs: str
+    #: The queue with its constraints, as the store names it.
+    name: str
+
+
 class Runs:
     """Questions about the runs of a store."""
 
@@ -90,6 +121,7 @@ class Runs:
         self._programs = programs
         self._fleet = fleet
 
+    @checked
     async def get(self, run_id: str) -> Run:
         """The run's row."""
         run = None
@@ -99,6 +131,27 @@ class Runs:
             raise RunNotFoundError(run_id)
         return run
 
+    @checked
+    async def find(self, text: str) -> str:
+        """The id of the run that is meant by an id or by the beginning of one.
+
+        RunNotFoundError when there is none, AmbiguousRunError when there are several.
+        """
+        if not text or not is_storable(text):
+            raise RunNotFoundError(text)
+        if await self._store.read_run(self._tenant, text) is not None:
+            return text
+        # Ids are text in hex that sorts: all that begin with `text` stand right before this.
+        found = await self.list_runs(before=f"{text}~", limit=MATCHES_MAX + 1)
+        matching = [run.run for run in found if run.run.startswith(text)]
+        if not matching:
+            raise RunNotFoundError(text)
+        if len(matching) > 1:
+            more = len(matching) > MATCHES_MAX
+            raise AmbiguousRunError(text, matching[:MATCHES_MAX], more=more)
+        return matching[0]
+
+    @checked
     async def list_runs(
         self,
         *,
@@ -114,6 +167,7 @@ class Runs:
             self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
         )
 
+    @checked
     async def history(
         self, run_id: str, *, after: int = 0, upto: int | None = None
     ) -> list[Recorded]:
@@ -135,6 +189,7 @@ class Runs:
                 return found
             after = page[-1].seq
 
+    @checked
     async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
         """A run's events as plain data, for people and programs."""
         return [
@@ -142,14 +197,17 @@ class Runs:
             for seq, at_ms, event in await self.history(run_id, after=after)
         ]
 
+    @checked
     async def causes(self, run_id: str) -> dict[int, int | None]:
         """For each event the number of the one that led to it; None: it came from outside."""
         return causes(await self.history(run_id))
 
+    @checked
     async def task_events(self, run_id: str) -> list[TaskEvent]:
         """What happened to each node instance: created, pending, assigned, started, …"""
         return task_events(await self.history(run_id))
 
+    @checked
     async def dead_letters(
         self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
     ) -> list[DeadLetter]:
@@ -160,22 +218,62 @@ class Runs:
             self._tenant, run=run_id, status=status, limit=limit
         )
 
+    @checked
     async def program(self, run_id: str, digest: str) -> Program:
         """The program that a run goes by."""
         return (await self._programs.load(digest, run=run_id, tenant=self._tenant)).program
 
+    @checked
     async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
         """How the run stood after event `at` (or stands now, by its history alone)."""
-        history = await self.history(run_id, upto=at)
+        history = await self._history_at(run_id, at)
         return await self._result(run_id, replay(history), history)
 
+    async def _history_at(self, run_id: str, at: int | None) -> list[Recorded]:
+        history = await self.history(run_id, upto=at)
+        if at is not None and history[-1][0] < at:
+            problem = f"at: run {run_id} has {history[-1][0]} events, there is no event {at}"
+            raise InputError([problem], argument="at")
+        return history
+
+    @checked
+    async def instances(
+        self, run_id: str, node: str | None = None, *, at: int | None = None
+    ) -> dict[str, NodeResult]:
+        """Each instance of each node, or of one node, by its name: `check[2]` is the third
+        iteration of a loop. `node` may name a single instance; with `at`, after that event."""
+        history = await self._history_at(run_id, at)
+        fold = replay(history)
+        program = await self.program(run_id, fold.state.plan)
+        wanted, scope = (None, None) if node is None else find_node(program, node)
+        await self._open_blobs(run_id, fold)
+        leased = frozenset[tuple[str, str]]() if at is not None else await self._leased(run_id)
+        found = {
+            name + show_scope(one.scope): _instance_result(one)
+            for name, view in node_views(program, fold.state, fold.details, leased).items()
+            if wanted is None or name == wanted.id
+            # A node that nothing has reached has no instance, but a status.
+            for one in view.instances or (InstanceView((), view.status, reason=view.reason),)
+        }
+        if wanted is None or scope is None:
+            return found
+        name = wanted.id + show_scope(scope)
+        if name not in found:
+            raise no_instance(wanted.id, scope, list(found))
+        return {name: found[name]}
+
+    async def _leased(self, run_id: str) -> frozenset[tuple[str, str]]:
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        return frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
+
+    @checked
     async def show(self, run_id: str) -> RunResult:
         """How the run stands, with what runs at this moment."""
         history = await self.history(run_id)
-        tokens = await self._store.read_tokens(self._tenant, run_id)
-        leased = frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
+        leased = await self._leased(run_id)
         return await self._result(run_id, replay(history), history, leased)
 
+    @checked
     async def show_ended(self, run: Run) -> RunResult:
         """How a run that is over has ended: nothing of it runs, so its history is enough."""
         history = await self._read_history(run.run)
@@ -183,20 +281,57 @@ class Runs:
             raise RunNotFoundError(run.run)
         return await self._result(run.run, replay(history), history)
 
+    @checked
     async def why(self, run_id: str, node: str) -> Explanation:
-        """Why a node has not run, or why it is in its state."""
+        """Why a node, or one instance of it (`check[2]`), has not run, or is in its state."""
         fold = replay(await self.history(run_id))
         program = await self.program(run_id, fold.state.plan)
+        # Conditions are evaluated again on the outputs.
+        await self._open_blobs(run_id, fold)
+        return explain(program, fold, node, facts=await self._live_facts(run_id))
+
+    @checked
+    async def unserved(self, run_id: str) -> list[Unserved]:
+        """Nodes that are ready and that no live worker serves, one for each queue."""
+        run = await self.get(run_id)
+        if run.status != "RUNNING":
+            return []
+        facts = await self._live_facts(run_id)
+        waiting = {
+            fact["queue"]: node
+            for (node, _), fact in sorted(facts.items(), reverse=True)
+            if fact.get("workers") == 0
+        }
+        program = await self.program(run_id, run.plan)
+        found = []
+        for queue, name in sorted(waiting.items()):
+            placement = read_placement(queue)
+            node = program.nodes.get(name)
+            found.append(
+                Unserved(
+                    name,
+                    queue if placement is None else placement.queue,
+                    None if node is None else node.handler,
+                    "" if placement is None else describe_needs(placement),
+                    queue,
+                )
+            )
+        return found
+
+    async def _live_facts(self, run_id: str) -> dict[tuple[str, str], Fact]:
+        """What the store knows of a run's live tokens, and who could take them."""
         tokens = await self._store.read_tokens(self._tenant, run_id)
         live = {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
         if any(fact["state"] == "ready" for fact in live.values()):
             workers = await self._fleet.workers()
             for fact in live.values():
                 _count_workers(fact, run_id, workers)
-        return explain(program, fold, node, facts=live)
+        return live
 
+    @checked
     async def live_nodes(self, run_id: str) -> set[str]:
         """The nodes at which a run has live tokens."""
+        await self.get(run_id)
         tokens = await self._store.read_tokens(self._tenant, run_id)
         return {token.node for token in tokens if token.state in LIVE_STATES}
 
@@ -230,10 +365,16 @@ class Runs:
     async def _open_blobs(self, run_id: str, fold: Fold) -> None:
         """Put large outputs in the place of the references that stand for them."""
         for token in fold.state.tokens.values():
-            ref = blob_of(token.output) if token.output else None
-            if ref is not None:
-                data = await self._store.get_blob(ref, run=run_id, tenant=self._tenant)
-                token.output = data if data is not None else token.output
+            if token.output:
+                token.output = await self._open_blob(run_id, token.output)
+        fold.state.input = await self._open_blob(run_id, fold.state.input)
+
+    async def _open_blob(self, run_id: str, value: bytes) -> bytes:
+        """A value, or the large one that it stands for; as it is if that is lost."""
+        ref = blob_of(value)
+        if ref is None:
+            return value
+        return await self._store.get_blob(ref, run=run_id, tenant=self._tenant) or value
 
 
 def _node_result(view: NodeView) -> NodeResult:
@@ -246,6 +387,20 @@ def _node_result(view: NodeView) -> NodeResult:
         started_ms=view.started_ms,
         ended_ms=view.ended_ms,
         instances=len(view.instances),
+        event=view.event,
+    )
+
+
+def _instance_result(view: InstanceView) -> NodeResult:
+    return NodeResult(
+        status=view.status,
+        output=None if view.output is None else msgspec.json.decode(view.output),
+        attempts=view.attempt,
+        error=view.error,
+        reason=view.reason,
+        started_ms=view.started_ms,
+        ended_ms=view.ended_ms,
+        instances=1,
         event=view.event,
     )
 

@@ -226,7 +226,12 @@ def _add_resume(commands: Commands[Parser]) -> None:
         "go on with open runs until they end",
         "Go on with the open runs of a store, or with those named, until they end.",
     )
-    parser.add_argument("runs", metavar="RUN", nargs="*", help="run id; without any: all open runs")
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="*",
+        help="run id, or its unambiguous beginning; without any: all open runs",
+    )
     _add_working(parser)
 
 
@@ -357,17 +362,25 @@ def _add_runs(commands: Commands[Parser]) -> None:
         "--limit", metavar="N", type=_count, default=20, help="at most this many (default: 20)"
     )
     _add_store(parser)
-    _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
+    parser = _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
+    parser.add_argument(
+        "node",
+        metavar="NODE",
+        nargs="?",
+        help="only this node, with its instances; `NODE[2]` is the third iteration of a loop",
+    )
+    _add_all(parser)
     parser = _add_about(verbs, "events", "runs:events", "list a run's history, event by event")
     parser.add_argument(
         "--after", metavar="SEQ", type=_number, default=0, help="only events after this number"
     )
     parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
-    parser.add_argument("node", metavar="NODE", help="id of the node")
+    parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
     parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")
     parser.add_argument(
         "--at", metavar="SEQ", type=_count, help="number of the event (default: the last one)"
     )
+    _add_all(parser)
     parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
     parser.add_argument("--reason", default="cancelled", help="kept with the run")
     _add_change(verbs, "pause", "hand out nothing more of a run")
@@ -396,6 +409,12 @@ def _add_runs(commands: Commands[Parser]) -> None:
     _add_store(parser)
 
 
+def _add_all(parser: Parser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help="list every instance of every node, loops included"
+    )
+
+
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
     parser = _add(verbs, name, function, summary)
     parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
@@ -405,7 +424,7 @@ def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) 
 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser = _add(verbs, name, f"runs:{name}", summary)
-    parser.add_argument("run", metavar="RUN", help="whole run id")
+    parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
     _add_store(parser)
     return parser
 

@@ -39,6 +39,7 @@ from minuet.cli.process import StopSignals, handlers_print_to_stderr
 from minuet.cli.process import run as run_process
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
+from minuet.cli.unserved import telling_unserved
 from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
@@ -254,7 +255,8 @@ class Session:
                 run_ids = await start()
                 progress = make_progress()
                 try:
-                    ended = await self._follow(run_ids, progress)
+                    async with telling_unserved(self._app, run_ids, self._store):
+                        ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
                 self.signals.watch()

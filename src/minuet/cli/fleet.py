@@ -33,8 +33,10 @@ def list_workers(arguments: Namespace) -> int:
         elif not workers:
             print("No worker is registered. Start one with: minuet worker")
         else:
-            titles = ("name", "id", "status", "heard", "host", "pid", "busy", "offers", "version")
-            print_table(titles, [_worker_row(worker) for worker in workers])
+            titles = ("name", "id", "status", "heard", "host", "pid", "busy", "version", "offers")
+            print_table(
+                titles, [_worker_row(worker) for worker in workers], names=("name", "id", "host")
+            )
         return codes.COMPLETED
 
     return _with_store(arguments, ask)
@@ -87,7 +89,8 @@ def queues(arguments: Namespace) -> int:
             print("Nothing waits, and nothing runs.")
         else:
             titles = ("queue", "ready", "oldest", "running", "served by", "needs")
-            print_table(titles, [_queue_row(queue) for queue in found])
+            rows = [_queue_row(queue) for queue in found]
+            print_table(titles, rows, names=("queue", "served by"))
         return codes.COMPLETED
 
     return _with_store(arguments, ask)
@@ -111,8 +114,8 @@ def _worker_row(worker: WorkerView) -> tuple[str, ...]:
         clean(worker.host),
         str(worker.pid),
         f"{worker.running} of {worker.concurrency}",
-        clean(_offers(worker)),
         worker.version,
+        clean(_offers(worker)),
     )
 
 

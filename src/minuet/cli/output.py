@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, TextIO
 
@@ -13,8 +15,14 @@ import msgspec
 from minuet.errors import trace_lines
 from minuet.types import Json
 
-#: Longest text in a table's cell.
+#: Longest text in a table's cell, and the least that is left of one in a narrow terminal.
 CELL_LENGTH_MAX = 100
+CELL_LENGTH_MIN = 8
+
+#: The least of a last column that can be read; columns between columns; the narrowest terminal.
+PROSE_LENGTH_MIN = 20
+GAP = 2
+WIDTH_MIN = 40
 
 _COLOURS = {
     "COMPLETED": "32",
@@ -69,18 +77,92 @@ def paint(status: str, *, width: int = 0) -> str:
     return text
 
 
-def print_table(titles: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print columns, each as wide as it needs to be; statuses in their colours."""
-    widths = [
-        max(len(title), *(len(row[at]) for row in rows)) if rows else len(title)
-        for at, title in enumerate(titles)
-    ]
-    print(
-        "  ".join(title.ljust(width) for title, width in zip(titles, widths, strict=True)).rstrip()
+def print_table(
+    titles: Sequence[str], rows: Sequence[Sequence[str]], *, names: Sequence[str] = ()
+) -> None:
+    """Print columns that fit the terminal; statuses in their colours.
+
+    Where there is too little room, the columns `names` and the last one are cut in the middle,
+    the widest first. When even then too little is left for the last one, it goes below its row.
+    """
+    limit = table_width()
+    lines = [list(row) for row in rows]
+    widths = [max(map(width_of, column)) for column in zip(titles, *lines, strict=True)]
+    last = len(titles) - 1
+    below = False
+    if limit is not None and sum(widths) + GAP * last > limit:
+        floors = [
+            min(width, max(width_of(title), CELL_LENGTH_MIN))
+            if title in names or at == last
+            else width
+            for at, (title, width) in enumerate(zip(titles, widths, strict=True))
+        ]
+        # The last column is prose: it is given what is left, if that is enough to be read.
+        left = limit - sum(floors[:last]) - GAP * last
+        below = last > 0 and left < min(widths[last], PROSE_LENGTH_MIN)
+        shown = last if below else last + 1
+        _shrink(widths, floors, shown, limit - GAP * (shown - 1))
+    shown = last if below else last + 1
+    print(_line(titles[:shown], widths[:shown], paint_it=False))
+    for row in lines:
+        if limit is not None:
+            row[last] = cut(row[last], limit - 4 if below else widths[last], middle=False)
+        print(_line(row[:shown], widths[:shown], paint_it=True))
+        if below and row[last]:
+            print(f"    {row[last]}")
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], *, paint_it: bool) -> str:
+    padded = []
+    for cell, width in zip(cells, widths, strict=True):
+        text = cut(cell, width)
+        space = " " * (width - width_of(text))
+        padded.append((paint(text) if paint_it else text) + space)
+    return (" " * GAP).join(padded).rstrip()
+
+
+def _shrink(widths: list[int], floors: Sequence[int], count: int, limit: int) -> None:
+    """Take from the widest of the first columns until they fit, or none can give any more."""
+    while sum(widths[:count]) > limit:
+        able = [at for at in range(count) if widths[at] > floors[at]]
+        if not able:
+            return
+        widths[max(able, key=lambda at: widths[at])] -= 1
+
+
+def table_width() -> int | None:
+    """How wide a table may be; None when nobody reads it on a terminal."""
+    if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
+        return max(shutil.get_terminal_size().columns, WIDTH_MIN)
+    return None
+
+
+def width_of(text: str) -> int:
+    """The columns that a terminal needs for a text."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1
+        for c in text
     )
-    for row in rows:
-        cells = [paint(cell, width=width) for cell, width in zip(row, widths, strict=True)]
-        print("  ".join(cells).rstrip())
+
+
+def cut(text: str, width: int, *, middle: bool = True) -> str:
+    """A text in so many columns: what does not fit is left out in the middle, or at its end."""
+    if width_of(text) <= width:
+        return text
+    end = (width - 1) // 2 if middle else 0
+    begin = width - 1 - end
+    head, tail = "", ""
+    for character in text:
+        if width_of(head + character) > begin:
+            break
+        head += character
+    for character in reversed(text):
+        if width_of(character + tail) > end:
+            break
+        tail = character + tail
+    return f"{head}…{tail}"
 
 
 def format_duration(ms: int | None) -> str:
@@ -99,6 +181,12 @@ def format_duration(ms: int | None) -> str:
     if hours < 24:
         return f"{hours} h {minutes} min"
     return f"{hours // 24} d {hours % 24} h"
+
+
+def format_short_age(at_ms: int) -> str:
+    """How long ago a moment was, in its largest unit: 3.2 s, 4 min, 2 d."""
+    number, unit = format_duration(time.time_ns() // 1_000_000 - at_ms).split()[:2]
+    return f"{number} {unit}"
 
 
 def format_age(at_ms: int) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.runs import RunResult
+from minuet.app.runs import NodeResult, RunResult
 from minuet.cli import codes
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import tell_event
@@ -18,17 +18,16 @@ from minuet.cli.output import (
     brief,
     clean,
     error_text,
-    format_age,
     format_clock,
     format_duration,
     format_moment,
+    format_short_age,
     paint,
     print_json,
     print_table,
     trace_text,
 )
 from minuet.cli.stores import find_run, open_to_read
-from minuet.errors import ConfigError, RunNotFoundError
 from minuet.kernel.explain import Explanation
 from minuet.types import Json
 
@@ -50,7 +49,7 @@ def list_runs(arguments: Namespace) -> int:
                     run.run,
                     run.status,
                     clean(run.workflow),
-                    format_age(run.created_ms),
+                    format_short_age(run.created_ms),
                     format_duration((run.ended_ms or run.created_ms) - run.created_ms)
                     if run.ended_ms
                     else "",
@@ -58,7 +57,9 @@ def list_runs(arguments: Namespace) -> int:
                 )
                 for run in found
             ]
-            print_table(("run", "status", "workflow", "started", "took", "error"), rows)
+            print_table(
+                ("run", "status", "workflow", "age", "took", "error"), rows, names=("workflow",)
+            )
 
     return _with_store(arguments, ask)
 
@@ -68,13 +69,17 @@ def show(arguments: Namespace) -> int:
 
     async def ask(app: App) -> None:
         run_id = await find_run(app, arguments.run)
+        if arguments.node is not None:
+            _print_instances(arguments, await app.runs.instances(run_id, arguments.node))
+            return
         result = await app.runs.show(run_id)
+        each = await app.runs.instances(run_id) if arguments.all else None
         if arguments.output == "json":
             row = _row(await app.runs.get(run_id))
             row |= {"error": result.error, "last_event_ms": result.last_event_ms}
-            print_json({**result.to_json(), **row, "nodes": _nodes(result)})
+            print_json({**result.to_json(), **row, **_all_nodes(result, each)})
         else:
-            _print_result(result)
+            _print_result(result, each)
 
     return _with_store(arguments, ask)
 
@@ -86,15 +91,14 @@ def replay(arguments: Namespace) -> int:
         run_id = await find_run(app, arguments.run)
         last = (await app.runs.get(run_id)).seq
         at = arguments.at or last
-        if at > last:
-            raise ConfigError(f"run {run_id} has {last} events: there is no event {at}")
         result = await app.runs.replay(run_id, at=at)
+        each = await app.runs.instances(run_id, at=at) if arguments.all else None
         if arguments.output == "json":
-            record = {**result.to_json(), "nodes": _nodes(result), "seq": at, "last_seq": last}
-            print_json(record)
+            nodes = _all_nodes(result, each)
+            print_json({**result.to_json(), **nodes, "seq": at, "last_seq": last})
         else:
             print(f"After event {at} of {last}:")
-            _print_result(result)
+            _print_result(result, each)
 
     return _with_store(arguments, ask)
 
@@ -114,7 +118,7 @@ def events(arguments: Namespace) -> int:
             told = tell_event(at_ms, event)
             moment = format_clock(at_ms)
             rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
-        print_table(("seq", "time", "event", "node", ""), rows)
+        print_table(("seq", "time", "event", "node", ""), rows, names=("node",))
 
     return _with_store(arguments, ask)
 
@@ -164,12 +168,8 @@ def retry(arguments: Namespace) -> int:
 
 def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
     async def ask(app: App) -> None:
-        try:
-            run = await change(app, arguments.run)
-        except RunNotFoundError:
-            # What changes a run wants its whole id; help those who gave less of it.
-            meant = await find_run(app, arguments.run)
-            raise ConfigError(f"to change a run, write its whole id: {meant}") from None
+        # The newest run is not always the one that was meant: to change one, name it.
+        run = await change(app, await app.runs.find(arguments.run))
         if arguments.output == "json":
             print_json(_row(run))
             return
@@ -214,7 +214,12 @@ def _row(run: Any) -> dict[str, Any]:
     }
 
 
-def _nodes(result: RunResult) -> dict[str, Json]:
+def _all_nodes(result: RunResult, each: dict[str, NodeResult] | None) -> dict[str, Json]:
+    """The nodes as data and, where they are asked for, all their instances."""
+    return {"nodes": _nodes(result.nodes)} | ({} if each is None else {"instances": _nodes(each)})
+
+
+def _nodes(nodes: dict[str, NodeResult]) -> dict[str, Json]:
     return {
         name: {
             "status": node.status,
@@ -227,7 +232,7 @@ def _nodes(result: RunResult) -> dict[str, Json]:
             "instances": node.instances,
             "event": node.event,
         }
-        for name, node in result.nodes.items()
+        for name, node in nodes.items()
     }
 
 
@@ -235,7 +240,23 @@ def _decode(data: bytes) -> Json:
     return msgspec.json.decode(data)
 
 
-def _print_result(result: RunResult) -> None:
+def _print_instances(arguments: Namespace, found: dict[str, NodeResult]) -> None:
+    """One node: all its instances, or everything about the only one."""
+    if arguments.output == "json":
+        print_json(_nodes(found))
+        return
+    _print_nodes(found)
+    if len(found) == 1:
+        (node,) = found.values()
+        if node.error:
+            print("error:")
+            print_json(node.error)
+        if node.output is not None:
+            print("output:")
+            print_json(node.output)
+
+
+def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) -> None:
     took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
     generation = f", generation {result.generation}" if result.generation > 1 else ""
     print(
@@ -243,8 +264,23 @@ def _print_result(result: RunResult) -> None:
     )
     if result.error:
         print(f"error: {clean(error_text(result.error))}")
+    _print_nodes(result.nodes if each is None else each)
+    if result.status == "COMPLETED":
+        print("output:")
+        print_json(result.output)
+
+
+def _print_nodes(nodes: dict[str, NodeResult]) -> None:
+    days = {format_moment(node.started_ms)[:10] for node in nodes.values() if node.started_ms}
+    # All on one day, as usual: the day stands on top, and the rows have room.
+    is_short = len(days) == 1
+    title = f"began {days.pop()}" if is_short else "began"
+
+    def moment(at_ms: int | None) -> str:
+        return format_moment(at_ms)[11:] if is_short else format_moment(at_ms)
+
     rows = []
-    for name, node in result.nodes.items():
+    for name, node in nodes.items():
         times = f"{name} ×{node.instances}" if node.instances > 1 else name
         took = ""
         if node.started_ms is not None and node.ended_ms is not None:
@@ -253,13 +289,11 @@ def _print_result(result: RunResult) -> None:
         if not told and node.output is not None:
             told = brief(node.output, 60)
         attempts = str(node.attempts or "")
-        began = format_moment(node.started_ms)
+        began = moment(node.started_ms)
         rows.append((times, node.status, attempts, began, took, brief(told)))
-    print_table(("node", "status", "attempts", "began", "took", "output or error"), rows)
-    for name, node in result.nodes.items():
+    titles = ("node", "status", "tries", title, "took", "output or error")
+    print_table(titles, rows, names=("node",))
+    for name, node in nodes.items():
         trace = trace_text(node.error)
         if trace:
             print(f"\n{clean(name)}: {clean(error_text(node.error))}\n{trace}")
-    if result.status == "COMPLETED":
-        print("output:")
-        print_json(result.output)

@@ -32,7 +32,8 @@ def show(arguments: Namespace) -> int:
         print_json({"environment": settings.environment, "store": store, "settings": rows})
         return codes.COMPLETED
     titles = ("setting", "value", "from", "default")
-    print_table(titles, [[clean(str(row[title] or "")) for title in titles] for row in rows])
+    cells = [[clean(str(row[title] or "")) for title in titles] for row in rows]
+    print_table(titles, cells, names=("value", "from"))
     print(f"The store is {store or 'not chosen'}.")
     print("(no effect): accepted, and checked; docs/reference/settings.md says why.")
     return codes.COMPLETED

@@ -15,6 +15,7 @@ from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.stores import command_line, is_memory
+from minuet.cli.unserved import telling_unserved
 from minuet.errors import ConfigError, RunTimeoutError
 from minuet.plan.plan import Retry
 
@@ -37,7 +38,9 @@ def start(arguments: Namespace) -> int:
                 return _tell_started(arguments, run_id, (await app.runs.get(run_id)).status)
             note(f"run {run_id} started; workers go on with it")
             try:
-                return _tell_ended(arguments, await app.wait(run_id, timeout=arguments.timeout))
+                async with telling_unserved(app, [run_id], arguments.store):
+                    result = await app.wait(run_id, timeout=arguments.timeout)
+                return _tell_ended(arguments, result)
             except RunTimeoutError as error:
                 return _tell_open(arguments, await app.runs.show(run_id), error)
 

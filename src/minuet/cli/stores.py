@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from minuet.app.app import App
-from minuet.errors import ConfigError, RunNotFoundError
+from minuet.errors import ConfigError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import DEFAULT_STORE
 
@@ -62,13 +62,4 @@ async def find_run(app: App, text: str) -> str:
         if not newest:
             raise ConfigError("there are no runs in this store yet")
         return newest[0].run
-    # Ids are text in hex that sorts: all that begin with `text` stand right before this.
-    found = await app.runs.list_runs(before=f"{text}~", limit=2)
-    matching = [run.run for run in found if run.run.startswith(text)] if text else []
-    if text in matching:
-        return text
-    if not matching:
-        raise RunNotFoundError(text)
-    if len(matching) > 1:
-        raise ConfigError(f"more than one run begins with {text!r}: write more of its id")
-    return matching[0]
+    return await app.runs.find(text)

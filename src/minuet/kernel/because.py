@@ -1,4 +1,4 @@
-"""Why a node got no live delivery: who decided so, by which rule, with which operands.
+"""Why a node ran or was skipped: who decided so, by which rule, with which operands.
 
 Nothing was recorded for this but the outputs; the conditions are evaluated again on them.
 """
@@ -34,10 +34,14 @@ def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> li
         for name in program.sources(target, where):
             source = program.nodes[name]
             token = _source_token(program, state, source, target, where)
-            if token is None or (name, decode(token.scope)) in seen:
+            # Without a token, it will be skipped itself.
+            at = (0,) * len(source.nest) if token is None else decode(token.scope)
+            if (name, at) in seen:
                 continue
-            seen.add((name, decode(token.scope)))
-            if token.skip:
+            seen.add((name, at))
+            if token is None:
+                waiting.append((source, at))
+            elif token.skip:
                 waiting.append((source, decode(token.scope)))
             else:
                 found.append(_decision(program, state, source, token, target))
@@ -48,8 +52,13 @@ def _source_token(
     program: Program, state: State, source: Node, target: Node, scope: Scope
 ) -> TokenView | None:
     """The instance of a source that delivered to this instance of a target."""
-    common = _common(source, target)
-    prefix = encode(scope[:common])
+    edge = next(edge for edge in source.edges if edge.target == target.id)
+    if edge.roles == ("back",):
+        # What came back was sent by the iteration before.
+        at = program.loop_position(source)
+        prefix = encode((*scope[:at], max(scope[at] - 1, 0)))
+    else:
+        prefix = encode(scope[: _common(source, target)])
     found = [
         token
         for token in state.tokens.values()
@@ -114,7 +123,7 @@ def _branch_decision(
         return Because(f"{source.id!r} did not choose {target.id!r}", details)
     variables = _variables(program, state, source, token)
     rules, winner = [], "its default,"
-    for number, rule in enumerate(source.branch.rules):
+    for number, rule in enumerate(source.branch.rules, 1):
         told = program.condition(rule.condition).explain(variables)
         rules.append({"rule": number, "to": rule.targets, **told})
         if told.get("result"):
@@ -128,12 +137,84 @@ def _branch_decision(
     )
 
 
+def explain_run(program: Program, state: State, node: Node, scope: Scope) -> list[Because]:
+    """Which decisions of other nodes led to an instance that ran."""
+    found = []
+    for name in program.sources(node, scope):
+        source = program.nodes[name]
+        token = _source_token(program, state, source, node, scope)
+        if token is not None and (token.state, token.outcome) == ("done", "completed"):
+            found += _choices(program, state, source, token, node.id)
+    return found
+
+
+def explain_choice(program: Program, state: State, node: Node, token: TokenView) -> list[Because]:
+    """What a node that completed decided itself."""
+    return _choices(program, state, node, token, None)
+
+
+def _choices(
+    program: Program, state: State, node: Node, token: TokenView, target: str | None
+) -> list[Because]:
+    """What the loop and the branch of a node decided; with a target, only if that led to it."""
+    scope = decode(token.scope)
+    name = f"{node.id!r}{show(scope)}"
+    variables = _variables(program, state, node, token)
+    details: dict[str, Any] = {"node": node.id, "scope": scope}
+    found: list[Because] = []
+    if node.loop is not None:
+        again = program.condition(node.loop.condition).explain(variables)
+        goes_on = bool(again.get("result"))
+        number = scope[program.loop_position(node)] + 1
+        most = node.loop.max_iterations
+        end = f"the loop at {name} " + (
+            f"goes on after iteration {number} of at most {most}"
+            if goes_on and number < most
+            else f"used up its {most} iterations"
+            if goes_on
+            else f"was left after iteration {number}"
+        )
+        found.append(Because(f"{end}: {_rule_text(again)}", {**details, "loop": again}))
+        if goes_on:
+            return found
+    if node.branch is not None and node.branch.type != "agent_driven":
+        found += _chosen_rule(program, node, name, variables, details, target)
+    return found
+
+
+def _chosen_rule(
+    program: Program,
+    node: Node,
+    name: str,
+    variables: dict[str, Json],
+    details: dict[str, Any],
+    target: str | None,
+) -> list[Because]:
+    assert node.branch is not None
+    rules: list[dict[str, Any]] = []
+    passed: list[Because] = []
+    for number, rule in enumerate(node.branch.rules, 1):
+        told = program.condition(rule.condition).explain(variables)
+        rules.append({"rule": number, "to": rule.targets, **told})
+        if told.get("result"):
+            to, words = rule.targets, f"followed rule {number}: {_rule_text(told)}"
+            break
+        passed.append(Because(f"rule {number} of {name} did not match: {_rule_text(told)}"))
+    else:
+        to, words = node.branch.default, "followed its default: no rule matched"
+    if target is not None and target not in to:
+        return []
+    leads = f", which leads to {', '.join(map(repr, to))}" if to else ""
+    return [Because(f"{name} {words}{leads}", {**details, "rules": rules}), *passed]
+
+
 def _rule_text(told: dict[str, Any]) -> str:
     """A condition, what came of it, and the parts and values that made it so."""
-    outcome = f"failed: {told['error']}" if "error" in told else "did not hold"
+    held = "held" if told.get("result") else "did not hold"
+    outcome = f"failed: {told['error']}" if "error" in told else held
     parts = told.get("parts", [])
     decided = [part for part in parts if part.get("result") is False]
-    if len(parts) > 1 and decided and "error" not in told:
+    if len(parts) > 1 and decided and outcome == "did not hold":
         shown = "; ".join(f"{part['source']!r} is false{_with(part)}" for part in decided)
         return f"{told['source']!r} {outcome}: {shown}"
     values = {name: value for part in parts for name, value in part.get("values", {}).items()}

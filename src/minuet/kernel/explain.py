@@ -1,13 +1,14 @@
 """Why a node has not run, or is in the state that it is in.
 
-`explain` looks at one instance of a node: the one that waits for arrivals, or else its latest.
+`explain` looks at one instance of a node: the one that is named (`node[2]`), or else the one that
+waits for arrivals, or else its latest.
 Arrivals that are missing lead up to their causes (`cause`), arrivals that were skipped to who
 decided so (`because`). What only the store knows comes in as `facts`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any
 
@@ -15,15 +16,18 @@ import msgspec
 
 from minuet.errors import RunError
 from minuet.events import Place
-from minuet.kernel.because import explain_skip
+from minuet.kernel.because import Because, explain_choice, explain_run, explain_skip
 from minuet.kernel.cause import Causes, Fact
 from minuet.kernel.fold import Detail, Fold, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
-from minuet.kernel.scope import decode, encode, show
-from minuet.kernel.view import NodeView, node_views
+from minuet.kernel.scope import decode, encode, read_reference, show
+from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
 from minuet.plan.plan import Node
 from minuet.types import TERMINAL, Scope
+
+#: Instances that are named where one was asked for that is not there.
+INSTANCES_LISTED_MAX = 10
 
 
 class Missing(msgspec.Struct, frozen=True):
@@ -49,13 +53,27 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(
     program: Program, fold: Fold, node_id: str, *, facts: Mapping[Place, Fact] | None = None
 ) -> Explanation:
-    """Say why a node is where it is; RunError when there is no such node."""
-    node = program.nodes.get(node_id)
-    if node is None or node_id == program.plan.output_node:
-        close = get_close_matches(node_id, list(program.nodes), 1)
+    """Say why a node, or one instance of it, is where it is; RunError when there is no such."""
+    node, scope = find_node(program, node_id)
+    return _Inquiry(program, fold, facts or {}).answer(node, scope)
+
+
+def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
+    """The node that is named, and which of its instances, if that is said; RunError if none is."""
+    name, scope = read_reference(text)
+    node = program.nodes.get(name)
+    if node is None or name == program.plan.output_node:
+        close = get_close_matches(name, list(program.nodes), 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise RunError(f"the run has no node {node_id!r}{hint}")
-    return _Inquiry(program, fold, facts or {}).answer(node)
+        raise RunError(f"the run has no node {name!r}{hint}")
+    return node, scope
+
+
+def no_instance(node: str, scope: Scope, known: Sequence[str]) -> RunError:
+    """There is no such instance; these there are."""
+    more = "… " if len(known) > INSTANCES_LISTED_MAX else ""
+    listed = f"it has {more}{', '.join(known[-INSTANCES_LISTED_MAX:])}" if known else "it has none"
+    return RunError(f"node {node!r} has no instance {show(scope)}; {listed}")
 
 
 class _Inquiry:
@@ -68,18 +86,44 @@ class _Inquiry:
         self.views = node_views(program, fold.state, fold.details, leased)
         self.causes = Causes(program, fold, self.views, facts)
 
-    def answer(self, node: Node) -> Explanation:
+    def answer(self, node: Node, wanted: Scope | None) -> Explanation:
+        if wanted is not None:
+            return self._answer_one(node, wanted)
         view = self.views[node.id]
+        if view.status == "SKIPPED" and view.reason == ALL_SKIPPED and not view.instances:
+            return self._will_be_skipped(node)
         scope = self._waiting_join(node)
         if scope is not None:
             return self._lacks_arrivals(node, scope)
         if view.instances:
-            return self._has_token(node, self.state.tokens[node.id, encode(view.scope)], view)
+            return self._has_token(node, self.state.tokens[node.id, encode(view.scope)])
         if self.state.status in ("RUNNING", "PAUSED"):
             return self._lacks_arrivals(node, (0,) * len(node.nest))
         return Explanation(node.id, (), view.status, f"{node.id!r} {self._never(view)}")
 
+    def _answer_one(self, node: Node, scope: Scope) -> Explanation:
+        place = (node.id, encode(scope))
+        if place in self.state.tokens:
+            return self._has_token(node, self.state.tokens[place])
+        if place in self.state.joins and self.state.status not in TERMINAL:
+            return self._lacks_arrivals(node, scope)
+        known = [f"{node.id}{show(one.scope)}" for one in self.views[node.id].instances]
+        raise no_instance(node.id, scope, known)
+
     # ── no token ────────────────────────────────────────────────────────────────────────
+
+    def _will_be_skipped(self, node: Node) -> Explanation:
+        """Nothing but skips can reach the node any more."""
+        scope = (0,) * len(node.nest)
+        because = explain_skip(self.program, self.state, node, scope)
+        return Explanation(
+            node.id,
+            scope,
+            "SKIPPED",
+            f"{node.id!r} will be skipped: {because[0].text}",
+            tuple(each.text for each in because[1:]),
+            details={"decisions": [each.details for each in because if each.details]},
+        )
 
     def _waiting_join(self, node: Node) -> Scope | None:
         """The latest instance that has some of its arrivals, while the run is open."""
@@ -139,8 +183,9 @@ class _Inquiry:
 
     # ── a token ─────────────────────────────────────────────────────────────────────────
 
-    def _has_token(self, node: Node, token: TokenView, view: NodeView) -> Explanation:
-        place = (node.id, token.scope)
+    def _has_token(self, node: Node, token: TokenView) -> Explanation:
+        place, scope = (node.id, token.scope), decode(token.scope)
+        status = token_status(token, leased=self.facts.get(place, {}).get("state") == "leased")
         detail = self.details.get(place) or Detail()
         reasons: list[str] = []
         details: dict[str, Any] = {
@@ -148,13 +193,17 @@ class _Inquiry:
             "max_attempts": node.retry.max_attempts,
             **self.facts.get(place, {}),
         }
-        if token.outcome == "skipped":
-            because = explain_skip(self.program, self.state, node, view.scope)
-            phrase = f"was skipped: {because[0].text}"
+        if token.skip:
+            because = explain_skip(self.program, self.state, node, scope)
+            phrase = f"{'was' if token.outcome else 'is being'} skipped: {because[0].text}"
             reasons += [each.text for each in because[1:]]
             details["decisions"] = [each.details for each in because if each.details]
         elif token.outcome:
             phrase = self._end_phrase(node, token)
+            because = self._decisions(node, token)
+            reasons += [each.text for each in because]
+            if because:
+                details["decisions"] = [each.details for each in because if each.details]
         else:
             phrase = self.causes.phrase(token)
             if self.state.status == "PAUSED":
@@ -163,11 +212,16 @@ class _Inquiry:
             reasons.append(f"its error: {detail.error.get('message', detail.error)}")
             details["error"] = detail.error
         if detail.notes:
-            details["notes"] = detail.notes
-        summary = f"{node.id!r}{show(view.scope)} {phrase}"
-        return Explanation(
-            node.id, view.scope, view.status, summary, tuple(reasons), details=details
-        )
+            details["notes"] = [_count_from_one(note) for note in detail.notes]
+        summary = f"{node.id!r}{show(scope)} {phrase}"
+        return Explanation(node.id, scope, status, summary, tuple(reasons), details=details)
+
+    def _decisions(self, node: Node, token: TokenView) -> list[Because]:
+        """What led to an instance that ran, and what it decided itself."""
+        led = explain_run(self.program, self.state, node, decode(token.scope))
+        if (token.state, token.outcome) != ("done", "completed"):
+            return led
+        return led + explain_choice(self.program, self.state, node, token)
 
     def _end_phrase(self, node: Node, token: TokenView) -> str:
         if token.outcome == "completed":
@@ -181,6 +235,13 @@ class _Inquiry:
             return f"was withdrawn: the join at {', '.join(joins)} did not wait for it"
         end = "its on_error went on" if token.state == "done" else "it took the run with it"
         return f"failed in attempt {token.attempt}, and {end}"
+
+
+def _count_from_one(note: Any) -> Any:
+    """A note on which rule decided, for people: an author counts rules from 1."""
+    if isinstance(note, dict) and isinstance(note.get("rule"), int):
+        return {**note, "rule": note["rule"] + 1}
+    return note
 
 
 def _live(live: bool) -> str:

@@ -8,6 +8,7 @@ iteration" a range query, and an encoded prefix is a prefix of the text.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from minuet.types import Scope
@@ -32,6 +33,23 @@ def decode(text: str) -> Scope:
         numbers.append(int(text[at + 1 : end]))
         at = end
     return tuple(numbers)
+
+
+#: An instance as people see it: node, node[2], node[2.0], and in messages 'node'[2].
+_REFERENCE = re.compile(
+    r"(?P<quote>'?)(?P<node>[^'\[\]]+)(?P=quote)(?:\[(?P<scope>\d+(?:\.\d+)*)\])?"
+)
+
+
+def read_reference(text: str) -> tuple[str, Scope | None]:
+    """The node that somebody names, and which of its instances; None: that is not said."""
+    found = _REFERENCE.fullmatch(text.removeprefix("'").removesuffix("'")) or _REFERENCE.fullmatch(
+        text
+    )
+    if found is None:
+        return text, None
+    scope = found["scope"]
+    return found["node"], None if scope is None else tuple(int(n) for n in scope.split("."))
 
 
 def show(scope: Scope) -> str:

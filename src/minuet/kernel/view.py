@@ -17,7 +17,7 @@ from minuet.events import Place
 from minuet.kernel.fold import Detail, Recorded, State, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
-from minuet.kernel.scope import decode
+from minuet.kernel.scope import decode, encode
 from minuet.plan.plan import Node
 from minuet.types import TERMINAL, Json, Scope
 
@@ -36,10 +36,13 @@ _DONE: dict[str, NodeStatus] = {
     "skipped": "SKIPPED",
     "failed": "FAILED",
 }
+#: Why a node is skipped that nothing but skips has reached, or can reach.
+ALL_SKIPPED = "all_arrivals_skipped"
+
 _REASONS = {
     "cancelled": "run_ended",
     "superseded": "withdrawn_by_join",
-    "skipped": "all_arrivals_skipped",
+    "skipped": ALL_SKIPPED,
 }
 
 
@@ -103,8 +106,11 @@ def node_views(
         detail = (details or {}).get(place) or Detail()
         instances.setdefault(token.node, []).append(_show(token, detail, place in leased))
     below = below_failure(program, state) if state.status == "FAILED" else frozenset()
+    skipped = _decided_skips(program, state, instances)
     return {
-        node.id: _summarize(program, node, instances.get(node.id, []), state, node.id in below)
+        node.id: NodeView(node.id, "SKIPPED", reason=ALL_SKIPPED)
+        if node.id in skipped
+        else _summarize(program, node, instances.get(node.id, []), state, node.id in below)
         for node in plan_nodes(program)
     }
 
@@ -116,22 +122,61 @@ def plan_nodes(program: Program) -> Iterator[Node]:
             yield node
 
 
+def _decided_skips(
+    program: Program, state: State, instances: Mapping[str, list[InstanceView]]
+) -> set[str]:
+    """Nodes that no token has reached, and that nothing but skips can reach any more."""
+    decided = {
+        name for name, all_of in instances.items() if all(one.status == "SKIPPED" for one in all_of)
+    }
+    found: set[str] = set()
+    waiting = [target for name in decided for target in _below(program, name)]
+    while waiting:
+        name = waiting.pop()
+        node = program.nodes[name]
+        if name in found or name in instances or _is_in_each(program, node):
+            continue
+        scope = (0,) * len(node.nest)
+        join = state.joins.get((name, encode(scope)))
+        arrived = join.sources if join is not None else {}
+        sources = program.sources(node, scope)
+        if all(arrived[s] is False if s in arrived else s in decided for s in sources):
+            found.add(name)
+            decided.add(name)
+            waiting += _below(program, name)
+    return found
+
+
+def _below(program: Program, name: str) -> Iterator[str]:
+    # A patch may have removed a node whose token lives on.
+    node = program.nodes.get(name)
+    for edge in node.edges if node is not None else ():
+        if edge.roles != ("back",):
+            yield edge.target
+
+
+def _is_in_each(program: Program, node: Node) -> bool:
+    """Whether it is not known yet how many instances the node will have."""
+    return any(program.plan.constructs[name] == "each" for name in node.nest)
+
+
 def below_failure(program: Program, state: State) -> frozenset[str]:
     """The nodes that a failed node leads to."""
     waiting = [t.node for t in state.tokens.values() if (t.state, t.outcome) == ("dead", "failed")]
     found: set[str] = set()
     while waiting:
-        # A patch may have removed the node that failed.
-        node = program.nodes.get(waiting.pop())
-        for edge in node.edges if node is not None else ():
-            if edge.roles != ("back",) and edge.target not in found:
-                found.add(edge.target)
-                waiting.append(edge.target)
+        for target in _below(program, waiting.pop()):
+            if target not in found:
+                found.add(target)
+                waiting.append(target)
     return frozenset(found)
 
 
 def token_status(token: TokenView, *, leased: bool = False) -> NodeStatus:
     """What a token's state means to people."""
+    if token.skip:
+        # That it does not run is decided; a worker only passes the skip on.
+        return "SKIPPED"
     match token.state:
         case "done":
             return _DONE[token.outcome]
@@ -140,8 +185,7 @@ def token_status(token: TokenView, *, leased: bool = False) -> NodeStatus:
         case "waiting":
             return "WAITING"
         case _:
-            # Whoever holds a skip only passes it on: the node does not run.
-            return "RUNNING" if leased and not token.skip else "QUEUED"
+            return "RUNNING" if leased else "QUEUED"
 
 
 def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
@@ -153,7 +197,7 @@ def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
         attempt=0 if token.skip else token.attempt if begun else token.attempt - 1,
         output=token.output,
         error=detail.error,
-        reason=_REASONS.get(token.outcome, ""),
+        reason=_REASONS.get("skipped" if status == "SKIPPED" else token.outcome, ""),
         started_ms=detail.started_ms,
         ended_ms=detail.ended_ms,
         event=token.event if token.output is not None else 0,

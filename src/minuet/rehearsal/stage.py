@@ -225,10 +225,11 @@ class Stage:
         app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
         client = Client(app, ids, [script], Promises(), self._coverage)
         process = self.loop.process("client")
-        process.spawn(self._run_client(client))
+        process.spawn(self._run_client(app, client))
 
-    async def _run_client(self, client: Client) -> None:
+    async def _run_client(self, app: App, client: Client) -> None:
         try:
+            await app.open()
             await client.run()
         except Exception as error:
             self.fail(Broken("client", f"it ended with {type(error).__name__}: {error}"))

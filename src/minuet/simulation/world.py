@@ -46,6 +46,7 @@ from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged, small_parts
 from minuet.store.base import Store
+from minuet.store.recorded import RecordedStore
 from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
@@ -250,7 +251,13 @@ class World:
         )
 
     def _connect(self, name: str) -> Store:
-        """The store, as a process of this name sees it."""
+        """The store, as a process of this name sees it, at work."""
+        store = self._make_store(name)
+        if isinstance(store, RecordedStore):
+            store.start()
+        return store
+
+    def _make_store(self, name: str) -> SimStore | RecordedStore:
         if self.log_server is None:
             return SimStore(self.server)
         log = SimLog(self.log_server)
@@ -259,9 +266,7 @@ class World:
             return self._rebuilt(logged)
 
         hot = SimHotStore(self.server)
-        store = self.bug.recorded(hot, log, make_rows, owner=name)
-        store.start()
-        return store
+        return self.bug.recorded(hot, log, make_rows, owner=name)
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
         return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
@@ -302,8 +307,9 @@ class World:
         self.loop.call_later(0.5, self._start_client, name, scripts, count, context=self.loop.outer)
 
     async def _run_client(self, scripts: list[Script], ids: Ids, process: Process) -> None:
-        store = self._connect(process.name)
+        store = self._make_store(process.name)
         app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
+        await app.open()
         try:
             await Client(app, ids, scripts, self.promises, self.coverage).run()
         except Exception as error:

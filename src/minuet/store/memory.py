@@ -16,8 +16,9 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError, SessionError
 from minuet.store.blob import BlobTable, blob_ref
+from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_change, check_name, check_new_runs
+from minuet.store.names import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
@@ -613,7 +614,7 @@ class MemoryStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
-        check_name("worker", record.worker)
+        check_worker(record)
         now_ms, key = self._clock.now_ms(), (record.tenant, record.worker)
         is_removed = key in self._removed
         table = self._removed if is_removed else self._workers

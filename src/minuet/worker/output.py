@@ -36,6 +36,7 @@ INLINE_BYTES_MAX = 64 * 1024
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
+_sorting_encoder = msgspec.json.Encoder(order="deterministic")
 _INTEGER_MAX = 2**63
 
 
@@ -65,6 +66,11 @@ def encode(value: Any, *, bytes_max: int | None = None) -> tuple[bytes, Json]:
 def encode_value(value: Any, *, bytes_max: int | None = None) -> bytes:
     """As `encode`, without the value."""
     return encode(value, bytes_max=bytes_max)[0]
+
+
+def canonical(data: bytes) -> bytes:
+    """JSON in its one spelling: keys sorted, no white space. 1 and 1.0 stay different values."""
+    return _sorting_encoder.encode(msgspec.json.decode(data))
 
 
 def _too_large(limit: int, size: int | None = None) -> OutputError:

@@ -313,7 +313,34 @@ def test_a_skip_that_is_on_its_way_is_told() -> None:
     driver = Driver(program_of({"id": "a", "branch": branch}, {"id": "b", "dependencies": ["a"]}))
     driver.settle(*driver.take())
 
-    assert why(driver, "b").summary == "'b' is being skipped"
+    assert why(driver, "b").summary == (
+        "'b' is being skipped: 'a' followed its default, which does not lead to 'b' "
+        "('false' did not hold)"
+    )
+
+
+def test_a_node_that_only_skips_can_reach_will_be_skipped() -> None:
+    branch = {"rules": [{"condition": "false", "next_nodes": ["b"]}]}
+    driver = Driver(
+        program_of(
+            {"id": "a", "branch": branch},
+            {"id": "b", "dependencies": ["a"]},
+            {"id": "c", "dependencies": ["b"]},
+            {"id": "d", "dependencies": ["b", "c"]},
+            {"id": "slow"},
+            {"id": "open", "dependencies": ["d", "slow"]},
+        )
+    )
+    driver.settle(taken(driver)["a"])
+
+    for node in ("c", "d"):
+        told = why(driver, node)
+        assert told.status == "SKIPPED"
+        assert told.summary == (
+            f"'{node}' will be skipped: 'a' followed its default, which does not lead to 'b' "
+            "('false' did not hold)"
+        )
+    assert why(driver, "open").status == "PENDING"
 
 
 # ── ended tokens ────────────────────────────────────────────────────────────────────────
@@ -327,7 +354,9 @@ def test_a_completed_node_says_so_and_what_its_branch_decided() -> None:
     told = why(driver, "a")
 
     assert told.summary == "'a' completed in attempt 1"
-    assert told.details["notes"] == [{"rule": 0, "to": ["b"]}]
+    assert told.details["notes"] == [{"rule": 1, "to": ["b"]}]
+    assert told.reasons == ("'a' followed rule 1: 'true' held, which leads to 'b'",)
+    assert why(driver, "b").reasons == ()
 
 
 def test_a_failure_is_told_with_its_error() -> None:
@@ -444,7 +473,7 @@ def test_a_skipped_node_names_the_rule_that_did_not_hold_and_its_operands() -> N
 
     assert told.status == "SKIPPED"
     assert told.summary == (
-        "'z' was skipped: 'a' followed rule 2, 'ctx.first.output.ok', which does not lead to 'b' "
+        "'z' was skipped: 'a' followed rule 3, 'ctx.first.output.ok', which does not lead to 'b' "
         "('output.score > input.limit' did not hold with input.limit = 5, output.score = 4)"
     )
     (decision,) = told.details["decisions"]
@@ -479,7 +508,7 @@ def test_a_branch_that_names_a_node_nowhere_is_told() -> None:
     driver.run()
 
     assert why(driver, "b").summary == (
-        "'b' was skipped: 'a' followed rule 0, 'true', which does not lead to 'b'"
+        "'b' was skipped: 'a' followed rule 1, 'true', which does not lead to 'b'"
     )
 
 
@@ -534,8 +563,68 @@ def test_the_branch_of_a_loop_explains_what_it_did_not_choose() -> None:
     driver = Driver(exits(branch=True), outputs({"a": {"again": False, "pick": True}}))
     driver.run()
 
-    assert "'a' followed rule 0, 'output.pick'" in why(driver, "c").summary
+    assert "'a' followed rule 1, 'output.pick'" in why(driver, "c").summary
     assert "was left after iteration 1" in why(driver, "late").summary
+
+
+def test_a_completed_node_names_the_rules_that_led_to_it_and_their_operands() -> None:
+    rules = [
+        {"condition": "output.amount > 5000", "next_nodes": ["big"]},
+        {"condition": "output.amount > 1000", "next_nodes": ["medium"]},
+    ]
+    program = program_of(
+        {"id": "a", "branch": {"rules": rules, "default": ["small"]}},
+        *({"id": name, "dependencies": ["a"]} for name in ("big", "medium", "small")),
+        {"id": "end", "dependencies": ["big", "medium", "small"]},
+    )
+    reasons = {}
+    for amount in (1500, 10):
+        driver = Driver(program, outputs({"a": {"amount": amount}}))
+        driver.run()
+        reasons[amount] = {node: why(driver, node).reasons for node in ("a", "medium", "small")}
+        assert why(driver, "end").reasons == ()
+
+    first = "rule 1 of 'a' did not match: 'output.amount > 5000' did not hold with output.amount = "
+    second = first.replace("rule 1", "rule 2").replace("5000", "1000")
+    chosen = (
+        "'a' followed rule 2: 'output.amount > 1000' held with output.amount = 1500, "
+        "which leads to 'medium'"
+    )
+    default = "'a' followed its default: no rule matched, which leads to 'small'"
+    assert reasons[1500]["a"] == reasons[1500]["medium"] == (chosen, f"{first}1500")
+    assert reasons[10]["a"] == reasons[10]["small"] == (default, f"{first}10", f"{second}10")
+
+
+def test_each_instance_of_a_loop_says_what_its_condition_saw() -> None:
+    loop = {"condition": "output.n < 2", "max_iterations": 5, "loop_back_to": "a"}
+    driver = Driver(
+        program_of(
+            {"id": "a"},
+            {"id": "b", "dependencies": ["a"], "loop": loop},
+            {"id": "c", "dependencies": ["b"]},
+        ),
+        outputs({"b": [{"n": 0}, {"n": 1}, {"n": 2}]}),
+    )
+    driver.run()
+
+    goes_on = (
+        "the loop at 'b'[{0}] goes on after iteration {1} of at most 5: "
+        "'output.n < 2' held with output.n = {0}"
+    )
+    assert why(driver, "b[0]").reasons == (goes_on.format(0, 1),)
+    assert why(driver, "'b'[1]").reasons == (goes_on.format(1, 2),)
+    left = (
+        "the loop at 'b'[2] was left after iteration 3: "
+        "'output.n < 2' did not hold with output.n = 2"
+    )
+    assert why(driver, "b").reasons == why(driver, "'b[2]'").reasons == (left,)
+    assert why(driver, "a[1]").reasons == (goes_on.format(0, 1),)
+    assert why(driver, "c").reasons == (left,)
+    listed = r"'b' has no instance \[3\]; it has b\[0\], b\[1\], b\[2\]"
+    with pytest.raises(RunError, match=listed):
+        why(driver, "b[3]")
+    with pytest.raises(RunError, match=r"'c' has no instance \[0\]; it has c$"):
+        why(driver, "c[0]")
 
 
 def test_error_paths_explain_themselves() -> None:

@@ -145,12 +145,13 @@ def test_a_handled_failure_is_failed_in_a_run_that_completes() -> None:
     assert (view.status, view.error) == ("FAILED", {"code": "broken", "message": "broken"})
 
 
-def test_a_skip_is_queued_until_it_is_passed_on_and_never_runs() -> None:
+def test_a_skip_is_shown_as_soon_as_it_is_decided() -> None:
     branch = {"rules": [{"condition": "false", "next_nodes": ["b"]}]}
     driver = Driver(program_of({"id": "a", "branch": branch}, *CHAIN[1:]))
+    assert set(statuses(driver).values()) == {"QUEUED", "PENDING"}
     driver.settle(*driver.take())
     held = driver.take()
-    assert statuses(driver)["b"] == "QUEUED"
+    assert [statuses(driver)[str(node["id"])] for node in CHAIN[1:]] == ["SKIPPED"] * len(CHAIN[1:])
     driver.settle(*held)
 
     view = views(driver)["b"]

@@ -14,8 +14,9 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
+from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_change, check_name, check_new_runs
+from minuet.store.names import check_name
 from minuet.store.postgres import blobs as shared
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
@@ -388,7 +389,7 @@ class PostgresStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
-        check_name("worker", record.worker)
+        check_worker(record)
         return await self._database.write(
             lambda link: workers.register_worker(link, record, self._now_ms()), repeatable=True
         )

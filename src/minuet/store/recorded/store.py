@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
-from minuet.store.names import check_new_runs
+from minuet.store.check import check_new_runs
 from minuet.store.recorded.base import HotStore, Log
 from minuet.store.recorded.flusher import Flusher
 from minuet.store.recorded.guard import Guard, Rebuild
@@ -160,6 +160,7 @@ class RecordedStore:
     # ── what comes from outside ─────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        # The log comes first, and takes whatever it is given.
         check_new_runs(runs)
         submitted = await self._log.submit(runs)
         new = [one for one in submitted if isinstance(one, NewRun)]

@@ -29,8 +29,9 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.blob import blob_ref
+from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_change, check_name, check_new_runs
+from minuet.store.names import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
@@ -520,7 +521,7 @@ class RedisStore:
     # ── workers: all of them in the first partition ─────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
-        check_name("worker", record.worker)
+        check_worker(record)
         _check_name("tenant", record.tenant)
         _check_name("worker", record.worker)
         names = (record.tenant, record.worker)

@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_change, check_name, check_new_runs
+from minuet.store.names import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
@@ -337,7 +338,7 @@ class SqliteStore:
     # ── workers ─────────────────────────────────────────────────────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
-        check_name("worker", record.worker)
+        check_worker(record)
         told: bool = await self._write(lambda change: workers.register_worker(change, record))
         return told
 

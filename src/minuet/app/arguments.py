@@ -1,0 +1,333 @@
+"""What may be passed to the facade: one rule for each argument, checked before anything happens.
+
+`checked` looks up the rule of every parameter in `RULES` when a class is defined, so a public
+method with an argument that has no rule cannot be written. An argument that breaks its rule raises
+InputError (ConfigError for the options of a constructor) that says which argument it is, what it
+was and what is expected. A rule may also turn a value into what the method works with: any
+iterable of inputs becomes a list.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import itertools
+import os
+from collections.abc import Callable, Iterable, Mapping
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar, cast, get_args
+
+import msgspec
+
+from minuet.app.workflows import CompiledWorkflow
+from minuet.errors import ConfigError, InputError, MinuetError, OutputError
+from minuet.model import Document
+from minuet.plan.plan import Plan, Retry
+from minuet.store.records import LEASE_MS_MAX, Run
+from minuet.types import RunStatus
+from minuet.worker.output import encode_value
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+#: Characters of names: idempotency keys, tenants, queues, workers, executors, workflows, nodes.
+NAME_LENGTH_MAX = 255
+
+#: Characters of a reason.
+REASON_LENGTH_MAX = 1_000
+
+#: Tags of a run, characters of a tag's name, and bytes of its value as JSON.
+TAGS_MAX = 50
+TAG_LENGTH_MAX = 100
+TAG_BYTES_MAX = 1_000
+
+#: Runs in one page, and inputs in one call of `start_many`.
+PAGE_MAX = 10_000
+START_MAX = 100_000
+
+#: Seconds that somebody can wait for: thirty years.
+SECONDS_MAX = 1_000_000_000
+
+#: Largest number of an event.
+SEQ_MAX = 2**31 - 1
+
+STATUSES: tuple[str, ...] = get_args(RunStatus)
+
+
+class Wrong(Exception):
+    """A value breaks its rule; the message says what was expected."""
+
+
+#: Returns the value to use, or raises Wrong.
+Rule = Callable[[Any], Any]
+
+
+def is_storable(name: str) -> bool:
+    """Whether every store can hold this text. Documents are read with the same care."""
+    return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
+
+
+# ── kinds of rules ──────────────────────────────────────────────────────────────────────────
+
+
+def anything(value: Any) -> Any:
+    """Checked elsewhere, or used as it is."""
+    return value
+
+
+def optional(rule: Rule) -> Rule:
+    """None, or what the rule says."""
+
+    def check(value: Any) -> Any:
+        return None if value is None else rule(value)
+
+    return check
+
+
+def text(length_max: int) -> Rule:
+    """Text that every store can hold."""
+    expected = f"expected text of 1 to {length_max:,} characters"
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or not 1 <= len(value) <= length_max:
+            raise Wrong(expected)
+        if not is_storable(value):
+            raise Wrong("expected text without U+0000 and without halves of surrogate pairs")
+        # A subclass (such as an enum's member) goes no further than this.
+        return str.__str__(value)
+
+    return check
+
+
+def any_text(value: Any) -> str:
+    """Text to look something up by: what no store can hold is not found."""
+    if not isinstance(value, str):
+        raise Wrong("expected text")
+    return str.__str__(value)
+
+
+def whole(least: int, most: int) -> Rule:
+    """A whole number; True and False are not numbers."""
+
+    def check(value: Any) -> int:
+        if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+            raise Wrong(f"expected a whole number from {least:,} to {most:,}")
+        return int(value)
+
+    return check
+
+
+def seconds(least: float = 0.0) -> Rule:
+    """A duration."""
+
+    def check(value: Any) -> float:
+        wrong = isinstance(value, bool) or not isinstance(value, int | float)
+        # Not a number compares as false, and infinity is larger than anything.
+        if wrong or not least <= value <= SECONDS_MAX:
+            raise Wrong(f"expected a number of seconds from {least:g} to {SECONDS_MAX:,}")
+        return cast(float, value)
+
+    return check
+
+
+def one_of(*allowed: str) -> Rule:
+    """One of a few words."""
+
+    def check(value: Any) -> str:
+        if not isinstance(value, str) or value not in allowed:
+            raise Wrong(f"expected one of {', '.join(allowed)}")
+        return value
+
+    return check
+
+
+def instance(*kinds: type[Any]) -> Rule:
+    """An object of one of these types."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, kinds):
+            raise Wrong(f"expected {' or '.join(kind.__name__ for kind in kinds)}")
+        return value
+
+    return check
+
+
+def several(rule: Rule, most: int = PAGE_MAX) -> Rule:
+    """A list, tuple or other iterable of values. One text is not a list of its characters."""
+
+    def check(value: Any) -> list[Any]:
+        if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+            raise Wrong("expected a list")
+        items = list(itertools.islice(value, most + 1))
+        if len(items) > most:
+            raise Wrong(f"expected a list of at most {most:,}")
+        checked = []
+        for number, item in enumerate(items):
+            try:
+                checked.append(rule(item))
+            except Wrong as wrong:
+                raise Wrong(f"{wrong} at position {number}") from None
+        return checked
+
+    return check
+
+
+def json_object(value: Any) -> dict[str, Any]:
+    """A mapping whose values are JSON, as it reads back."""
+    if not isinstance(value, Mapping):
+        raise Wrong("expected a mapping of names to JSON values")
+    try:
+        data = encode_value(dict(value))
+    except OutputError as error:
+        raise Wrong(f"expected JSON: {error}") from None
+    decoded: dict[str, Any] = msgspec.json.decode(data)
+    return decoded
+
+
+def tags(value: Any) -> dict[str, Any]:
+    """A few small values by name."""
+    found = json_object(value)
+    name_rule = text(TAG_LENGTH_MAX)
+    if len(found) > TAGS_MAX:
+        raise Wrong(f"expected at most {TAGS_MAX} tags")
+    for name, item in found.items():
+        try:
+            name_rule(name)
+        except Wrong as wrong:
+            raise Wrong(f"{wrong} as the name of a tag") from None
+        if len(msgspec.json.encode(item)) > TAG_BYTES_MAX:
+            raise Wrong(f"expected values of at most {TAG_BYTES_MAX:,} bytes of JSON ({name!r})")
+    return found
+
+
+def workflow(value: Any) -> Any:
+    """Whatever a workflow can be read from."""
+    if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
+        raise Wrong("expected a file's path, a document as a mapping, or a compiled workflow")
+    return value
+
+
+def store(value: Any) -> Any:
+    """A store's URL, or a store."""
+    if not isinstance(value, str) and not hasattr(value, "exchange"):
+        raise Wrong("expected a store's URL, or a store")
+    return value
+
+
+# ── the table ───────────────────────────────────────────────────────────────────────────────
+
+_NAME = text(NAME_LENGTH_MAX)
+_STATUSES = several(one_of(*STATUSES))
+
+#: By the parameter's name, or by `Class.method.parameter` where one name has two meanings.
+RULES: dict[str, Rule] = {
+    # Starting.
+    "source": workflow,
+    "workflow": workflow,
+    "input": anything,  # encoded, and then checked by the workflow's schema
+    "inputs": several(anything, START_MAX),
+    "idempotency_key": optional(_NAME),
+    "idempotency_keys": optional(several(optional(_NAME), START_MAX)),
+    "tags": optional(tags),
+    "timeout": optional(seconds()),
+    # Naming what is there.
+    "run_id": any_text,
+    "node": any_text,
+    "text": any_text,
+    "digest": _NAME,
+    "Runs.program.run_id": _NAME,
+    "Fleet.drain.worker": any_text,
+    "Fleet.remove.worker": any_text,
+    "run": instance(Run),
+    "runs": several(instance(Run)),
+    "plan": instance(Plan),
+    # Changing.
+    "reason": text(REASON_LENGTH_MAX),
+    # Asking.
+    "after": whole(0, SEQ_MAX),
+    "at": optional(whole(1, SEQ_MAX)),
+    "upto": optional(whole(0, SEQ_MAX)),
+    "limit": whole(1, PAGE_MAX),
+    "statuses": lambda value: tuple(_STATUSES(value)),
+    "before": optional(any_text),
+    "Runs.instances.node": optional(any_text),
+    "Runs.list_runs.workflow": optional(any_text),
+    "Runs.dead_letters.run_id": optional(any_text),
+    "status": optional(one_of("pending", "reprocessed", "discarded")),
+    # Options of an App.
+    "store": optional(store),
+    "tenant": _NAME,
+    "handlers": several(instance(str, ModuleType)),
+    "App.__init__.worker": instance(bool),
+    "own_runs_only": instance(bool),
+    "concurrency": whole(1, 100_000),
+    "lease_ms": whole(1, LEASE_MS_MAX),
+    "drain_seconds": seconds(),
+    "crashes_max": whole(0, 1_000_000),
+    "retry": optional(instance(Retry)),
+    "queues": optional(several(_NAME)),
+    "name": optional(_NAME),
+    "capabilities": optional(json_object),
+    "executors": several(_NAME),
+    "heartbeat_seconds": seconds(0.001),
+    "stale_seconds": seconds(),
+    "dead_seconds": seconds(),
+    "clock": anything,
+    "ids": anything,
+}
+
+
+def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+    """Have every argument of a public method checked; see `RULES`."""
+    signature = inspect.signature(method)
+    rules = [
+        (name, RULES.get(f"{method.__qualname__}.{name}") or RULES[name])
+        for name in list(signature.parameters)[1:]
+    ]
+    error = ConfigError if method.__name__ == "__init__" else None
+
+    def bind(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
+        bound = signature.bind(*arguments, **keywords)
+        given = bound.arguments
+        for name, rule in rules:
+            if name in given:
+                try:
+                    given[name] = rule(given[name])
+                except Wrong as wrong:
+                    raise _refusal(name, given[name], str(wrong), error) from None
+        return bound
+
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def call_async(*arguments: Any, **keywords: Any) -> Any:
+            bound = bind(arguments, keywords)
+            return await method(*bound.args, **bound.kwargs)
+
+        return cast(Callable[Parameters, Result], call_async)
+
+    @functools.wraps(method)
+    def call(*arguments: Any, **keywords: Any) -> Any:
+        bound = bind(arguments, keywords)
+        return method(*bound.args, **bound.kwargs)
+
+    return cast(Callable[Parameters, Result], call)
+
+
+def _refusal(name: str, value: Any, expected: str, error: type[ConfigError] | None) -> MinuetError:
+    message = f"{name}: {expected}, got {describe(value)}"
+    return error(message) if error else InputError([message], argument=name)
+
+
+def describe(value: Any) -> str:
+    """A value in a message: short, and whatever its own text may do."""
+    try:
+        shown = repr(value)
+    except Exception:
+        shown = "a value that cannot be shown"
+    shown = shown.encode("ascii", "backslashreplace").decode()
+    if len(shown) > 80:
+        shown = (
+            f"{shown[:79]}… ({len(value):,} long)" if isinstance(value, str) else shown[:79] + "…"
+        )
+    return f"{shown} ({type(value).__name__})"

@@ -1,0 +1,88 @@
+"""The page about Python: its examples run and print what it says; it leaves no public name out."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import minuet
+from minuet import errors
+from minuet.app.app import App
+from minuet.app.doctor import Doctor
+from minuet.app.fleet import Fleet
+from minuet.app.runs import Runs
+
+from ..conftest import ROOT
+
+PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
+
+#: Every example, and what it prints.
+EXAMPLES: list[tuple[str, str]] = re.findall(
+    r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL
+)
+
+
+def test_every_example_says_what_it_prints() -> None:
+    assert len(EXAMPLES) == PAGE.count("```python\n") == PAGE.count("```text\n") >= 6
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_an_example_prints_what_the_page_says(number: int, tmp_path: Path) -> None:
+    code, printed = EXAMPLES[number]
+    (tmp_path / "example.py").write_text(code, "utf-8")
+
+    done = subprocess.run(
+        [sys.executable, "example.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == printed
+
+
+def test_every_public_name_stands_on_the_page() -> None:
+    missing = [
+        name
+        for name in minuet.__all__
+        if f"## minuet.{name}\n" not in PAGE and f"| `{name}` |" not in PAGE
+    ]
+    assert missing == ["__version__"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kind"),
+    [("App", App), ("App.runs", Runs), ("App.fleet", Fleet), ("App.doctor", Doctor)],
+)
+def test_every_public_method_stands_on_the_page(prefix: str, kind: type[Any]) -> None:
+    methods = [name for name, _ in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"]
+
+    assert methods
+    assert [name for name in methods if f"### {prefix}.{name}\n" not in PAGE] == []
+
+
+def test_every_error_is_exported() -> None:
+    public = {
+        name
+        for name, found in vars(errors).items()
+        if inspect.isclass(found)
+        and issubclass(found, BaseException)
+        and found.__module__ == errors.__name__
+    }
+
+    assert public <= set(minuet.__all__)
+    assert all(getattr(minuet, name) is getattr(errors, name) for name in public)
+
+
+def test_every_exported_name_can_be_imported() -> None:
+    assert all(hasattr(minuet, name) for name in minuet.__all__)
+    assert set(dir(minuet)) == set(minuet.__all__)
