@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from minuet.errors import RunConflictError, StoreError
 from minuet.store.records import Change, Delivery, NewPlan, NewRun, Slot, Start
 
-#: Longest name, in bytes of UTF-8.
-NAME_BYTES_MAX = 1_000
+#: Longest name, in bytes of UTF-8: 255 characters of any kind.
+NAME_BYTES_MAX = 1_020
 
 #: As much of a long key is kept as it is, for people.
 _SHOWN = 100
