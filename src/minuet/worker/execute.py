@@ -333,14 +333,11 @@ class Executor:
         call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
         loop = asyncio.get_running_loop()
         job.thread = loop.run_in_executor(self._threads(), call)
-        try:
-            done, _ = await asyncio.wait((job.thread,), timeout=seconds)
-        finally:
-            # A thread cannot be stopped. It is told, and what it returns is dropped.
-            self._left.keep(job)
+        done, _ = await asyncio.wait((job.thread,), timeout=seconds)
         if not done:
+            # A thread cannot be stopped. It is told, and what it returns is dropped.
             job.context.cancel()
-            self._left.tell(job)
+            self._left.keep(job)
             left = "; its thread cannot be stopped and still runs"
             return timed_out(timeout_ms or 0, policy, left=left)
         result, error = job.thread.result()
