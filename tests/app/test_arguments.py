@@ -225,7 +225,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a tag that is no number": (
         {"tags": {"a": float("nan")}},
-        "tags: expected JSON: the value at a is nan, which JSON does not have, "
+        "tags: expected JSON: the value at a is nan, which JSON does not have: use None or text, "
         "got {'a': nan} (dict)",
     ),
     "too many tags": (
