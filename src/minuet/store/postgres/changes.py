@@ -25,6 +25,7 @@ _LOAD_FIRST_EVENTS = statement("load_first_events")
 _LOAD_STEP = statement("load_step")
 _LOCK_DELETABLE_RUNS = statement("lock_deletable_runs")
 _DELETE_RUNS = statement("delete_runs")
+_VACUUM_BLOBS = statement("vacuum_blobs")
 _REMOVE_ROWS = statement("remove_rows")
 _REMOVE_EVENTS = statement("remove_events")
 _INSERT_WHOLE_TOKENS = statement("insert_whole_tokens")
@@ -205,13 +206,20 @@ async def record_step(
     return await change_rows(link, rows, lambda step: step.record_step(held, tenant, name, value))
 
 
-async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> int:
+async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> tuple[int, int]:
+    """Delete runs; say how many, and how many bytes of blobs went with them."""
     doomed = await link.rows(_LOCK_DELETABLE_RUNS, sorted(set(runs)), tenant)
-    if doomed:
-        names = [run for run, _ in doomed]
-        await link.run(_REMOVE_ROWS, names)
-        await link.run(_DELETE_RUNS, names, [number for _, number in doomed])
-    return len(doomed)
+    if not doomed:
+        return 0, 0
+    names = [run for run, _ in doomed]
+    await link.run(_REMOVE_ROWS, names)
+    freed = await link.value(_DELETE_RUNS, names, [number for _, number in doomed])
+    return len(doomed), freed
+
+
+async def vacuum_blobs(link: Link) -> None:
+    """Let the space of deleted blobs be used again."""
+    await link.run(_VACUUM_BLOBS)
 
 
 async def put_run(

@@ -10,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 from minuet.clock import Clock
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, StoreError
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
 from minuet.store.names import check_name
@@ -53,6 +54,10 @@ from minuet.types import TERMINAL, RunStatus
 
 Value = TypeVar("Value")
 
+#: Bytes of deleted blobs after which their space is made free at once. Autovacuum looks once a
+#: minute, and a store that deletes as fast as it writes would grow by what comes in between.
+VACUUM_BYTES = 32 * 1024 * 1024
+
 #: While somebody waits, how often to look at the database: at first, and after a while.
 POLL_MS = 100
 POLL_MS_MAX = 1000
@@ -80,6 +85,8 @@ class PostgresStore:
         self._hints = Hints(self._database, self._ends)
         #: By tenant and session.
         self._known: dict[tuple[str, str], Known] = {}
+        #: Bytes of blobs that were deleted since their space was made free.
+        self._freed_bytes = 0
 
     @property
     def durability(self) -> str:
@@ -279,7 +286,16 @@ class PostgresStore:
         return kept
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        return await self._database.write(lambda link: changes.delete_runs(link, tenant, runs))
+        count, freed = await self._database.write(
+            lambda link: changes.delete_runs(link, tenant, runs)
+        )
+        self._freed_bytes += freed
+        if self._freed_bytes >= VACUUM_BYTES:
+            self._freed_bytes = 0
+            # A server that does not let us leaves it to its autovacuum.
+            with suppress(StoreError):
+                await self._database.read(changes.vacuum_blobs)
+        return count
 
     async def put_run(
         self,

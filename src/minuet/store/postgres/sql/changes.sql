@@ -102,10 +102,16 @@ WITH
 DELETE FROM minuet.dead_letters WHERE run = ANY ($1);
 
 -- name: delete_runs
+-- The bytes of the blobs that went.
 WITH
+    r AS (DELETE FROM minuet.runs WHERE run = ANY ($1)),
     e AS (DELETE FROM minuet.events WHERE run_id = ANY ($2)),
-    b AS (DELETE FROM minuet.run_blobs WHERE run = ANY ($1))
-DELETE FROM minuet.runs WHERE run = ANY ($1);
+    b AS (DELETE FROM minuet.run_blobs WHERE run = ANY ($1) RETURNING octet_length(data) AS bytes)
+SELECT coalesce(sum(bytes), 0)::bigint FROM b;
+
+-- name: vacuum_blobs
+-- Not inside a transaction.
+VACUUM (SKIP_LOCKED) minuet.run_blobs;
 
 -- name: remove_events
 DELETE FROM minuet.events WHERE run_id = (SELECT id FROM minuet.runs WHERE run = $1);
