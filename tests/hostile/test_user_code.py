@@ -150,6 +150,10 @@ class RaisingType(metaclass=RaisingMeta):
     pass
 
 
+class RaisingKind(Exception, metaclass=RaisingMeta):
+    """An exception whose class cannot be asked for its name."""
+
+
 def raises(make: Any) -> Any:
     """A handler that raises what `make` makes."""
 
@@ -209,6 +213,7 @@ HOOKS: dict[str, Any] = {
     "the number in after": raises(lambda: minuet.Retryable("x", after=RaisingFloat())),  # type: ignore[arg-type]
     "the class of an exception": raises(RaisingClass),
     "the notes of an exception": raises(RaisingNotes),
+    "the name of an exception's class": raises(RaisingKind),
     **{
         f"{name}, {how.__name__}": how(make)
         for how in (returns, step)
@@ -239,9 +244,11 @@ async def test_user_code_that_raises_fails_its_node_at_once(hook: str, raised: s
 
     binds = "argument" in hook
     config = {"order": {"number": 1}} if binds else {}
-    nodes = [task("work", config=config, retry={**QUICK_RETRY, "max_attempts": 2})]
+    # To be compared with the name of what was raised.
+    retry = {**QUICK_RETRY, "max_attempts": 2, "no_retry_on": ["builtins.ArithmeticError"]}
+    nodes = [task("work", config=config, retry=retry)]
     if not binds:
-        nodes.append(task("asynchronous", retry={**QUICK_RETRY, "max_attempts": 2}))
+        nodes.append(task("asynchronous", retry=retry))
     # What runs the user's code is the same for every store.
     async with open_scene("memory://", {"work": handler, "asynchronous": asynchronous}) as s:
         for one in nodes:

@@ -186,6 +186,16 @@ def test_what_is_odd_inside_is_refused_where_it_is(value: Any, where: str) -> No
     assert (f" at {where} is" if where else "the value ") in str(refused.value)
 
 
+@pytest.mark.parametrize("kind", [list, tuple, lambda pair: {"a": pair[0], "b": pair[1]}])
+def test_a_small_value_that_would_be_large_json_is_refused_before_it_is_written(kind: Any) -> None:
+    value: Any = "x"
+    for _ in range(60):
+        value = kind([value, value])
+
+    with pytest.raises(OutputError, match="keep large data elsewhere"):
+        encode(value, bytes_max=100_000)
+
+
 SCALARS = (
     st.none()
     | st.booleans()

@@ -270,8 +270,9 @@ class Executor:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # The arguments' own classes, for example, run code of the user's.
-            return self._failure(job, error)
+            # The arguments' own classes, for example, run code of the user's. It will be the same
+            # next time.
+            return Failed(self._failure(job, error).error)
         timeout_ms = node.timeout_ms
         if timeout_ms is None and task.timeout is not None:
             timeout_ms = int(task.timeout * 1000)

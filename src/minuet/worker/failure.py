@@ -66,25 +66,39 @@ def failure_of(
     """
     after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
     record = describe(error, secrets)
-    return Failed(record, retryable=_is_retried(error, record["code"], policy), after_ms=after_ms)
-
-
-def _is_retried(error: BaseException, code: str, policy: Policy) -> bool:
     # By its type: an exception of the user's may claim to be of any class.
-    kind = type(error)
+    retryable = _is_retried(type(error), record["code"], policy)
+    return Failed(record, retryable=retryable, after_ms=after_ms)
+
+
+def _is_retried(kind: type[BaseException], code: str, policy: Policy) -> bool:
     if issubclass(kind, FINAL):
         return False
-    names = {code}
-    for base in kind.__mro__:
-        names |= {base.__name__, base.__qualname__, f"{base.__module__}.{base.__qualname__}"}
     retry = policy.retry
-    if not names.isdisjoint(retry.no_retry_on):
-        return False
-    if retry.retry_on:
-        return not names.isdisjoint(retry.retry_on)
+    if retry.no_retry_on or retry.retry_on:
+        names = {code, *_names(kind)}
+        if not names.isdisjoint(retry.no_retry_on):
+            return False
+        if retry.retry_on:
+            return not names.isdisjoint(retry.retry_on)
     # A store that the handler uses is a service like any other.
-    may_pass = issubclass(kind, (Retryable, StoreUnavailableError))
-    return may_pass or policy.is_written or not issubclass(kind, NOT_RETRIED)
+    if policy.is_written or issubclass(kind, (Retryable, StoreUnavailableError)):
+        return True
+    return not issubclass(kind, NOT_RETRIED)
+
+
+def _names(kind: type[BaseException]) -> set[str]:
+    """The names by which a policy may mean an exception: its own, and those of its bases."""
+    names: set[str] = set()
+    for base in kind.__mro__:
+        try:
+            names |= {base.__name__, base.__qualname__, f"{base.__module__}.{base.__qualname__}"}
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            # A class has a class of its own, which may raise as well.
+            continue
+    return names
 
 
 def _milliseconds(error: BaseException) -> int | None:
@@ -126,7 +140,7 @@ def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") ->
     """An attempt that took too long; `left` says what it has left behind."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
-    return Failed(error, retryable=_is_retried(TimeoutError(), "timeout", policy))
+    return Failed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
 
 
 def crash_loop(expiry: int) -> Failed:
