@@ -19,6 +19,7 @@ import pytest
 from tools.services import HOST, Postgres, Redis, free_port
 
 from minuet.cli.arguments import every_command
+from minuet.store.redis.layout import LAYOUT
 
 from .. import servers
 from ..servers import new_postgres_url, postgres_url, redis_url
@@ -335,11 +336,11 @@ def test_redis_keys_of_a_newer_layout_are_refused(refused: Any, start_redis: Any
 
     server = start_redis()
     with redis.Redis(port=server.port) as client:
-        client.set("minuet:{minuet-0}:layout", 3)
+        client.set("minuet:{minuet-0}:layout", LAYOUT + 1)
 
     said = refused("worker", server.url)
 
-    assert "the keys of minuet have layout 3, and this version of Minuet knows 2" in said
+    assert f"have layout {LAYOUT + 1}, and this version of Minuet knows {LAYOUT}" in said
 
 
 def test_redis_a_replica_is_refused(refused: Any, start_redis: Any) -> None:
