@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
+from tests.migrate.work import Kept
 from tests.store.conftest import World
 
 from minuet.app.app import App
@@ -26,9 +27,14 @@ def workflow(name: str, **node: Any) -> CompiledWorkflow:
     return compile_source({"name": name, "nodes": [{"id": "a", "type": "noop", **node}]})
 
 
+def app_on(store: Any, clock: ManualClock) -> App:
+    return App(Kept(store), worker=False, clock=clock, tenant="a")
+
+
 @pytest.fixture
-def app(store: Store, clock: ManualClock) -> App:
-    return App(store, worker=False, clock=clock, tenant="a")
+async def app(store: Store, clock: ManualClock) -> AsyncIterator[App]:
+    async with app_on(store, clock) as opened:
+        yield opened
 
 
 async def collect(app: App, **options: Any) -> Deleted:
@@ -256,16 +262,17 @@ async def collect_while_starting(calls: int, *, careless: bool = False) -> bool:
     """Start a run before that call of a collection; whether its plan is there afterwards."""
     clock = ManualClock()
     store = Interrupted(clock, careless=careless)
-    # Both know the plan, and had a run of it that is gone.
-    app = App(store, worker=False, clock=clock, tenant="a")
     compiled = workflow("w")
-    await app.retention.delete([await ended(app, compiled)])
-    clock.advance(GRACE_MS)
-    store.before, store.calls_left = lambda: app.start(compiled), calls
-    await collect(app)
-    assert store.before is None or store.calls_left >= 0
-    if store.before is not None:
-        await app.start(compiled)
+    async with app_on(store, clock) as app:
+        # It knows the plan, and had a run of it that is gone.
+        await app.retention.delete([await ended(app, compiled)])
+        clock.advance(GRACE_MS)
+        store.before, store.calls_left = lambda: app.start(compiled), calls
+        await collect(app)
+        if store.before is not None:
+            # It made fewer calls.
+            store.before = None
+            await app.start(compiled)
     return (await store.get_blob(compiled.digest, tenant="a")) is not None
 
 
@@ -294,6 +301,7 @@ async def test_a_plan_that_went_while_its_run_was_created_is_put_again() -> None
     clock = ManualClock()
     store = Slow(clock)
 
-    await App(store, worker=False, clock=clock, tenant="a").start(workflow("w"))
+    async with app_on(store, clock) as app:
+        await app.start(workflow("w"))
 
     assert await stored(store, workflow("w"))
