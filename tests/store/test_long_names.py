@@ -23,7 +23,7 @@ def name(grant: Any) -> tuple[str, str, str, str]:
 
 @pytest.mark.parametrize("field", ["run", "tenant", "workflow", "idempotency_key"])
 async def test_a_run_with_a_long_name_is_refused(world: Any, field: str) -> None:
-    with pytest.raises(RunConflictError, match="at most 1000 are possible") as refused:
+    with pytest.raises(RunConflictError, match="at most 1020 are possible") as refused:
         await world.store.create_runs([world.new("a", **{field: long_name()})])
 
     assert len(str(refused.value)) < 1_000
@@ -34,14 +34,14 @@ async def test_a_run_with_a_long_name_is_refused(world: Any, field: str) -> None
 @pytest.mark.parametrize("field", ["node", "scope", "queue"])
 async def test_a_delivery_with_a_long_name_is_refused(world: Any, field: str) -> None:
     delivery = world.to(**{"node": "b", field: long_name()})
-    with pytest.raises(RunConflictError, match="at most 1000 are possible"):
+    with pytest.raises(RunConflictError, match="at most 1020 are possible"):
         await world.store.create_runs([world.new(delivery)])
     pending, run = await world.start(entries=None), await world.start("a")
     for target, change in (
         (pending, Start((delivery,))),
         (run, NewPlan("p", (("a", "", delivery),))),
     ):
-        with pytest.raises(RunConflictError, match="at most 1000 are possible"):
+        with pytest.raises(RunConflictError, match="at most 1020 are possible"):
             await world.change(target, change)
 
     grant = await world.take_one()
@@ -90,7 +90,7 @@ async def test_a_step_with_a_long_name_is_refused(world: Any, held: Any) -> None
     await world.start("a")
     grant = await world.take_one()
 
-    with pytest.raises(StoreError, match="at most 1000 are possible"):
+    with pytest.raises(StoreError, match="at most 1020 are possible"):
         await world.store.record_step("a", held(grant), long_name(), b"1")
 
     kept = long_name(size=NAME_BYTES_MAX)
@@ -99,7 +99,7 @@ async def test_a_step_with_a_long_name_is_refused(world: Any, held: Any) -> None
 
 
 async def test_a_worker_with_a_long_id_is_refused_and_other_long_texts_are_kept(world: Any) -> None:
-    with pytest.raises(StoreError, match="at most 1000 are possible"):
+    with pytest.raises(StoreError, match="at most 1020 are possible"):
         await world.store.register_worker(WorkerRecord(long_name(), "a"))
 
     texts: dict[str, Any] = {"name": long_name(2), "host": long_name(3), "queues": (long_name(4),)}

@@ -37,7 +37,10 @@ def complete_retry(
                 for field in policy.__struct_fields__
                 if (value := getattr(policy, field)) is not None
             }
-    return plan.Retry(**fields)
+    # Equal policies have to be encoded alike, and only what is a default itself is left out.
+    return plan.Retry(
+        **{n: value for n, value in fields.items() if value != getattr(plan.RETRY_DEFAULT, n)}
+    )
 
 
 def find_timeout_ms(node: model.Node, defaults: model.Defaults) -> int | None:

@@ -204,17 +204,13 @@ def _place(send: Send) -> Place:
 
 
 def _withdrawals(program: Program, state: State, fired: list[Place], event: Event) -> Iterator[str]:
-    """A join that fires early withdraws what only leads to it, in its scope and nowhere else."""
+    """A join that fires withdraws what only leads to it, in its scope and nowhere else."""
     unwanted: set[Place] = set()
     for name, scope in fired:
-        join = state.joins[name, scope]
-        if join.live + join.skipped < join.total:
-            cancels = program.nodes[name].cancels
-            unwanted |= {
-                place
-                for place in state.tokens
-                if place[0] in cancels and place[1].startswith(scope)
-            }
+        cancels = program.nodes[name].cancels
+        unwanted |= {
+            place for place in state.tokens if place[0] in cancels and place[1].startswith(scope)
+        }
     for place in sorted(unwanted):
         if state.tokens[place].state in ("ready", "waiting"):
             yield f"{place} lives on, and the join that it leads to has fired"

@@ -476,12 +476,13 @@ class Transition:
         if not join.fired and enough:
             join.fired = True
             self._emit(run, d, live=join.live > 0, hop=join.hop, source="", scope="")
-            if d.withdraws and join.live + join.skipped < join.total:
+            if d.withdraws:
                 self._withdraw(run, d, withdrawn)
         return True
 
     def _withdraw(self, run: Run, d: Delivery, withdrawn: list[events.Place]) -> None:
-        """A join fired without waiting: what only leads to it is no longer wanted."""
+        """A join has fired: what only leads to it is no longer wanted. There may be such tokens
+        even when all have arrived, behind a join on the way that did not wait for them."""
         for token in self._tokens_in(run.run, LIVE_STATES):
             if token.node in d.withdraws and token.scope.startswith(d.scope):
                 self._end(run, token, "dead", "superseded")

@@ -15,7 +15,7 @@ import apsw
 import pytest
 
 from minuet.clock import ManualClock
-from minuet.errors import SessionError, StoreUnavailableError
+from minuet.errors import InputError, SessionError, StoreUnavailableError
 from minuet.events import NodeCompleted, decode_event
 from minuet.store.records import Delivery, Done, Exchange, NewRun, Run, Take
 from minuet.store.sqlite import SqliteStore, connection, writer
@@ -64,7 +64,7 @@ async def test_a_bad_member_of_a_group_does_not_disturb_the_others(store: Sqlite
         return_exceptions=True,
     )
 
-    assert isinstance(culprit, TypeError)
+    assert isinstance(culprit, InputError)
     assert isinstance(out_of_turn, SessionError)
     assert isinstance(first, list)
     assert isinstance(last, list)

@@ -354,14 +354,14 @@ local function come_back(token, lease)
   returned(token, lease, true)
 end
 
--- A join fired without waiting: what only leads to it is no longer wanted.
+-- A join has fired: what only leads to it is no longer wanted.
 local function withdraw(run, scope, names)
   local nodes = {}
   for _, node in ipairs(names) do nodes[node] = true end
-  withdrawn = withdrawn or {}
   for _, token in ipairs(tokens_in(run, LIVE)) do
     if nodes[token[T_NODE]] and sub(token[T_SCOPE], 1, #scope) == scope then
       end_token(run, token, 'dead', 'superseded')
+      withdrawn = withdrawn or {}
       withdrawn[#withdrawn + 1] = place(token[T_NODE], token[T_SCOPE])
     end
   end
@@ -407,7 +407,7 @@ local function arrive(run, node, scope, live, need, total, queue, reads, withdra
   if not join.fired and (join.live >= join.need or arrived >= join.total) then
     join.fired = true
     emit(run, node, scope, join.live > 0, queue, reads, join.hop, '', nil, 0, true)
-    if withdraws and arrived < join.total then withdraw(run, scope, withdraws) end
+    if withdraws then withdraw(run, scope, withdraws) end
   end
   return true
 end
