@@ -161,7 +161,7 @@ class Client:
             await self._delete(run, script)
         self._promises.finished.add(script.name)
 
-    async def _repeat(self, call: Callable[[], Awaitable[Any]]) -> Any:
+    async def repeat(self, call: Callable[[], Awaitable[Any]]) -> Any:
         """Call until there is an answer."""
         while True:
             try:
@@ -174,7 +174,7 @@ class Client:
 
     async def _start(self, script: Script) -> str:
         sent_at = asyncio.get_running_loop().time()
-        run: str = await self._repeat(
+        run: str = await self.repeat(
             lambda: (
                 self._create(script)
                 if script.in_two_steps
@@ -219,7 +219,7 @@ class Client:
         """Change a run, and say whether that was possible."""
         sent_at = asyncio.get_running_loop().time()
         try:
-            row = await self._repeat(call)
+            row = await self.repeat(call)
         except (RunConflictError, RunNotFoundError) as error:
             if what == "Cancel" and getattr(error, "status", "") == "COMPLETED":
                 self._coverage.hit("race completion won")
@@ -245,12 +245,12 @@ class Client:
     async def _delete(self, run: str, script: Script) -> None:
         """Delete a run, which is refused unless it is over. What was seen of it stays true."""
         store = self._app.store
-        count = await self._repeat(lambda: store.delete_runs(self._tenant, [run]))
+        count = await self.repeat(lambda: store.delete_runs(self._tenant, [run]))
         self._coverage.hit("run deleted" if count else "delete refused")
 
     async def _look(self, run: str, script: Script) -> None:
         try:
-            result = await self._repeat(lambda: self._app.runs.show(run))
+            result = await self.repeat(lambda: self._app.runs.show(run))
         except (RunNotFoundError, StoreError):
             return
         if result.status in TERMINAL:
@@ -261,7 +261,7 @@ class Client:
         store = self._app.store
         keys: list[Key] = []
         for _ in range(LOOKS):
-            waiting = await self._repeat(lambda: store.list_waiting(self._tenant, "timer"))
+            waiting = await self.repeat(lambda: store.list_waiting(self._tenant, "timer"))
             keys = [token.key for token in waiting if token.run == run][:1]
             if keys:
                 break
@@ -273,7 +273,7 @@ class Client:
 
     async def _hurry(self, key: Key) -> bool:
         store = self._app.store
-        won: bool = await self._repeat(
+        won: bool = await self.repeat(
             lambda: store.resolve(self._tenant, key, b'{"hurried":true}', by="client")
         )
         return won
@@ -283,11 +283,11 @@ class Client:
         store, revised = self._app.store, script.revised
         loaded = self._programs.keep(revised.digest, revised.plan)
         try:
-            await self._repeat(lambda: store.put_blob(revised.data, run=run, tenant=self._tenant))
+            await self.repeat(lambda: store.put_blob(revised.data, run=run, tenant=self._tenant))
         except RunNotFoundError:
             return
         for look in range(2 * LOOKS):
-            snapshot = await self._repeat(lambda: store.read_snapshot(self._tenant, run))
+            snapshot = await self.repeat(lambda: store.read_snapshot(self._tenant, run))
             if snapshot is None or snapshot.run.status in TERMINAL:
                 return
             if look < LOOKS and not any(t.state == "leased" for t in snapshot.tokens):

@@ -309,9 +309,10 @@ class World:
     async def _run_client(self, scripts: list[Script], ids: Ids, process: Process) -> None:
         store = self._make_store(process.name)
         app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
-        await app.open()
         try:
-            await Client(app, ids, scripts, self.promises, self.coverage).run()
+            client = Client(app, ids, scripts, self.promises, self.coverage)
+            await client.repeat(app.open)
+            await client.run()
         except Exception as error:
             name = type(error).__name__
             self.fail(Broken("client", f"{process.name} ended with {name}: {error}"))
