@@ -42,7 +42,7 @@ static: $(DEV)
 	@$(RUN) -m ruff check --quiet .
 	@$(RUN) -m mypy --strict --no-error-summary
 
-format: $(DEV) ## Format the code and mend what the linter can mend
+format: $(DEV) ## Format the code and fix what the linter can fix
 	@$(RUN) -m ruff check --fix --quiet . || true
 	@$(RUN) -m ruff format .
 
@@ -68,7 +68,7 @@ soak: $(DEV) ## A mixed load with faults, does anything grow? STORE=sqlite|postg
 requirements: $(DEV) ## Which requirement is shown by which test; writes docs/requirements.md
 	@$(RUN) tools/requirements.py
 
-docs: requirements ## Write the generated pages of docs/ anew
+docs: requirements ## Write the generated pages of docs/ again
 	@if [ -f tools/docs.py ]; then $(RUN) tools/docs.py; fi
 
 pins: ## Resolve the newest allowed versions into requirements/*.txt
