@@ -151,11 +151,13 @@ local RUN_TAIL = { 'number', 'boolean', 'number', 'number', 'string' }
 local TOKEN_TAIL = { 'boolean', 'string', 'string', 'boolean', 'string', 'number', 'number',
   'string', 'string', 'string', 'string', 'number', 'table' }
 
--- Forget the columns of a tail that are damaged; whether all were sound.
-local function check_tail(row, tail, kinds, sound)
+-- Forget the columns of a tail that are damaged: all of them, unless it could be unpacked. Whether
+-- all were sound.
+local function check_tail(row, tail, kinds, unpacked)
+  local sound = unpacked
   for i, kind in ipairs(kinds) do
     local value = row[tail + i]
-    if value ~= nil and (not sound or type(value) ~= kind) then
+    if value ~= nil and not (unpacked and type(value) == kind) then
       row[tail + i], sound = nil, false
     end
   end
@@ -200,7 +202,10 @@ local function read_token_row(run, node, scope, member, data)
       token[T_EXPIRY], token[T_CURSOR], token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION],
       token[T_SLOT], token[T_SLOT_LIMIT], token[T_LOST] =
       pcall(unpack_row, sub(data, token[T_TAIL]))
-    if not check_tail(token, T_TAIL, TOKEN_TAIL, sound) then token[T_READS] = UNREADABLE_READS end
+    if not check_tail(token, T_TAIL, TOKEN_TAIL, sound) then
+      token[T_READS] = UNREADABLE_READS
+      if token[T_STATE] == 'waiting' then token[T_WAIT] = token[T_WAIT] or '' end
+    end
   end
   return token
 end
@@ -300,11 +305,9 @@ local function damaged_reply(tenant, name)
   if not row then return false end
   for _, status in ipairs({ 'PENDING', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED' }) do
     if call('ZSCORE', runs_key(tenant, status), name) then
-      local run = {}
-      run[R_COUNTER], run[R_SEQ], run[R_GENERATION] = 0, 0, 1
-      run[R_TENANT], run[R_WORKFLOW], run[R_PLAN], run[R_STATUS] = tenant, '', '', status
-      run[R_ERROR] = UNREADABLE_ERROR
-      return { name, pack_run(run), origin or '', input or 'null' }
+      local shown = struct_pack(RUN_ROW, NEVER, 0, 0, 1, #tenant, tenant, 0, '', 0, '', #status,
+        status) .. pack(nil, nil, nil, nil, UNREADABLE_ERROR)
+      return { name, shown, origin or '', input or 'null' }
     end
   end
   return false
