@@ -171,7 +171,7 @@ class Place:
         client = redis.asyncio.from_url(self.url.partition("?")[0])
         (key,) = [key async for key in client.scan_iter(f"{prefix}*:run:{run}", count=10_000)]
         data = await client.hget(key, name)
-        assert data is not None
+        assert isinstance(data, bytes)
         changed = change(data)
         assert changed != data
         await client.hset(key, name, changed)
