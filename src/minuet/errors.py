@@ -10,6 +10,7 @@
     ├── OutputError            a value that is no JSON, or too large, deep or odd to be kept
     ├── HandlerError           a handler could not be found or called
     ├── RunError               about one run
+    │   ├── DamagedRowError    what the store holds of it cannot be read
     │   ├── RunNotFoundError
     │   ├── RunConflictError   its state forbids the change, or somebody was faster
     │   ├── AmbiguousRunError  several runs have an id that begins like this
@@ -143,6 +144,20 @@ class RunNotFoundError(RunError, LookupError):
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         super().__init__(f"there is no run {run_id!r}")
+
+
+class DamagedRowError(RunError):
+    """Something that the store holds of a run cannot be read."""
+
+    code = "damaged_row"
+
+    def __init__(self, run_id: str, what: str, reason: str = "") -> None:
+        self.run_id, self.what, self.reason = run_id, what, reason
+        because = f" ({reason})" if reason else ""
+        super().__init__(
+            f"run {run_id}: {what} cannot be read from the store{because}; "
+            "`minuet doctor` lists everything that is damaged"
+        )
 
 
 class RunConflictError(RunError):

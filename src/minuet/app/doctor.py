@@ -14,11 +14,13 @@ import msgspec
 from minuet.app.arguments import checked, is_storable
 from minuet.app.repair import Mended, RepairError, compare, plan_of, rebuild
 from minuet.clock import Clock
-from minuet.errors import InvariantError, StoreError
+from minuet.errors import DamagedRowError, InvariantError, StoreError
 from minuet.kernel.invariants import check_run
 from minuet.kernel.program import Program
+from minuet.kernel.scope import decode, show
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref
+from minuet.store.lenient import damage_of, damaged_fields, is_unreadable
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 from minuet.worker.programs import Programs
@@ -85,7 +87,11 @@ class Doctor:
                 self._tenant, statuses=statuses, before=before, limit=PAGE
             )
             for run in page:
-                yield run.run, await self.examine_run(run.run)
+                findings = await self.examine_run(run.run)
+                if not findings and damaged_fields(run):
+                    # Not even its rows can be read.
+                    findings = [Finding(run.run, "row", _unreadable("the row of the run"))]
+                yield run.run, findings
             if len(page) < PAGE:
                 return
             before = page[-1].run
@@ -128,7 +134,7 @@ class Doctor:
             values = {"its input": snapshot.run.input} | {
                 f"the output in event {seq}": output for seq, output in outputs_of(snapshot).items()
             }
-        except msgspec.MsgspecError:
+        except DamagedRowError:
             return  # The history cannot be read: that is told by itself.
         for what, value in values.items():
             ref = blob_of(value)
@@ -191,14 +197,36 @@ class Doctor:
 def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> list[Finding]:
     """All invariants on everything a store holds of one run."""
     run_id = snapshot.run.run
+    damaged = [Finding(run_id, "row", text) for text in _damaged_rows(snapshot)]
     try:
         violations = check_run(
             program, events_of(snapshot), state_of(snapshot), facts_of(snapshot, now_ms)
         )
-    except (InvariantError, msgspec.MsgspecError) as error:
-        return [Finding(run_id, "I6", f"the history cannot be read: {error}")]
-    findings = [Finding(run_id, v.id, v.message) for v in violations]
+    except DamagedRowError as error:
+        message = f"the history cannot be read: {error.what}: {error.reason}"
+        return [*damaged, Finding(run_id, "I6", message)]
+    except InvariantError as error:
+        return [*damaged, Finding(run_id, "I6", f"the history cannot be read: {error}")]
+    findings = damaged + [Finding(run_id, v.id, v.message) for v in violations]
     return findings + [Finding(run_id, *found) for found in _tokens_are_offered(snapshot)]
+
+
+def _damaged_rows(snapshot: Snapshot) -> Iterator[str]:
+    """What stands for fields that could not be read."""
+    for name in damaged_fields(snapshot.run):
+        yield _unreadable(f"the field {name!r} of the run")
+    for token in snapshot.tokens:
+        field = damage_of(token.reads)
+        if field:
+            place = token.node + show(decode(token.scope))
+            yield _unreadable(f"the field {field!r} of the token of node {place}")
+    for letter in snapshot.dead_letters:
+        if is_unreadable(letter.error):
+            yield _unreadable(f"the field 'error' of the dead letter of node {letter.node}")
+
+
+def _unreadable(what: str) -> str:
+    return f"{what} cannot be read from the store"
 
 
 def _tokens_are_offered(snapshot: Snapshot) -> Iterator[tuple[str, str]]:

@@ -35,6 +35,7 @@ from minuet.app.parcel import (
 from minuet.clock import Clock
 from minuet.errors import (
     ConfigError,
+    DamagedRowError,
     InvariantError,
     RunConflictError,
     StoreError,
@@ -211,7 +212,7 @@ class Migration:
             return Outcome(tenant, name, "conflict", was_open, str(error))
         except StoreUnavailableError as error:
             raise StoreUnavailableError(f"run {name}: {error}") from error
-        except (StoreError, InvariantError, msgspec.MsgspecError) as error:
+        except (StoreError, InvariantError, DamagedRowError, msgspec.MsgspecError) as error:
             return Outcome(tenant, name, "damaged", was_open, str(error))
         message = f"it has moved on {TRIES} times while it was looked at"
         return Outcome(tenant, name, "busy", was_open, message)

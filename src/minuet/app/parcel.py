@@ -14,9 +14,10 @@ from collections.abc import Iterator
 import msgspec
 
 from minuet.errors import StoreUnusableError
-from minuet.events import RunCancelled, RunPaused, RunResumed, decode_event, encode_event
+from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
 from minuet.store.base import Store
 from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
+from minuet.worker.state import read_event
 
 #: How the reason of a run begins that was moved; the store it is in now follows.
 MOVED = "moved to "
@@ -64,7 +65,7 @@ async def close(store: Store, snapshot: Snapshot, parcel: Snapshot, to: str) -> 
 async def reopen(store: Store, run: Run) -> Snapshot:
     """What was left with the mark of a run that was moved."""
     (last,) = await store.read_events(run.tenant, run.run, run.seq - 1, 1)
-    event = decode_event(last.data)
+    event = read_event(last)
     ref = event.by if isinstance(event, RunCancelled) else ""
     data = await store.get_blob(ref, run=run.run, tenant=run.tenant)
     if data is None:
@@ -107,7 +108,7 @@ def is_paused_to_move(snapshot: Snapshot) -> bool:
     if snapshot.run.status != "PAUSED":
         return False
     for record in reversed(snapshot.events):
-        event = decode_event(record.data)
+        event = read_event(record)
         if isinstance(event, RunPaused):
             return event.by == MOVER
     return False

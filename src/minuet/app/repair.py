@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from minuet import events as happened
-from minuet.errors import InvariantError, MinuetError
+from minuet.errors import DamagedRowError, InvariantError, MinuetError
 from minuet.events import Place
 from minuet.kernel.fold import Fold, Recorded, State, TokenView, replay
 from minuet.kernel.invariants import RunFacts, check_run
@@ -179,7 +179,7 @@ def plan_of(stored: Snapshot) -> str | None:
         for _, _, event in events_of(stored):
             if isinstance(event, happened.RunCreated | happened.RunPatched):
                 plan = event.plan
-    except msgspec.MsgspecError:
+    except DamagedRowError:
         return None
     return plan
 
@@ -189,7 +189,9 @@ def _sound_history(stored: Snapshot, program: Program | None) -> tuple[list[Reco
     try:
         history = events_of(stored)
         fold = replay(history)
-    except (InvariantError, msgspec.MsgspecError) as error:
+    except DamagedRowError as error:
+        raise RepairError(f"its history is damaged: {error.what}: {error.reason}") from None
+    except InvariantError as error:
         raise RepairError(f"its history is damaged: {error}") from None
     if not history:
         raise RepairError("its history is gone")

@@ -9,8 +9,8 @@ import msgspec
 
 from minuet.app.arguments import checked, is_storable
 from minuet.app.fleet import Fleet, WorkerView
-from minuet.errors import AmbiguousRunError, InputError, RunNotFoundError
-from minuet.events import decode_event, event_type
+from minuet.errors import AmbiguousRunError, DamagedRowError, InputError, RunNotFoundError
+from minuet.events import Event, event_type
 from minuet.kernel.cause import Fact
 from minuet.kernel.explain import Explanation, explain, find_node, no_instance
 from minuet.kernel.fold import Fold, Recorded, replay
@@ -21,12 +21,16 @@ from minuet.kernel.view import InstanceView, NodeView, node_views, run_output
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
-from minuet.store.records import LIVE_STATES, DeadLetter, Run, Token
+from minuet.store.records import LIVE_STATES, DeadLetter, EventRecord, Run, Token
 from minuet.types import Json, RunStatus
 from minuet.worker.programs import Programs
+from minuet.worker.state import read_event
 
 #: Runs that are listed when a text could mean any of them.
 MATCHES_MAX = 10
+
+#: The type of an event that cannot be read.
+UNREADABLE = "unreadable"
 
 #: Events read at once.
 PAGE = 5_000
@@ -178,23 +182,52 @@ class Runs:
     async def _read_history(
         self, run_id: str, after: int = 0, upto: int | None = None
     ) -> list[Recorded]:
-        found: list[Recorded] = []
+        return [
+            (record.seq, record.at_ms, read_event(record))
+            for record in await self._read_records(run_id, after, upto)
+        ]
+
+    async def _read_records(
+        self, run_id: str, after: int = 0, upto: int | None = None
+    ) -> list[EventRecord]:
+        found: list[EventRecord] = []
         while True:
             page = await self._store.read_events(self._tenant, run_id, after, PAGE)
             for record in page:
                 if upto is not None and record.seq > upto:
                     return found
-                found.append((record.seq, record.at_ms, decode_event(record.data)))
+                found.append(record)
             if len(page) < PAGE:
                 return found
             after = page[-1].seq
 
     @checked
+    async def stored_events(
+        self, run_id: str, *, after: int = 0
+    ) -> list[tuple[int, int, Event | bytes]]:
+        """A run's events; one that cannot be read as the bytes that the store holds."""
+        await self.get(run_id)
+        found: list[tuple[int, int, Event | bytes]] = []
+        for record in await self._read_records(run_id, after):
+            try:
+                found.append((record.seq, record.at_ms, read_event(record)))
+            except DamagedRowError:
+                found.append((record.seq, record.at_ms, record.data))
+        return found
+
+    @checked
     async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
         """A run's events as plain data, for people and programs."""
         return [
-            {"seq": seq, "at_ms": at_ms, "type": event_type(event), **_fields(event)}
-            for seq, at_ms, event in await self.history(run_id, after=after)
+            {
+                "seq": seq,
+                "at_ms": at_ms,
+                "type": UNREADABLE,
+                "raw": event.decode("utf-8", "replace"),
+            }
+            if isinstance(event, bytes)
+            else {"seq": seq, "at_ms": at_ms, "type": event_type(event), **_fields(event)}
+            for seq, at_ms, event in await self.stored_events(run_id, after=after)
         ]
 
     @checked

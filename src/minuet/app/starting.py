@@ -10,7 +10,7 @@ import msgspec
 from minuet.app.workflows import CompiledWorkflow, encode_input
 from minuet.clock import Clock
 from minuet.errors import InputError, RunConflictError
-from minuet.events import RunCreated, decode_event
+from minuet.events import RunCreated
 from minuet.ids import Ids
 from minuet.plan.plan import Plan
 from minuet.store.base import Store
@@ -18,6 +18,7 @@ from minuet.store.blob import blob_of, blob_ref, blob_value
 from minuet.store.records import NewRun, Run
 from minuet.worker.output import canonical, needs_blob
 from minuet.worker.programs import Loaded, Programs
+from minuet.worker.state import read_event
 
 #: For how long a plan that was seen in the store is taken to be there. A store that loses what it
 #: has answered (a failover, for example) is away for longer than that.
@@ -131,7 +132,7 @@ class Starter:
         if not found:
             await self._store.wait_for_change(run_id, 0, CREATED_MS)
             found = await self._store.read_events(self._tenant, run_id, 0, 1)
-        created = decode_event(found[0].data) if found else None
+        created = read_event(found[0]) if found else None
         return created if isinstance(created, RunCreated) else None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.runs import NodeResult, RunResult
+from minuet.app.runs import UNREADABLE, NodeResult, RunResult
 from minuet.cli import codes
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import tell_event
@@ -114,9 +114,13 @@ def events(arguments: Namespace) -> int:
         from minuet.events import event_type
 
         rows = []
-        for seq, at_ms, event in await app.runs.history(run_id, after=arguments.after):
-            told = tell_event(at_ms, event)
+        for seq, at_ms, event in await app.runs.stored_events(run_id, after=arguments.after):
             moment = format_clock(at_ms)
+            if isinstance(event, bytes):
+                raw = brief(event.decode("utf-8", "replace"), 200)
+                rows.append((str(seq), moment, UNREADABLE, "", clean(raw)))
+                continue
+            told = tell_event(at_ms, event)
             rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
         print_table(("seq", "time", "event", "node", ""), rows, names=("node",))
 

@@ -30,14 +30,20 @@ def blob_of(data: bytes) -> str | None:
     """The blob that a stored value stands for, or None when it is the value itself."""
     if not data.startswith(BLOB_START):
         return None
-    return str(msgspec.json.decode(data)[BLOB_KEY])
+    try:
+        return str(msgspec.json.decode(data)[BLOB_KEY])
+    except (msgspec.DecodeError, LookupError, TypeError):
+        return None  # It is damaged: whoever reads the value will see.
 
 
 def value_bytes(data: bytes) -> int:
     """How large a stored value is, looking through to its blob without loading it."""
     if not data.startswith(BLOB_START):
         return len(data)
-    size = msgspec.json.decode(data).get("bytes", 0)
+    try:
+        size = msgspec.json.decode(data).get("bytes", 0)
+    except (msgspec.DecodeError, AttributeError):
+        return len(data)
     return size if isinstance(size, int) else 0
 
 

@@ -226,6 +226,8 @@ class Grant(Record, frozen=True):
     reads: tuple[Output, ...] = ()
     #: How many bytes its outputs have, when they are too many to come with it.
     oversize: int = 0
+    #: A field of its row that cannot be read; "": all can.
+    damaged: str = ""
 
 
 class RunHeader(Record, frozen=True):

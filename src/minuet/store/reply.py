@@ -6,6 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 
 import msgspec
 
+from minuet.store.lenient import DAMAGE, damage_of
 from minuet.store.records import (
     INPUT_BYTES_MAX,
     REPLY_BYTES_MAX,
@@ -55,6 +56,7 @@ def grant(
         tuple(inputs),
         tuple(reads),
         oversize,
+        damage_of(token.reads),
     )
 
 
@@ -95,5 +97,8 @@ _decode_output = msgspec.json.Decoder(_Output).decode
 
 
 def output_of(data: bytes) -> bytes:
-    """The output inside the event that committed it."""
-    return bytes(_decode_output(data).output)
+    """The output inside the event that committed it; b"" when the event cannot be read."""
+    try:
+        return bytes(_decode_output(data).output)
+    except DAMAGE:
+        return b""

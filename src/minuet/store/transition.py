@@ -27,6 +27,7 @@ import msgspec
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreError
 from minuet.store.blob import blob_of
+from minuet.store.lenient import DAMAGE
 from minuet.store.names import are_long, is_long, shown, slot_key
 from minuet.store.records import (
     LEASE_MS_MAX,
@@ -202,7 +203,10 @@ class Transition:
         counts: since then it may have got its input, or another plan."""
         if known.tenant != new.tenant:
             return RunConflictError(new.run, "this id cannot be used")
-        created = self._created(known.run)
+        try:
+            created = self._created(known.run)
+        except DAMAGE as error:
+            return self._conflict(known, f"exists, and its first event cannot be read: {error}")
         if (created.workflow, created.plan, bytes(created.input)) == (
             new.workflow,
             new.plan,
@@ -221,7 +225,8 @@ class Transition:
         else:
             data = self._source.load_event(run, 1)
         created = events.decode_event(data or b"")
-        assert isinstance(created, events.RunCreated)
+        if not isinstance(created, events.RunCreated):
+            raise TypeError(f"it is {events.event_type(created)}")
         return created
 
     def _start(

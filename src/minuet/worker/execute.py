@@ -27,6 +27,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import (
+    DamagedRowError,
     HandlerError,
     InputLimitError,
     LeaseLost,
@@ -216,10 +217,14 @@ class Executor:
         if job.node is None:
             error = {"code": "unknown_node", "message": f"the plan has no node {grant.node!r}"}
             return Failed(error)
+        try:
+            job.check_rows()
+        except DamagedRowError as error:
+            return failure_of(error)
         if grant.cursor:
             own = next(o for o in grant.reads if (o.node, o.scope) == (grant.node, grant.scope))
             job.output = own.data
-            return Succeeded(job.value(own.data))
+            return Succeeded(job.value(own.data, "its own output"))
         if grant.oversize:
             return failure_of(InputLimitError(grant.oversize, INPUT_BYTES_MAX))
         if grant.expiry >= self._crashes_max and not _is_inline(job.node):
@@ -514,6 +519,7 @@ class Executor:
         if grant.skip or grant.cursor or grant.resolution is not None:
             return None
         try:
+            job.check_rows()
             await self._load_blobs(job)
             key = self._slot_key(job, node, node.concurrency.key)
         except StoreUnavailableError:

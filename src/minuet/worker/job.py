@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.errors import InputLimitError
+from minuet.errors import DamagedRowError, InputLimitError
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import Outcome, Succeeded
 from minuet.plan.plan import Node
 from minuet.store.blob import blob_of, value_bytes
+from minuet.store.lenient import is_unreadable
 from minuet.store.records import (
     INPUT_BYTES_MAX,
     Grant,
@@ -100,6 +101,22 @@ class Job:
         if size > INPUT_BYTES_MAX:
             raise InputLimitError(size, INPUT_BYTES_MAX)
 
+    def check_rows(self) -> None:
+        """Raise DamagedRowError when the store could not read what the node needs. A value that
+        only turns out to be damaged when it is decoded is found by `value`."""
+        grant = self.grant
+        if grant.damaged:
+            raise self._damaged(f"the field {grant.damaged!r} of its row")
+        if is_unreadable(self.header.tags):
+            raise self._damaged("the field 'tags' of the run")
+        for output in (*grant.inputs, *grant.reads):
+            if not output.data:
+                raise self._damaged(_output_of(output))
+
+    def _damaged(self, what: str, reason: str = "") -> DamagedRowError:
+        scope = f" ({self.grant.scope})" if self.grant.scope else ""
+        return DamagedRowError(self.grant.run, f"node {self.grant.node}{scope}: {what}", reason)
+
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""
         grant = self.grant
@@ -109,15 +126,18 @@ class Job:
             refs.append(blob_of(grant.resolution))
         return [ref for ref in refs if ref is not None and ref not in self.blobs]
 
-    def value(self, data: bytes) -> Json:
+    def value(self, data: bytes, what: str) -> Json:
         """Read a stored value, looking through to its blob."""
         ref = blob_of(data)
-        return msgspec.json.decode(self.blobs[ref] if ref is not None else data)
+        try:
+            return msgspec.json.decode(self.blobs[ref] if ref is not None else data)
+        except msgspec.DecodeError as error:
+            raise self._damaged(what, str(error)) from None
 
     def _output(self, output: Output) -> Json:
         key = (output.node, output.scope)
         if key not in self._values:
-            self._values[key] = self.value(output.data)
+            self._values[key] = self.value(output.data, _output_of(output))
         return self._values[key]
 
     def read_again(self) -> None:
@@ -128,7 +148,7 @@ class Job:
     def input(self) -> Json:
         """The run's input."""
         if self.run_input is msgspec.UNSET:
-            self.run_input = self.value(self.header.input)
+            self.run_input = self.value(self.header.input, "the run's input")
         return self.run_input
 
     def inputs(self) -> dict[str, Json]:
@@ -154,7 +174,8 @@ class Job:
 
     def resolution(self) -> Json:
         """What the node waited for, or None."""
-        return None if self.grant.resolution is None else self.value(self.grant.resolution)
+        data = self.grant.resolution
+        return None if data is None else self.value(data, "what it waited for")
 
     # ── the end ─────────────────────────────────────────────────────────────────────────
 
@@ -173,3 +194,8 @@ class Job:
             self.context.cancel()
         if self.task is not None:
             self.task.cancel()
+
+
+def _output_of(output: Output) -> str:
+    scope = f" ({output.scope})" if output.scope else ""
+    return f"the output of node {output.node}{scope}"

@@ -9,15 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from minuet.events import NodeCompleted, decode_event
+from minuet.errors import DamagedRowError
+from minuet.events import Event, NodeCompleted, decode_event
 from minuet.kernel.fold import JoinView, Recorded, State, TokenView
 from minuet.kernel.invariants import Leased, RunFacts
-from minuet.store.records import LEASE_MS_MAX, Snapshot, Token
+from minuet.store.lenient import DAMAGE
+from minuet.store.records import LEASE_MS_MAX, EventRecord, Snapshot, Token
 
 
 def events_of(snapshot: Snapshot) -> list[Recorded]:
     """The history, decoded."""
-    return [(record.seq, record.at_ms, decode_event(record.data)) for record in snapshot.events]
+    return [(record.seq, record.at_ms, read_event(record)) for record in snapshot.events]
+
+
+def read_event(record: EventRecord) -> Event:
+    """Decode an event; DamagedRowError when it cannot be read."""
+    try:
+        return decode_event(record.data)
+    except DAMAGE as error:
+        raise DamagedRowError(record.run, f"event {record.seq}", str(error)) from None
 
 
 def outputs_of(snapshot: Snapshot) -> dict[int, bytes]:
@@ -25,7 +35,7 @@ def outputs_of(snapshot: Snapshot) -> dict[int, bytes]:
     return {
         record.seq: bytes(event.output)
         for record in snapshot.events
-        if isinstance(event := decode_event(record.data), NodeCompleted)
+        if isinstance(event := read_event(record), NodeCompleted)
     }
 
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-import msgspec
-
-from minuet.store.records import Exchange, Grant, Output, Read, Run, Token
+from minuet.store.lenient import damage_of, reads_of, tags_of, text_of
+from minuet.store.records import Exchange, Grant, Output, Run, Token
 from minuet.store.reply import output_of
 from minuet.store.transition import lease_end
 
@@ -19,9 +18,6 @@ _EVENT, _DATA, _RUN_ID = 16, 19, 21
 
 #: The kind of outputs that arrived; all others are read.
 _ARRIVED = 0
-
-_decode = msgspec.json.Decoder().decode
-_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
 
 
 class Granted:
@@ -72,7 +68,8 @@ class Granted:
             *about_run,
             oversize,
         ) = row
-        slot = slot_bytes.decode() if slot_bytes else ""
+        slot = text_of(slot_bytes) if slot_bytes else ""
+        wanted = reads_of(reads) if reads else ()
         lease = request.lease
         self.tokens.append(
             (
@@ -96,7 +93,7 @@ class Granted:
                     taken_ms,
                     source,
                     source_scope,
-                    _decode_reads(reads) if reads else (),
+                    wanted,
                     cursor,
                     "",
                     "",
@@ -134,6 +131,7 @@ class Granted:
                 arrived,
                 read,
                 oversize,
+                damage_of(wanted),
             )
         )
 
@@ -184,7 +182,7 @@ def _run(
         seq,
         generation,
         input,
-        _decode(tags) if tags != "{}" else {},
+        tags_of(tags) if tags != "{}" else {},
         None,
         created_ms,
         None,

@@ -16,6 +16,7 @@ import msgspec
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
+from minuet.store.lenient import DAMAGE, struct_of
 from minuet.store.postgres import blobs as shared
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.changes import put_blob
@@ -464,8 +465,23 @@ def _state(run: Run) -> bytes:
 
 
 def _run_of(row: Any) -> Run:
-    run = _decode_run(row["state"])
+    try:
+        run = _decode_run(row["state"])
+    except DAMAGE:
+        run = _damaged_run(row)
     run.input, run.seq = row["input"], row["seq"]
+    return run
+
+
+def _damaged_run(row: Any) -> Run:
+    """A run whose state cannot be read: as much of it as there is, and what columns say."""
+    try:
+        values = msgspec.msgpack.decode(row["state"])
+    except DAMAGE:
+        values = {"tags": row["state"]}
+    run = struct_of(Run, values)
+    run.run, run.tenant = row["run"], row["tenant"]
+    run.workflow, run.status = row["workflow"], row["status"]
     return run
 
 

@@ -8,12 +8,13 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec.structs import astuple
 
+from minuet.store.lenient import error_of, lost_of, reads_of, tags_of, text_of
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Place
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
-from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Read, Run, Token
+from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Run, Token
 from minuet.store.transition import Transition
 
 #: What asyncpg returns, and what it takes.
@@ -28,9 +29,6 @@ _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
-_decode_lost = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 #: The last two columns of `tokens` are the event of the source, which is not the record's, and
@@ -41,21 +39,21 @@ _TOKEN_FIELDS = len(Token.__struct_fields__) - 1
 def token_of(row: Row) -> Token:
     """A row of `tokens` as a record."""
     token, lost = Token(*row[:_TOKEN_FIELDS]), row[_TOKEN_FIELDS + 1]
-    token.lost = _decode_lost(lost) if lost else ()
-    token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
-    token.wait_key = token.wait_key.decode() if token.wait_key else ""  # type: ignore[attr-defined]
-    token.slot = token.slot.decode() if token.slot else ""  # type: ignore[attr-defined]
+    token.lost = lost_of(lost) if lost else ()
+    token.reads = reads_of(token.reads) if token.reads else ()
+    token.wait_key = text_of(token.wait_key) if token.wait_key else ""  # type: ignore[arg-type]
+    token.slot = text_of(token.slot) if token.slot else ""  # type: ignore[arg-type]
     return token
 
 
 def run_of(row: Row) -> Run:
     """A row of `runs`, without its id, as a record."""
     run = Run(*row[1:])
-    run.tags = _decode(run.tags) if run.tags != "{}" else {}  # type: ignore[arg-type, comparison-overlap]
+    run.tags = tags_of(run.tags) if run.tags != "{}" else {}  # type: ignore[comparison-overlap]
     if run.error is not None:
-        run.error = _decode(run.error)  # type: ignore[arg-type]
+        run.error = error_of(run.error)
     if run.idempotency_key is not None:
-        run.idempotency_key = run.idempotency_key.decode()  # type: ignore[attr-defined]
+        run.idempotency_key = text_of(run.idempotency_key)  # type: ignore[arg-type]
     return run
 
 
@@ -72,7 +70,7 @@ def arrival_of(row: Row) -> Arrival:
 def dead_letter_of(row: Row) -> DeadLetter:
     """A row of `dead_letters` as a record."""
     letter = DeadLetter(*row)
-    letter.error = _decode(letter.error)  # type: ignore[arg-type]
+    letter.error = error_of(letter.error)
     return letter
 
 
@@ -129,7 +127,7 @@ class Rows:
             keys = list(wanted.arrivals)
             self._arrivals = {keys[place - 1] for place in arrivals}
         for tenant, slot, holders, waiters in slots or ():
-            key = (tenant, slot.decode())
+            key = (tenant, text_of(slot))
             self._holders[key] = holders
             self._waiters[key] = [token_of(waiter) for waiter in waiters]
         self._waiting_runs = {run[1]: run_of(run) for run in others or ()}

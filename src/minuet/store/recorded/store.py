@@ -26,6 +26,7 @@ from typing import TypeVar
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.check import check_new_runs
+from minuet.store.lenient import DAMAGE
 from minuet.store.recorded.base import HotStore, Log
 from minuet.store.recorded.flusher import Flusher
 from minuet.store.recorded.guard import Guard, Rebuild
@@ -270,7 +271,11 @@ class RecordedStore:
         while True:
             page = await self._hot.read_events(tenant, run, after, LIST_MAX)
             for record in page:
-                if is_it(events.decode_event(record.data)):
+                try:
+                    event = events.decode_event(record.data)
+                except DAMAGE:
+                    continue  # It is damaged, and so it is not the one that was just made.
+                if is_it(event):
                     return record
             if len(page) < LIST_MAX:
                 return None

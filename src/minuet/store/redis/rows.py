@@ -14,6 +14,14 @@ from typing import Any
 
 import msgspec
 
+from minuet.store.lenient import (
+    DAMAGE,
+    READS,
+    UNREADABLE_READS,
+    error_of,
+    struct_of,
+    tags_of,
+)
 from minuet.store.records import (
     Arrival,
     DeadLetter,
@@ -75,6 +83,9 @@ class _RunOrigin(msgspec.Struct, array_like=True, gc=False):
 
 
 _NOTHING = msgspec.Raw(b"\xc0")
+
+#: A packed string, and in it what `UNREADABLE_READS` is.
+_PACKED_UNREADABLE = msgspec.Raw(b"\xa4\x91\x92\xa0\xa0")
 
 
 class _TokenTail(msgspec.Struct, array_like=True, gc=False):
@@ -169,8 +180,8 @@ def run_of(reply: Sequence[Any]) -> Run:
     numbers, strings, tail = _columns(row_data, RUN_NUMBERS, _RUN_STRINGS)
     started_ms, counter, seq, generation = numbers
     tenant, workflow, plan, status = strings
-    row = _decode_run_tail(_RUN_TAIL + tail) if tail else _RunTail()
-    origin = _decode_origin(_ORIGIN + origin_data)
+    row = _run_tail(tail) if tail else _RunTail()
+    origin = _origin(origin_data)
     return Run(
         run=name.decode(),
         tenant=tenant,
@@ -180,14 +191,14 @@ def run_of(reply: Sequence[Any]) -> Run:
         counter=counter,
         seq=seq,
         generation=generation,
-        input=input,
-        tags=msgspec.json.decode(origin.tags),
+        input=input or b"",
+        tags=tags_of(origin.tags),
         idempotency_key=origin.idempotency_key,
         created_ms=origin.created_ms,
         started_ms=_time(started_ms),
         ended_ms=row.ended_ms,
         deadline_ms=row.deadline_ms,
-        error=None if row.error is None else msgspec.json.decode(row.error),
+        error=None if row.error is None else error_of(row.error),
         dead_letters=row.dead_letters or 0,
         parent=origin.parent,
     )
@@ -197,26 +208,31 @@ def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
     """What a worker must know of runs, as `grant.lua` tells it: six values for each."""
     rest = iter(values)
     for name, plan, generation, deadline_ms, origin_data, input in zip(*[rest] * 6, strict=True):
-        origin = _decode_origin(_ORIGIN + origin_data)
+        origin = _origin(origin_data)
         yield RunHeader(
             name.decode(),
             origin.workflow,
             plan.decode(),
-            input,
+            input or b"",
             generation,
             origin.created_ms,
             deadline_ms,
-            {} if origin.tags == "{}" else msgspec.json.decode(origin.tags),
+            {} if origin.tags == "{}" else tags_of(origin.tags),
         )
 
 
 def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token:
     """A token, from its row."""
-    numbers, strings, tail = _columns(data, TOKEN_NUMBERS, _TOKEN_STRINGS)
+    try:
+        numbers, strings, tail = _columns(data, TOKEN_NUMBERS, _TOKEN_STRINGS)
+    except DAMAGE:
+        # Nobody takes it: `lua/rows.lua` does not see it.
+        return Token(run, node, scope, tenant, "", reads=UNREADABLE_READS, lane="pause")
     due_ms, taken_ms, hop, attempt, delivery, event, _ = numbers
     state, outcome, lease, session, queue, source = strings
     row = _token_tail(tail) if tail else _TokenTail()
     reads = _payload(row.reads)
+    resolution = _payload(row.resolution)
     return Token(
         run,
         node,
@@ -236,11 +252,11 @@ def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token
         int(taken_ms),
         source,
         row.source_scope or "",
-        _decode_reads(reads) if reads else (),
+        _reads(reads) if reads else (),
         row.cursor or 0,
         row.wait or "",
         row.wait_key or "",
-        _payload(row.resolution),
+        resolution,
         event,
         row.lane or "",
         row.slot or "",
@@ -253,8 +269,45 @@ def _token_tail(tail: bytes) -> _TokenTail:
     try:
         return _decode_token_tail(_TOKEN_TAIL + tail)
     except msgspec.DecodeError:
+        pass
+    try:
         # As it was before layout 3: without its last column.
         return _decode_token_tail(_OLD_TOKEN_TAIL + tail)
+    except msgspec.DecodeError:
+        row = struct_of(_TokenTail, _values(len(_TokenTail.__struct_fields__), tail))
+        row.reads, row.resolution = _PACKED_UNREADABLE, _NOTHING
+        return row
+
+
+def _run_tail(tail: bytes) -> _RunTail:
+    try:
+        return _decode_run_tail(_RUN_TAIL + tail)
+    except msgspec.DecodeError:
+        return struct_of(_RunTail, _values(len(_RunTail.__struct_fields__), tail))
+
+
+def _origin(data: bytes) -> _RunOrigin:
+    try:
+        return _decode_origin(_ORIGIN + data)
+    except DAMAGE:
+        return struct_of(_RunOrigin, _values(len(_RunOrigin.__struct_fields__), data))
+
+
+def _reads(data: bytes) -> tuple[Read, ...]:
+    try:
+        return _decode_reads(data)
+    except DAMAGE:
+        return UNREADABLE_READS
+
+
+def _values(count: int, data: Any) -> list[Any]:
+    """The first values of a damaged row, as many as can be read."""
+    for length in range(count, 0, -1):
+        try:
+            return _decode_letter(_head(length) + data)
+        except DAMAGE:
+            continue
+    return []
 
 
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
@@ -271,6 +324,8 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
         inputs = _outputs(values, first, middle, sent)
         if len(inputs) > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
+        # As `grant.lua` says that what the token reads cannot be read.
+        damaged = READS if oversize < 0 else ""
         yield Grant(
             run.decode(),
             node.decode(),
@@ -287,7 +342,8 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             slot.decode(),
             inputs,
             _outputs(values, middle, at, sent),
-            oversize,
+            max(oversize, 0),
+            damaged,
         )
 
 
@@ -312,6 +368,8 @@ RECORD = struct.Struct(">dII")
 
 def event_of(run: str, seq: int, data: bytes) -> EventRecord:
     """An event, from its record."""
+    if len(data) < RECORD.size:
+        return EventRecord(run, seq, 0, data)
     at_ms, _, _ = RECORD.unpack_from(data)
     return EventRecord(run, seq, int(at_ms), data[RECORD.size :])
 
@@ -319,7 +377,7 @@ def event_of(run: str, seq: int, data: bytes) -> EventRecord:
 def dead_letter_of(run: str, data: bytes) -> DeadLetter:
     """A dead letter, from its row."""
     node, scope, generation, tenant, queue, reason, error, *rest = _decode_letter(_LETTER + data)
-    error = msgspec.json.decode(error)
+    error = error_of(error)
     return DeadLetter(run, node, scope, generation, tenant, queue, reason, error, *rest)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import msgspec
 from msgspec.structs import astuple
 
+from minuet.store.lenient import error_of, lost_of, reads_of, tags_of
 from minuet.store.records import (
     Arrival,
     DeadLetter,
@@ -16,7 +17,6 @@ from minuet.store.records import (
     Exchange,
     Join,
     Key,
-    Read,
     Run,
     Token,
 )
@@ -55,9 +55,6 @@ _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder().decode
-_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
-_decode_lost = msgspec.json.Decoder(tuple[str, ...]).decode
 
 
 def to_json(value: Any) -> str:
@@ -69,17 +66,17 @@ def token_of(row: Row) -> Token:
     """A row of `tokens`, without its id, as a record."""
     token = Token(*row)
     token.skip = bool(token.skip)
-    token.reads = _decode_reads(token.reads) if token.reads else ()  # type: ignore[arg-type]
-    token.lost = _decode_lost(token.lost) if token.lost else ()  # type: ignore[arg-type]
+    token.reads = reads_of(token.reads) if token.reads else ()
+    token.lost = lost_of(token.lost) if token.lost else ()
     return token
 
 
 def run_of(row: Row) -> Run:
     """A row of `runs`, without its id, as a record."""
     run = Run(*row)
-    run.tags = _decode(run.tags) if run.tags != "{}" else {}  # type: ignore[arg-type, comparison-overlap]
+    run.tags = tags_of(run.tags) if run.tags != "{}" else {}  # type: ignore[comparison-overlap]
     if run.error is not None:
-        run.error = _decode(run.error)  # type: ignore[arg-type]
+        run.error = error_of(run.error)
     return run
 
 
@@ -98,7 +95,7 @@ def arrival_of(row: Row) -> Arrival:
 def dead_letter_of(row: Row) -> DeadLetter:
     """A row of `dead_letters` as a record."""
     letter = DeadLetter(*row)
-    letter.error = _decode(letter.error)  # type: ignore[arg-type]
+    letter.error = error_of(letter.error)
     return letter
 
 

@@ -23,7 +23,7 @@ ORDER BY tenant, idempotency_key, place
 ON CONFLICT DO NOTHING;
 
 -- name: find_submitted
-SELECT place, r.run, r.tenant, r.status::text, r.seq, r.state, r.input, r.content, r.submission
+SELECT place, r.run, r.tenant, r.workflow, r.status::text, r.seq, r.state, r.input, r.content, r.submission
 FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY
     AS new (run, tenant, idempotency_key, place)
 JOIN minuet.record_runs AS r
@@ -96,7 +96,8 @@ SELECT run FROM moved, durable;
 SELECT run FROM minuet.record_runs WHERE tenant = $1 AND idempotency_key = $2;
 
 -- name: read_record_runs
-SELECT run, seq, state, input FROM minuet.record_runs WHERE run = ANY ($1::text[]) AND seq > 0;
+SELECT seq, state, input, run, tenant, workflow, status::text
+FROM minuet.record_runs WHERE run = ANY ($1::text[]) AND seq > 0;
 
 -- name: list_logged
 (SELECT tenant, run, seq, status::text FROM minuet.record_runs
@@ -141,10 +142,11 @@ UPDATE minuet.record_check SET claimed_until = '-infinity'
 WHERE identity = $1 AND owner = $2 AND NOT done;
 
 -- name: read_record_run
-SELECT seq, state, input FROM minuet.record_runs WHERE tenant = $1 AND run = $2 AND seq > 0;
+SELECT seq, state, input, run, tenant, workflow, status::text
+FROM minuet.record_runs WHERE tenant = $1 AND run = $2 AND seq > 0;
 
 -- name: list_record_runs
-SELECT seq, state, input
+SELECT seq, state, input, run, tenant, workflow, status::text
 FROM minuet.record_runs
 WHERE tenant = $1
     AND seq > 0

@@ -93,6 +93,8 @@ local function event_field(seq)
 end
 
 local function output_of(record)
+  -- A damaged record: nobody can take this for an output.
+  if #record < HEAD_BYTES then return '' end
   local first, last = struct_unpack('>I4I4', record, 9)
   return first == 0 and 'null' or sub(record, first, last)
 end

@@ -7,6 +7,9 @@ local REPLY_BYTES_MAX, INPUT_BYTES_MAX = 16777216, 67108864
 --: As many outputs may be loaded before anybody knows how large they are.
 local UNSIZED = 16
 
+--: In place of the bytes that are too many: what the token reads cannot be read.
+local DAMAGED = -1
+
 -- What the other parts see of this one: the rest would be in their way.
 local begin_answer, fit, grant, add_header
 
@@ -61,8 +64,8 @@ local function add_arrived(found, run, token)
   local fields = {}
   for i = 1, join.listed do fields[i] = 'n' .. name .. '\0' .. i end
   for _, data in ipairs(get_fields(run[R_KEY], fields)) do
-    local source, scope, event = unpack_row(data)
-    add_output(found, run, source, scope, event)
+    local sound, source, scope, event = pcall(unpack_row, data)
+    if sound then add_output(found, run, source, scope, event) end
   end
   for _, arrival in ipairs(join.pending) do
     add_output(found, run, unpack(arrival, 1, 3))
@@ -107,6 +110,21 @@ local function latest_of(run, node, prefix, upto)
   return latest
 end
 
+-- What a token reads; nil when that cannot be read.
+local function reads_of(token)
+  local sound, reads = pcall(unpack_row, token[T_READS])
+  if not sound or type(reads) ~= 'table' then return nil end
+  for _, read in ipairs(reads) do
+    if type(read) ~= 'table' or type(read[1]) ~= 'string' or type(read[2]) ~= 'string'
+      or type(read[3] or 0) ~= 'number' or read[1] == ''
+    then
+      return nil
+    end
+  end
+  return reads
+end
+
+-- The outputs that a token needs; nil when that cannot be read.
 local function outputs_of(run, token)
   local inputs, reads = {}, {}
   if not token[T_SKIP] then
@@ -117,7 +135,9 @@ local function outputs_of(run, token)
     end
   end
   if token[T_READS] then
-    for _, read in ipairs(unpack_row(token[T_READS])) do
+    local wanted = reads_of(token)
+    if not wanted then return nil end
+    for _, read in ipairs(wanted) do
       local latest = latest_of(run, read[1], read[2], read[3])
       if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
     end
@@ -162,6 +182,10 @@ function fit(token, is_first)
   if not (token[T_READS] or token[T_JOINED] or own) then return fit_one(token, is_first) end
   local run = token[T_RUN]
   local inputs, reads = outputs_of(run, token)
+  if not inputs then
+    fits[token] = { {}, {}, DAMAGED, false }
+    return true
+  end
   local known, few = sent_of(run), #inputs + #reads <= 3 * UNSIZED
   local total, new, found, order = 0, 0, {}, {}
   for _, list in ipairs({ inputs, reads }) do

@@ -142,15 +142,46 @@ local TOKEN_ROW = '>ddI4I4I4I4I4I4c0I4c0I4c0I4c0I4c0I4c0'
 --: A time that there is not.
 local NEVER = -9007199254740992
 
-local function parse_run(name, data)
+--: What a token reads when its row does not say that in a way that can be understood: the packed
+-- form of `UNREADABLE_READS` in `store/lenient.py`.
+local UNREADABLE_READS = '\145\146\160\160'
+
+--: The types of the columns in the tail of a row: a column of another type is damaged.
+local RUN_TAIL = { 'number', 'boolean', 'number', 'number', 'string' }
+local TOKEN_TAIL = { 'boolean', 'string', 'string', 'boolean', 'string', 'number', 'number',
+  'string', 'string', 'string', 'string', 'number', 'table' }
+
+-- Forget the columns of a tail that are damaged: all of them, unless it could be unpacked. Whether
+-- all were sound.
+local function check_tail(row, tail, kinds, unpacked)
+  local sound = unpacked
+  for i, kind in ipairs(kinds) do
+    local value = row[tail + i]
+    if value ~= nil and not (unpacked and type(value) == kind) then
+      row[tail + i], sound = nil, false
+    end
+  end
+  return sound
+end
+
+local function read_run_row(name, data)
   local run = { name, RUN .. name, false, 0, false, false, false, false, false, false, false, false,
     struct_unpack(RUN_ROW, data) }
   if run[R_STARTED_MS] == NEVER then run[R_STARTED_MS] = nil end
   if run[R_TAIL] <= #data then
-    run[R_DEADLINE_MS], run[R_SCOPED], run[R_DEAD_LETTERS], run[R_ENDED_MS], run[R_ERROR] =
-      unpack_row(sub(data, run[R_TAIL]))
+    local sound
+    sound, run[R_DEADLINE_MS], run[R_SCOPED], run[R_DEAD_LETTERS], run[R_ENDED_MS], run[R_ERROR] =
+      pcall(unpack_row, sub(data, run[R_TAIL]))
+    check_tail(run, R_TAIL, RUN_TAIL, sound)
   end
   return run
+end
+
+-- A run from its row; false when its row cannot be read, as if there was none: one damaged run must
+-- not stop a call that is about others as well.
+local function parse_run(name, data)
+  local sound, run = pcall(read_run_row, name, data)
+  return sound and run
 end
 
 local function pack_run(run)
@@ -162,15 +193,27 @@ local function pack_run(run)
   return row .. pack(unpack(run, R_TAIL + 1, R_LAST))
 end
 
-local function parse_token(run, node, scope, member, data)
+local function read_token_row(run, node, scope, member, data)
   local token = { member, run, node, scope, false, false, false, struct_unpack(TOKEN_ROW, data) }
   if token[T_DUE_MS] == NEVER then token[T_DUE_MS] = nil end
   if token[T_TAIL] <= #data then
-    token[T_SKIP], token[T_SOURCE_SCOPE], token[T_READS], token[T_JOINED], token[T_LANE],
+    local sound
+    sound, token[T_SKIP], token[T_SOURCE_SCOPE], token[T_READS], token[T_JOINED], token[T_LANE],
       token[T_EXPIRY], token[T_CURSOR], token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION],
-      token[T_SLOT], token[T_SLOT_LIMIT], token[T_LOST] = unpack_row(sub(data, token[T_TAIL]))
+      token[T_SLOT], token[T_SLOT_LIMIT], token[T_LOST] =
+      pcall(unpack_row, sub(data, token[T_TAIL]))
+    if not check_tail(token, T_TAIL, TOKEN_TAIL, sound) then
+      token[T_READS] = UNREADABLE_READS
+      if token[T_STATE] == 'waiting' then token[T_WAIT] = token[T_WAIT] or '' end
+    end
   end
   return token
+end
+
+-- The same for a token.
+local function parse_token(run, node, scope, member, data)
+  local sound, token = pcall(read_token_row, run, node, scope, member, data)
+  return sound and token
 end
 
 local function pack_token(token)
@@ -240,7 +283,7 @@ local function stored_tokens(run)
       local _, node, scope = parts(member)
       token = keep_token(run, node, scope, member, data)
     end
-    found[i] = token
+    if token then found[#found + 1] = token end
   end
   return found
 end
@@ -250,6 +293,24 @@ local function load_origin(run)
   if run[R_COLD] and run[R_INPUT] then return end
   local found = call('HMGET', run[R_KEY], 'I', 'i')
   run[R_COLD], run[R_INPUT] = run[R_COLD] or found[1], run[R_INPUT] or found[2]
+end
+
+--: What stands for the error of a run whose row cannot be read: see `store/lenient.py`.
+local UNREADABLE_ERROR =
+  '{"code":"unreadable","message":"not readable in the store: the row of the run"}'
+
+-- A run whose row cannot be read, as callers get it: false when there is none of this tenant.
+local function damaged_reply(tenant, name)
+  local row, origin, input = unpack(call('HMGET', RUN .. name, 'R', 'I', 'i'))
+  if not row then return false end
+  for _, status in ipairs({ 'PENDING', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED' }) do
+    if call('ZSCORE', runs_key(tenant, status), name) then
+      local shown = struct_pack(RUN_ROW, NEVER, 0, 0, 1, #tenant, tenant, 0, '', 0, '', #status,
+        status) .. pack(nil, nil, nil, nil, UNREADABLE_ERROR)
+      return { name, shown, origin or '', input or 'null' }
+    end
+  end
+  return false
 end
 
 -- A run as callers get it: rows as they are stored.

@@ -14,6 +14,7 @@ end
 table.sort(names, function(a, b) return precedes(b, a) end)
 for i = 1, math.min(limit, #names) do
   local run = load_run(names[i])
-  if run then answers[#answers + 1] = run_reply(run) end
+  local answer = run and run_reply(run) or damaged_reply(tenant, names[i])
+  if answer then answers[#answers + 1] = answer end
 end
 return answers

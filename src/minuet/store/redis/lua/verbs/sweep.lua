@@ -23,15 +23,27 @@ local old = retention_ms and due(ENDED, '-inf', now - retention_ms, portion) or 
 
 local expired, resumed, cancelled = 0, 0, 0
 for _, member in ipairs(late) do
-  if expire(parts(member)) then expired = expired + 1 end
+  if not load_token(parts(member)) then
+    leave(LEASES, member) -- Its row is gone, or cannot be read.
+  elseif expire(parts(member)) then
+    expired = expired + 1
+  end
 end
 for _, member in ipairs(timers) do
   local run_id, node, scope = parts(member)
-  local run = load_run(run_id)
-  if run and resume(run[R_TENANT], run_id, node, scope, timed_out, '') then resumed = resumed + 1 end
+  local token, run = load_token(run_id, node, scope)
+  if not token then
+    leave(TIMERS, member)
+  elseif resume(run[R_TENANT], run_id, node, scope, timed_out, '') then
+    resumed = resumed + 1
+  end
 end
 for _, run in ipairs(overdue) do
-  if pass_deadline(run) then cancelled = cancelled + 1 end
+  if not load_run(run) then
+    leave(DEADLINES, run)
+  elseif pass_deadline(run) then
+    cancelled = cancelled + 1
+  end
 end
 for _, name in ipairs(old) do
   local run = load_run(name)
