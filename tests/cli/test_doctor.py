@@ -150,6 +150,7 @@ def test_a_damaged_history_is_said_to_be_beyond_repair_and_nothing_is_touched(
     assert content(folder) == damaged
 
 
+@pytest.mark.shows("P-28")
 def test_a_program_is_told_what_was_before_and_what_is_now(
     folder: Any, minuet: Any, run_id: str
 ) -> None:

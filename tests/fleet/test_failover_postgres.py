@@ -91,7 +91,6 @@ async def check_all_sound(app: App) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.shows("P-16")
 async def test_with_a_synchronous_standby_nothing_that_was_seen_is_lost(pair: Any) -> None:
     expected = final_state(await asyncio.to_thread(undisturbed, workload.small()))
     primary, standby = await asyncio.to_thread(lambda: pair(synchronous_standby_names="*"))
@@ -113,7 +112,6 @@ async def test_with_a_synchronous_standby_nothing_that_was_seen_is_lost(pair: An
 
 
 @pytest.mark.slow
-@pytest.mark.shows("P-16")
 async def test_what_an_asynchronous_standby_has_is_a_beginning_and_goes_on(pair: Any) -> None:
     expected = final_state(await asyncio.to_thread(undisturbed, workload.small()))
     primary, standby = await asyncio.to_thread(pair)

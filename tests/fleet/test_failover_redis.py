@@ -83,7 +83,6 @@ async def history(server: Redis) -> dict[str, list[bytes]]:
 
 
 @pytest.mark.slow
-@pytest.mark.shows("P-16")
 async def test_what_a_replica_has_is_a_beginning_and_goes_on(start: Callable[..., Redis]) -> None:
     expected = final_state(await asyncio.to_thread(undisturbed, workload.small()))
     master, replica = await asyncio.to_thread(start_pair, start)

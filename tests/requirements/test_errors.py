@@ -16,7 +16,7 @@ from minuet.errors import RunConflictError
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 
 
-@pytest.mark.shows("J-16", "J-17", "J-18")
+@pytest.mark.shows("J-16", "J-18")
 async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: ManualClock) -> None:
     mended = False
 
@@ -63,6 +63,7 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
         ]
 
 
+@pytest.mark.shows("Y-26")
 async def test_every_attempt_runs_anew_under_a_lease_of_its_own(scene: Any) -> None:
     leases: list[str] = []
     keys: set[str] = set()

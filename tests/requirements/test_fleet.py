@@ -168,7 +168,7 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
             {"requires_capabilities": {"gpu": 1, "labels": ["ssd"]}},
             {"capabilities": {"gpu": 4, "labels": ["hdd"]}},
             {"capabilities": {"gpu": 2, "labels": ["fast", "ssd"]}},
-            marks=pytest.mark.shows("Y-28"),
+            marks=pytest.mark.shows("Y-28", "Z-14"),
         ),
         pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34", "Y-29")),
         pytest.param(
@@ -201,7 +201,13 @@ async def test_a_node_waits_for_a_worker_that_meets_its_constraints(
 
 
 @pytest.mark.shows("H-33", "Y-31")
-@pytest.mark.parametrize(("constraints", "most"), [({}, 1), ({"max_parallel_per_node": 2}, 2)])
+@pytest.mark.parametrize(
+    ("constraints", "most"),
+    [
+        pytest.param({}, 1, marks=pytest.mark.shows("S-55")),
+        ({"max_parallel_per_node": 2}, 2),
+    ],
+)
 async def test_a_node_runs_so_often_at_once_on_one_worker_and_no_more(
     scene: Any, constraints: dict[str, Any], most: int
 ) -> None:

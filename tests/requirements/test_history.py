@@ -7,12 +7,17 @@ import itertools
 import uuid
 from typing import Any
 
+import msgspec
 import pytest
 
 import minuet
 from minuet.clock import ManualClock
+from minuet.store.postgres import PostgresStore
+from minuet.store.postgres.record import PostgresLog
+from minuet.store.records import EventRecord
 
-from ..scenario.harness import QUICK_RETRY, node, task, workflow
+from .. import servers
+from ..scenario.harness import QUICK_RETRY, node, open_scene, task, workflow
 from .hand import LEASE_MS, Hand
 
 DIAMOND = workflow(node("a"), node("b", "a"), node("c", "a"), node("d", "b", "c"))
@@ -323,3 +328,33 @@ def test_show_prints_when_something_last_happened(folder: Any, minuet: Any) -> N
     last = minuet("runs", "events", run_id, "--json").json[-1]
 
     assert shown["last_event_ms"] == last["at_ms"] == shown["ended_ms"]
+
+
+@pytest.mark.shows("O-17")
+@pytest.mark.parametrize("kind", ["postgres", "recorded"])
+async def test_the_history_of_a_run_is_kept_in_postgresql(kind: str) -> None:
+    async def work() -> None:
+        raise ValueError("refused")
+
+    database = servers.postgres_url()
+    recorded = kind == "recorded"
+    url = f"{servers.redis_url()}&record={database}" if recorded else database
+    async with open_scene(url, {"work": work}) as s:
+        result = await s.run(workflow(node("a"), task("work", "a")))
+        told = [(e["seq"], e["at_ms"], e["type"]) for e in await s.events(result.run_id)]
+
+    # Nobody but PostgreSQL is asked.
+    kept = PostgresLog(database) if recorded else PostgresStore(database)
+    await kept.open()
+    events = await kept.read_events("default", result.run_id)
+    await kept.close()
+
+    assert [(e.seq, e.at_ms, decode(e)["type"]) for e in events] == told
+    assert [name for _, _, name in told] == [
+        *("run.created", "run.started", "node.completed", "node.failed", "run.failed"),
+    ]
+    assert decode(events[-2])["error"]["message"] == "refused"
+
+
+def decode(event: EventRecord) -> Any:
+    return msgspec.json.decode(event.data)

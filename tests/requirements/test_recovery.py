@@ -139,7 +139,7 @@ async def test_several_that_recover_at_once_do_not_disturb_each_other(
         assert sum(one.expired for one in swept) <= len(grants)
 
 
-@pytest.mark.shows("P-34")
+@pytest.mark.shows("P-34", "S-44")
 def test_one_process_keeps_everything_in_a_file_of_its_folder(folder: Any, minuet: Any) -> None:
     folder.write("one.yaml", "name: one\nnodes:\n  - {id: a, type: noop}\n")
     run_id = minuet("run", "one.yaml", "--json").json["run_id"]

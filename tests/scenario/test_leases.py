@@ -71,7 +71,7 @@ async def test_a_token_that_is_held_is_not_handed_out(scene: Any, clock: ManualC
         assert await Hand(s, "w2").take() == []
 
 
-@pytest.mark.shows("Y-23", "Y-36", "I-21", "I-29", "I-08")
+@pytest.mark.shows("Y-23", "Y-36", "I-21", "I-29", "I-08", "Q-20")
 async def test_an_expired_lease_makes_the_token_ready_again(scene: Any, clock: ManualClock) -> None:
     async with scene(worker=False, clock=clock) as s:
         run_id = await s.app.start(workflow(node("a")))
@@ -90,7 +90,7 @@ async def test_an_expired_lease_makes_the_token_ready_again(scene: Any, clock: M
         assert (expired["node"], expired["session"]) == ("a", "w1")
 
 
-@pytest.mark.shows("Y-24", "I-22")
+@pytest.mark.shows("Y-24", "I-22", "Q-18")
 async def test_a_renewed_lease_does_not_expire(scene: Any, clock: ManualClock) -> None:
     async with scene(worker=False, clock=clock) as s:
         run_id = await s.app.start(workflow(node("a")))
@@ -105,7 +105,7 @@ async def test_a_renewed_lease_does_not_expire(scene: Any, clock: ManualClock) -
         assert (await s.end(run_id)).status == "COMPLETED"
 
 
-@pytest.mark.shows("Y-37", "Y-38", "Y-42", "I-24", "I-27", "I-28", "I-31", "Y-26")
+@pytest.mark.shows("Y-37", "Y-38", "Y-42", "I-24", "I-27", "I-28", "I-31")
 async def test_a_healthy_worker_takes_over_and_the_old_one_comes_too_late(
     scene: Any, clock: ManualClock
 ) -> None:

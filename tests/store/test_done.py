@@ -49,7 +49,7 @@ async def test_an_output_read_later_is_the_latest_instance_under_its_prefix(worl
     assert (await world.run(run)).status == "RUNNING"
 
 
-@pytest.mark.shows("D-15", "D-33")
+@pytest.mark.shows("D-15", "D-33", "Q-19")
 async def test_a_result_handed_in_twice_counts_once(world: Any) -> None:
     run = await world.start("a", "z")
     grant, _ = await world.take()

@@ -19,12 +19,14 @@ async def theirs(world: Any) -> Any:
     return grant
 
 
+@pytest.mark.shows("U-19")
 async def test_tokens_of_another_tenant_are_not_handed_out(world: Any) -> None:
     await world.start("a", tenant="b")
 
     assert await world.take() == []
 
 
+@pytest.mark.shows("U-19")
 async def test_results_for_another_tenant_are_stale(world: Any, theirs: Any) -> None:
     name = (theirs.run, theirs.node, theirs.scope, theirs.lease)
     before = await world.snapshot(theirs.run)
@@ -37,6 +39,7 @@ async def test_results_for_another_tenant_are_stale(world: Any, theirs: Any) -> 
     assert await world.snapshot(theirs.run) == before
 
 
+@pytest.mark.shows("U-19")
 async def test_leases_of_another_tenant_are_not_renewed(world: Any, theirs: Any, held: Any) -> None:
     reply = await world.exchange(world.request(renew=(held(theirs),)))
 

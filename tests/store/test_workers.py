@@ -86,7 +86,7 @@ async def test_a_worker_that_is_asked_to_drain_hears_it_at_each_heartbeat(world:
     assert await world.store.register_worker(record("w2")) is False
 
 
-@pytest.mark.shows("H-26")
+@pytest.mark.shows("H-26", "Q-15")
 async def test_a_worker_that_was_removed_is_told_so_and_does_not_come_back(world: Any) -> None:
     await world.store.register_worker(record("w1"))
 

@@ -118,6 +118,7 @@ def test_a_recent_version_is_used(version: str) -> None:
     assert find_problem({"redis_version": version, "role": "master", "aof_enabled": 1}) is None
 
 
+@pytest.mark.shows("Z-01")
 async def test_a_server_without_a_log_on_disk_is_refused_unless_loss_is_accepted(
     start_server: Start,
 ) -> None:
@@ -127,6 +128,7 @@ async def test_a_server_without_a_log_on_disk_is_refused_unless_loss_is_accepted
     assert "everything is lost" in await durability(f"{server.url}?accept_loss=1")
 
 
+@pytest.mark.shows("Z-01")
 @pytest.mark.parametrize(
     ("setting", "says"),
     [

@@ -117,7 +117,7 @@ async def test_a_run_of_the_wrong_kind_is_an_error_that_changes_nothing(
     assert everything(client) == before
 
 
-@pytest.mark.shows("P-16")
+@pytest.mark.shows("P-16", "Z-01", "Z-09")
 async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
     store: RedisStore, server: Redis
 ) -> None:
@@ -132,6 +132,47 @@ async def test_nothing_acknowledged_is_lost_when_the_server_is_killed(
 
     assert await store.exchange(request) == reply
     assert await store.read_snapshot("default", "r1") == before
+
+
+@pytest.mark.shows("P-16")
+async def test_without_a_log_on_disk_a_restart_loses_every_run(start_server: Start) -> None:
+    server = start_server(appendonly="no")
+    store = RedisStore(f"{server.url}?accept_loss=1", clock=ManualClock())
+    await store.open()
+    await store.create_runs([new_run("r1", "a")])
+    server.kill()
+    server.start()
+
+    assert await store.list_runs("default") == []
+    await store.close()
+
+
+@pytest.mark.shows("P-24")
+async def test_a_server_that_syncs_every_second_and_rewrites_its_log_keeps_its_runs(
+    start_server: Start,
+) -> None:
+    settings = {
+        "appendonly": "yes",
+        "appendfsync": "everysec",
+        "auto-aof-rewrite-percentage": "100",
+        "auto-aof-rewrite-min-size": "64mb",
+    }
+    server = start_server(**{name.replace("-", "_"): text for name, text in settings.items()})
+    client = redis.Redis(port=server.port)
+    store = RedisStore(server.url, clock=ManualClock())
+    await store.open()
+    await store.create_runs([new_run("r1", "a")])
+    (grant,) = (await Worker(store).exchange()).granted
+    before = await store.read_snapshot("default", "r1")
+
+    client.bgrewriteaof()
+    client.shutdown()
+    server.kill()
+    server.start()
+
+    assert await store.read_snapshot("default", "r1") == before
+    assert await store.exchange(Worker(store, "t").request(done(grant, "b")))
+    await store.close()
 
 
 async def test_without_the_server_a_call_says_that_it_may_be_repeated(

@@ -67,7 +67,7 @@ def test_a_type_that_needs_a_handler_must_have_one(refused: Any, nodes_of: Any) 
     assert nodes_of({"id": "a", "type": "task", "handler": "f"})["a"].handler == "f"
 
 
-@pytest.mark.shows("B-27")
+@pytest.mark.shows("B-27", "Z-05")
 @pytest.mark.parametrize(
     ("config", "path"),
     [
