@@ -69,7 +69,7 @@ class App:
 
     Without `store`, it is the one that the commands use: MINUET_STORE, else `sqlite:///minuet.db`.
 
-    The worker serves the whole store: every run that it has handlers for, whoever started it. With
+    The worker serves the whole store: every run that it has handlers for, not only its own. With
     `own_runs_only` it works on those that this App starts, triggers or prepares, and on no other.
 
     `retry` is the policy of nodes that have none. The worker takes from the queues of all its

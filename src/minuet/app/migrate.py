@@ -3,8 +3,9 @@
 For an open run, in this order: it is paused, so that nobody begins anything in it; when nobody
 holds anything of it any more, its plan and blobs are copied; it is closed where it is, with all
 of it left beside the mark (`app.parcel`), by compare-and-set; it is put into the other store. Up
-to the closing it lives here, from the putting on it lives there. Whoever is interrupted in between
-finds the mark next time and goes on from there. A run that is over is copied.
+to the closing it lives here, from the putting on it lives there. A process that is
+interrupted in between finds the mark next time and goes on from there. A run that is over is
+copied.
 
 Nothing that the other store has is overwritten, with one exception: the closed copy of this very
 run, which was moved away from there once and now comes back, by whatever way. It is stale if the
@@ -153,7 +154,7 @@ class Migration:
         for outcome in await self._move_group(group, busy):
             yield outcome
         while busy:
-            # Whoever has died does not hand in: his leases end.
+            # A dead worker does not hand in: its leases end.
             await self._sweep()
             await asyncio.sleep(LOOK_S)
             waiting, busy = busy, []

@@ -2,7 +2,7 @@
 
 A run that moves is closed where it was (CANCELLED, "moved to …") in the same step that makes it
 safe to open it elsewhere. All of it was kept there in a blob a moment before, and the last event
-names the blob. So whoever finds the mark can deliver the run, however often it was tried.
+names the blob. So any process that finds the mark can deliver the run, however often it was tried.
 """
 
 from __future__ import annotations

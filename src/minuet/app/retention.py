@@ -9,8 +9,8 @@ has touched it for a while. A process that starts a run does not wait for that: 
 3. delete what is on the first list and not on the second, if it was not touched since the first.
 
 A run that is created after 1 touches its plan after 1 as well, or its plan is not on the first
-list; then it is not deleted in 3. A run that was created before is on the second list. Whoever
-touches a plan after 3 finds it missing and puts it again.
+list; then it is not deleted in 3. A run that was created before is on the second list.
+A process that touches a plan after 3 finds it missing and puts it again.
 
 **Configs** are blobs that plans name: they go with the last plan that names them.
 """

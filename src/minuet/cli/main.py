@@ -107,6 +107,6 @@ def _call(arguments: argparse.Namespace) -> int:
         print("minuet: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # Whoever read our output has had enough, such as `head`.
+        # The reader of our output has had enough, such as `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return codes.COMPLETED

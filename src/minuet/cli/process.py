@@ -168,7 +168,7 @@ def leave(
             with contextlib.suppress(Exception):
                 stream.flush()
 
-    # In a thread of its own: a stream may be held by whoever was interrupted.
+    # In a thread of its own: the interrupted code may hold a stream.
     last = threading.Thread(target=flush, daemon=True)
     last.start()
     last.join(REST_S)

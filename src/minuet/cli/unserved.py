@@ -41,7 +41,7 @@ async def _look(app: App, run_ids: list[str], store: str) -> None:
             try:
                 found = await app.runs.unserved(run_id)
             except MinuetError:
-                # Whoever waits for the run is told what is wrong.
+                # The caller that waits for the run gets the error.
                 continue
             # A worker of this process may not be in the list yet, or without its newest runs.
             served = () if app.worker is None else app.worker.queues

@@ -68,7 +68,8 @@ class Context:
     """The run, node and attempt that a handler works for.
 
     A handler may be started more than once for the same node (after a crash, say), and only
-    one result is committed. Pass `idempotency_key` on to whoever can tell a repetition by it.
+    one result is committed. Pass `idempotency_key` to services that can
+    recognise repeated calls by it.
     """
 
     __slots__ = (

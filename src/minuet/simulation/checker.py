@@ -352,9 +352,9 @@ class Checker:
     def _check_crashes(self, key: Key, last: str, state: State) -> None:
         """A run is given up because workers died or hung, not because some were away.
 
-        Whoever has named a lease after it had expired is alive; so is whoever has heard of an
+        A worker that has named a lease after it expired is alive; so is one that has heard of an
         exchange that it sent a lease later, in which it should have. What counts is the moment
-        at which the token was taken that was then given up. Whoever never named a lease may not
+        at which the token was taken that was then given up. One that never named a lease may not
         have heard of it, and a store that forgets may have lost what it was told.
         """
         token = state.tokens[key[1:]]

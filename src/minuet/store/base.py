@@ -249,8 +249,8 @@ class Store(Protocol):
         """The plans of at most `limit` runs, and the `after` of the next page; "" ends the list.
 
         A run that was there before the first page and is there after the last one has its plan
-        on one of them. A plan that a run had before it got a new one is not listed: whoever
-        gives a run a new plan puts the old one as a blob of the run.
+        on one of them. A plan that a run had before it got a new one is not listed:
+        the process that gives a run a new plan puts the old one as a blob of the run.
         """
         ...
 
@@ -314,7 +314,7 @@ class Store(Protocol):
     async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
         """Touch blobs that belong to no run, as putting them again would; those that are there.
 
-        Whoever is about to name a blob in a run touches it first, or puts it.
+        A process that is about to name a blob in a run touches it first, or puts it.
         """
         ...
 

@@ -33,7 +33,7 @@ def blob_of(data: bytes) -> str | None:
     try:
         return str(msgspec.json.decode(data)[BLOB_KEY])
     except (msgspec.DecodeError, LookupError, TypeError):
-        return None  # It is damaged: whoever reads the value will see.
+        return None  # It is damaged; reading the value will show it.
 
 
 def value_bytes(data: bytes) -> int:

@@ -685,7 +685,7 @@ class Transition:
 
     def expire(self, key: Key) -> bool:
         """Let others take the token of a worker that did not renew in time. Until somebody does,
-        the lease can be taken up again, and the slot is kept for whoever goes on."""
+        the lease can be taken up again, and the slot is kept for the worker that goes on."""
         token, run = self.token(key), self.run(key[0])
         if token is None or run is None or token.state != "leased":
             return False

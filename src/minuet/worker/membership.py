@@ -87,7 +87,7 @@ class Membership:
         self._found(queues)
 
     def end(self) -> None:
-        """Be heard of no more; whoever does not `leave` is missed after a while."""
+        """Stop sending heartbeats without deregistering; the worker turns stale, then dead."""
         self._ended = True
         if self._task is not None:
             self._task.cancel()

@@ -32,7 +32,7 @@ class Standstill:
     def __init__(self, lease_ms: int, executing: Callable[[], Collection[Job]]) -> None:
         self._lease_s = lease_ms / 1000
         self._executing = executing
-        #: Whoever has been running since the last look.
+        #: Handlers that have been running since the last check.
         self._seen: dict[Job, None] = {}
         self._task: asyncio.Task[None] | None = None
 

@@ -2,7 +2,7 @@
 
 A closure gets the frame of one evaluation and gives the value of its part, or raises. The frame is
 a list: the meter, the variables, then one place for each name that the expression binds. Parts that
-fail say where they stand; whoever raised first is right.
+fail say where they stand; the first place to raise is right.
 """
 
 from __future__ import annotations

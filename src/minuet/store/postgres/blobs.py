@@ -1,7 +1,7 @@
 """Blobs that belong to no run, and the plans that keep some of them.
 
-The runs of a store and those of a record may lie in one schema, and share their plans. So whoever
-asks for the plans in use gets those of both.
+The runs of a store and those of a record may lie in one schema, and share their plans. So
+a process that asks for the plans in use gets those of both.
 """
 
 from __future__ import annotations
