@@ -273,6 +273,23 @@ async def test_a_damaged_run_can_be_cancelled(place: Place, what: str) -> None:
     assert status == "CANCELLED"
 
 
+@pytest.mark.parametrize("what", [name for name in DAMAGES if name.startswith("reads")])
+async def test_doctor_repairs_what_a_token_reads_and_the_run_completes(
+    place: Place, what: str
+) -> None:
+    run_id = await place.until_held()
+    await place.damage(run_id, DAMAGES[what])
+
+    async with place.again(worker=False) as app:
+        repair = await app.doctor.repair_run(run_id)
+    async with place.again() as app:
+        ended = await app.wait_ended(run_id, timeout=LIMIT_S)
+
+    assert (repair.refused, repair.left) == (None, ())
+    assert any(change.what.endswith("reads") for change in repair.changes)
+    assert ended.status == "COMPLETED"
+
+
 async def test_an_idempotency_key_that_is_a_number_is_shown_as_text(redis_place: Place) -> None:
     run_id = await redis_place.until_held()
 

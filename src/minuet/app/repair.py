@@ -23,6 +23,7 @@ from minuet.kernel.invariants import RunFacts, check_run
 from minuet.kernel.ledger import SETTLING, Ledger, sent_by
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
+from minuet.store.lenient import damage_of
 from minuet.store.records import (
     Arrival,
     DeadLetter,
@@ -244,7 +245,8 @@ class _Maker:
     def token(self, stored: Token | None, view: TokenView) -> Token:
         """The row of an instance: the stored one if it is right, else one from the history."""
         lane = "pause" if self._fold.state.status == "PAUSED" else ""
-        if stored is not None and view_of(stored, view.output) == view:
+        is_right = stored is not None and view_of(stored, view.output) == view
+        if stored is not None and is_right and not damage_of(stored.reads):
             token = copy.copy(stored)
         else:
             token = self._make(stored, view)

@@ -146,9 +146,12 @@ _HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
 
 
 def _payload(raw: msgspec.Raw) -> bytes | None:
-    """The bytes of a packed string."""
+    """The bytes of a packed string; b"" for what is not a string, which only damage can be."""
     data = bytes(raw)
-    return None if data == b"\xc0" else data[_HEADS.get(data[0], 1) :]
+    if data == b"\xc0":
+        return None
+    first = data[0]
+    return data[_HEADS.get(first, 1) :] if 0xA0 <= first <= 0xBF or first in _HEADS else b""
 
 
 def struct_row(numbers: struct.Struct, values: Sequence[int], strings: Sequence[str]) -> bytes:
@@ -252,7 +255,7 @@ def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token
         int(taken_ms),
         source,
         row.source_scope or "",
-        _reads(reads) if reads else (),
+        () if reads is None else _reads(reads),
         row.cursor or 0,
         row.wait or "",
         row.wait_key or "",
