@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import hashlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
@@ -159,14 +158,10 @@ class Context:
         }
         return logging.LoggerAdapter(_log, extra)
 
-    @contextlib.contextmanager
-    def entered(self) -> Iterator[None]:
-        """What is logged inside is of this run and node. For the worker."""
-        token = _current.set(self)
-        try:
-            yield
-        finally:
-            _current.reset(token)
+    def enter(self) -> None:
+        """From here on, what this asyncio task logs is of this run and node. For the worker, which
+        runs each handler in a task of its own."""
+        _current.set(self)
 
     def heartbeat(self) -> None:
         """Stop here if the result is no longer wanted.

@@ -267,8 +267,8 @@ class Executor:
             config = copy.deepcopy(config) if config else {}
             loop = None if task.is_async else asyncio.get_running_loop()
             context = job.context = self._context(job, node, loop)
-            with context.entered():
-                arguments = task.bind(config, context)
+            context.enter()
+            arguments = task.bind(config, context)
         except HandlerError as error:
             failed = self._failure(job, error)
             return Failed(failed.error, reason="no_handler")
@@ -286,26 +286,22 @@ class Executor:
         ):
             job.context.cancel()
             raise LeaseLost()
-        policy = self._policy(node)
         try:
-            with context.entered():
-                if task.is_async and timeout_ms is None:
-                    return self._outcome_of(job, await task.function(**arguments))
-                if task.is_async:
-                    return await self._run_with_timeout(
-                        job, task, arguments, timeout_ms or 0, policy
-                    )
-                return await self._run_in_thread(job, task, arguments, timeout_ms, policy)
+            if task.is_async and timeout_ms is None:
+                return self._outcome_of(job, await task.function(**arguments))
+            if task.is_async:
+                return await self._run_with_timeout(job, task, arguments, node, timeout_ms or 0)
+            return await self._run_in_thread(job, task, arguments, node, timeout_ms)
         except asyncio.CancelledError as error:
             if job.abandoned or job.releasing:
                 raise
-            return self._failure(job, error, policy)
+            return self._failure(job, error, self._policy(node))
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if _is_workers(error, context):
                 raise
-            return self._failure(job, error, policy)
+            return self._failure(job, error, self._policy(node))
 
     def _find_handler(self, node: Node) -> Task:
         if node.handler is None:
@@ -313,14 +309,14 @@ class Executor:
         return self._handlers.find(node.handler)
 
     async def _run_with_timeout(
-        self, job: Job, task: Task, arguments: dict[str, Any], timeout_ms: int, policy: Policy
+        self, job: Job, task: Task, arguments: dict[str, Any], node: Node, timeout_ms: int
     ) -> Outcome:
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 return self._outcome_of(job, await task.function(**arguments))
         except TimeoutError:
             if limit.expired():
-                return timed_out(timeout_ms, policy)
+                return timed_out(timeout_ms, self._policy(node))
             raise
 
     async def _run_in_thread(
@@ -328,14 +324,14 @@ class Executor:
         job: Job,
         task: Task,
         arguments: dict[str, Any],
+        node: Node,
         timeout_ms: int | None,
-        policy: Policy,
     ) -> Outcome:
         assert job.context is not None
         seconds = None if timeout_ms is None else timeout_ms / 1000
         if not task.overlap and not await self._left.wait(job, seconds):
             left = ": it could not begin, because the one before still runs"
-            return timed_out(timeout_ms or 0, policy, left=left)
+            return timed_out(timeout_ms or 0, self._policy(node), left=left)
         call = functools.partial(contextvars.copy_context().run, _call, task.function, arguments)
         loop = asyncio.get_running_loop()
         job.thread = loop.run_in_executor(self._threads(), call)
@@ -345,14 +341,14 @@ class Executor:
             job.context.cancel()
             self._left.keep(job)
             left = "; its thread cannot be stopped and still runs"
-            return timed_out(timeout_ms or 0, policy, left=left)
+            return timed_out(timeout_ms or 0, self._policy(node), left=left)
         result, error = job.thread.result()
         if error is not None:
             if _is_workers(error, job.context):
                 raise error
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
-            return self._failure(job, error, policy)
+            return self._failure(job, error, self._policy(node))
         return self._outcome_of(job, result)
 
     def _outcome_of(self, job: Job, value: Any) -> Outcome:
