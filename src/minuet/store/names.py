@@ -15,14 +15,16 @@ from minuet.store.records import Change, Delivery, NewPlan, NewRun, Slot, Start
 #: Longest name, in bytes of UTF-8: 255 characters of any kind.
 NAME_BYTES_MAX = 1_020
 
+#: No name of so many characters has too many bytes.
+_SHORT = NAME_BYTES_MAX // 4
+
 #: As much of a long key is kept as it is, for people.
 _SHOWN = 100
 
 
 def is_long(name: str) -> bool:
     """Whether a name is longer than every store can index."""
-    # A character has one byte at least and four at most.
-    return len(name) * 4 > NAME_BYTES_MAX and len(name.encode()) > NAME_BYTES_MAX
+    return len(name) > _SHORT and len(name.encode()) > NAME_BYTES_MAX
 
 
 def shown(name: str) -> str:
@@ -71,7 +73,12 @@ def check_change(run: str, change: Change) -> None:
 
 def are_long(deliveries: Sequence[Delivery]) -> bool:
     """Whether one of these names cannot be kept."""
-    return any(is_long(name) for d in deliveries for name in (d.node, d.scope, d.queue))
+    for d in deliveries:
+        if max(len(d.node), len(d.scope), len(d.queue)) > _SHORT and (
+            is_long(d.node) or is_long(d.scope) or is_long(d.queue)
+        ):
+            return True
+    return False
 
 
 def check_name(what: str, name: str) -> None:

@@ -8,6 +8,7 @@ one group is written once, when it is taken: most of them are.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -56,6 +57,10 @@ QUEUES_MAX = 400
 
 #: As many outputs, one for each token, fit into an answer in any case.
 FITTING = 256
+
+#: Outputs that are at hand and have no more bytes than this need not be counted one by one: an
+#: answer has room for many times as much.
+LIGHT_BYTES_MAX = 1024 * 1024
 
 #: A token that a call has got.
 _Taken: TypeAlias = tuple[Key, Token]
@@ -244,7 +249,9 @@ class ExchangeGroup:
 
     def _fitting(self, call: _Call, tokens: list[Token]) -> list[Token]:
         """The first of these tokens, whose outputs fit into the answer."""
-        if len(tokens) <= FITTING and not any(map(_is_heavy, tokens)):
+        if not any(map(_is_heavy, tokens)) and (
+            len(tokens) <= FITTING or self._known_bytes(tokens) <= LIGHT_BYTES_MAX
+        ):
             return tokens
         needed = self._look_for(tokens)
         for place, token in enumerate(tokens):
@@ -254,6 +261,18 @@ class ExchangeGroup:
             needed[token.key].oversize = oversize
             self._needed[token.key] = needed[token.key]
         return tokens
+
+    def _known_bytes(self, tokens: list[Token]) -> float:
+        """The bytes of the outputs that made tokens ready; infinity when not all are at hand."""
+        known = self._known.outputs
+        total = 0
+        for token in tokens:
+            if token.source and not token.skip:
+                data = known.get((token.run, token.source, token.source_scope))
+                if data is None:
+                    return math.inf
+                total += len(data)
+        return total
 
     def _look_for(self, tokens: list[Token]) -> dict[Key, _Needed]:
         """What comes with tokens, without its data."""
