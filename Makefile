@@ -61,7 +61,7 @@ bench: $(DEV) ## Measure; ARGS go to the benchmark
 bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"
 	@$(RUN) -m bench.peers.main $(ARGS)
 
-soak: $(DEV) ## A mixed load with faults, does anything grow? STORE=sqlite|postgres|redis|recorded MINUTES=30 SEED=1
+soak: $(DEV) ## A mixed load with faults, does anything grow? STORE=sqlite|postgres|redis|logged MINUTES=30 SEED=1
 	@$(RUN) -m bench.soak.main --store $(or $(STORE),sqlite) --minutes $(or $(MINUTES),30) \
 		--seed $(or $(SEED),1) $(ARGS)
 

@@ -136,7 +136,7 @@ class RedisPlace(Place):
         self._server.stop()
 
 
-class RecordedPlace(RedisPlace):
+class LoggedPlace(RedisPlace):
     """Redis with a record in PostgreSQL, beside the floor of Redis alone."""
 
     targets: ClassVar = {"two worker processes against one": ("at least", 1.0)}
@@ -158,7 +158,7 @@ PLACES: dict[str, type[Place]] = {
     "sqlite": SqlitePlace,
     "postgres": PostgresPlace,
     "redis": RedisPlace,
-    "recorded": RecordedPlace,
+    "logged": LoggedPlace,
 }
 
 

@@ -19,6 +19,7 @@ from functools import cache, wraps
 from pathlib import Path
 from typing import Any
 
+from minuet.bridge.snapshot import state_of
 from minuet.errors import InvariantError, RunConflictError, StoreUnavailableError
 from minuet.events import NodeCompleted, decode_event
 from minuet.kernel.fold import Fold
@@ -37,7 +38,6 @@ from minuet.store.records import (
     Snapshot,
     Swept,
 )
-from minuet.worker.state import state_of
 
 #: In the environment: where to write down what was compared.
 FOLDER = "MINUET_TEST_FOLDING"

@@ -109,6 +109,6 @@ def redis_url(kind: str = KINDS_OF_REDIS[0]) -> str:
     return f"{redis(kind).url}?prefix=test_{next(_corners)}"
 
 
-def recorded_url() -> str:
+def logged_url() -> str:
     """A store on Redis with a record in PostgreSQL that is empty and nobody else's."""
     return f"{redis_url()}&record={postgres_url()}"

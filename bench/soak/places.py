@@ -215,7 +215,7 @@ def _redis(folder: Path, appendfsync: str) -> Redis:
     return Redis(folder / "redis", appendfsync=appendfsync, auto_aof_rewrite_min_size="8mb")
 
 
-class RecordedPlace(Place):
+class LoggedPlace(Place):
     """Redis that syncs once a second, and a record in PostgreSQL."""
 
     measures: ClassVar = {
@@ -245,5 +245,5 @@ PLACES: dict[str, type[Place]] = {
     "sqlite": SqlitePlace,
     "postgres": PostgresPlace,
     "redis": RedisPlace,
-    "recorded": RecordedPlace,
+    "logged": LoggedPlace,
 }

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from minuet.app.app import App
+from minuet.bridge.values import canonical, encode_value
 from minuet.errors import InputError, RunConflictError, StartError
-from minuet.worker.output import canonical, encode_value
 
 DOCUMENT = {"name": "plain", "nodes": [{"id": "only", "type": "noop"}]}
 OTHER = {"name": "other", "nodes": [{"id": "only", "type": "noop"}]}

@@ -9,7 +9,7 @@ import pytest
 
 from minuet.cli.demo import KILL_AFTER, make_instances
 from minuet.events import NodeCompleted
-from minuet.kernel.fold import Recorded
+from minuet.kernel.fold import NumberedEvent
 
 
 @pytest.mark.slow
@@ -31,7 +31,7 @@ def test_the_demo_kills_a_process_and_everything_it_claims_holds(
 
 
 def test_a_result_that_was_committed_twice_or_never_would_be_noticed() -> None:
-    history: list[Recorded] = [
+    history: list[NumberedEvent] = [
         (seq, 0, NodeCompleted(node, "")) for seq, node in enumerate("aab", start=1)
     ]
 

@@ -121,7 +121,7 @@ def test_a_damaged_run_is_named_and_left_and_the_others_are_moved(filled: Any, m
     assert "1 run moved to" in said.out
     assert "1 run was left where it is." in said.err
     assert statuses(minuet, there) == ["COMPLETED"]
-    # Mended, it can go.
+    # Repaired, it can go.
     minuet("doctor", "--repair", "--store", HERE)
     assert minuet("migrate", "--from", HERE, "--to", there).code == 0
     assert statuses(minuet, there) == ["RUNNING", "COMPLETED"]

@@ -81,7 +81,7 @@ def app_on(url: str) -> App:
 async def completed(app: App, count: int) -> None:
     """Wait until the App's worker has completed so many nodes."""
     async with asyncio.timeout(SECONDS_MAX):
-        while app.worker is None or app.worker.tally.completed < count:  # noqa: ASYNC110
+        while app.worker is None or app.worker.counts.completed < count:  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 

@@ -49,7 +49,7 @@ async def work_until_killed(server: Redis, folder: Path) -> int:
         async with app:
             await app.start_many(workload.small(), [{"seed": 1}] * RUNS)
             started = log_of(folder).stat().st_size
-            while app.worker is None or app.worker.tally.completed < 6 * RUNS:  # noqa: ASYNC110
+            while app.worker is None or app.worker.counts.completed < 6 * RUNS:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             await asyncio.to_thread(server.kill)
     except StoreError:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.bridge.values import DEPTH_MAX, OUTPUT_BYTES_MAX
 from minuet.errors import InputError
-from minuet.worker.output import DEPTH_MAX, OUTPUT_BYTES_MAX
 
 from ..scenario.harness import QUICK_RETRY, node, task, workflow
 

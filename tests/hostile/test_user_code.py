@@ -316,4 +316,4 @@ async def test_an_outage_of_another_store_is_the_handlers_own_error(scene: Any, 
         assert result.error["code"] == "store-unavailable"
         # It may be back at the next attempt.
         assert attempts == [1, 2, 3]
-        assert s.app.worker.tally.released == 0
+        assert s.app.worker.counts.released == 0

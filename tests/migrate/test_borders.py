@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from tests.migrate.work import ORDER, app_on, fill, finish, inputs
 
-from minuet.app.migrate import Migration
-from minuet.app.parcel import moved_to
+from minuet.app.move.migrate import Migration
+from minuet.app.move.parcel import moved_to
 from minuet.clock import ManualClock
 from minuet.store.memory import MemoryStore
 from minuet.store.records import Pause

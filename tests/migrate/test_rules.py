@@ -13,8 +13,8 @@ import pytest
 from tests.migrate.work import ORDER, Kept, app_on, fill, finish, inputs, results
 from tests.store.conftest import FACTORIES, ONE_OF_EACH
 
-from minuet.app.migrate import Migration, Outcome
-from minuet.app.parcel import moved_store, moved_to
+from minuet.app.move.migrate import Migration, Outcome
+from minuet.app.move.parcel import moved_store, moved_to
 from minuet.clock import ManualClock, SystemClock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store

@@ -13,7 +13,7 @@ import pytest
 import minuet
 from minuet.clock import ManualClock
 from minuet.store.postgres import PostgresStore
-from minuet.store.postgres.record import PostgresLog
+from minuet.store.postgres.log import PostgresLog
 from minuet.store.records import EventRecord
 
 from .. import servers
@@ -331,13 +331,13 @@ def test_show_prints_when_something_last_happened(folder: Any, minuet: Any) -> N
 
 
 @pytest.mark.shows("O-17")
-@pytest.mark.parametrize("kind", ["postgres", "recorded"])
+@pytest.mark.parametrize("kind", ["postgres", "logged"])
 async def test_the_history_of_a_run_is_kept_in_postgresql(kind: str) -> None:
     async def work() -> None:
         raise ValueError("refused")
 
     database = servers.postgres_url()
-    recorded = kind == "recorded"
+    recorded = kind == "logged"
     url = f"{servers.redis_url()}&record={database}" if recorded else database
     async with open_scene(url, {"work": work}) as s:
         result = await s.run(workflow(node("a"), task("work", "a")))

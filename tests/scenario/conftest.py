@@ -18,7 +18,7 @@ STORES: dict[str, Callable[[Path], str]] = {
     "postgres": lambda folder: servers.postgres_url(),
     # Redis itself, where it is to be had; `tests/store` puts every kind of server to the test.
     "redis": lambda folder: servers.redis_url(servers.KINDS_OF_REDIS[-1]),
-    "recorded": lambda folder: servers.recorded_url(),
+    "logged": lambda folder: servers.logged_url(),
 }
 
 

@@ -17,6 +17,8 @@ from minuet.app.app import App
 from minuet.app.doctor import check_snapshot
 from minuet.app.runs import RunResult
 from minuet.app.stores import make_store
+from minuet.bridge.programs import Programs
+from minuet.bridge.values import encode_value
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError
 from minuet.kernel.scope import decode
@@ -24,8 +26,6 @@ from minuet.kernel.settle import Succeeded, settle
 from minuet.nodes.handler import Task
 from minuet.store.base import Store
 from minuet.store.records import Grant, Item, NewRun, Run, Snapshot
-from minuet.worker.output import encode_value
-from minuet.worker.programs import Programs
 
 from ..folding import FoldingStore
 

@@ -15,6 +15,7 @@ import pytest
 from minuet.app.app import App
 from minuet.app.starting import STORED_MS
 from minuet.app.workflows import compile_source
+from minuet.bridge.translate import Translator
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnusableError
 from minuet.events import decode_event, event_type
@@ -25,7 +26,6 @@ from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
 from minuet.store.records import DEFAULT_TENANT
 from minuet.store.sqlite import SqliteStore
-from minuet.worker.translate import Translator
 
 WORKFLOW = compile_source(
     {

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from minuet.app.repair import RepairError, compare, rebuild
+from minuet.bridge.rebuild import RepairError, compare, rebuild
 from minuet.events import RunPatched, decode_event
 from minuet.simulation.config import Config
 from minuet.simulation.server import apply

@@ -17,10 +17,10 @@ from tests import pooler, servers
 from minuet.clock import Clock, ManualClock
 from minuet.events import NodeCompleted, decode_event, event_type
 from minuet.store.base import Store
+from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
 from minuet.store.postgres import PostgresStore
-from minuet.store.postgres.record import PostgresLog
-from minuet.store.recorded import RecordedStore
+from minuet.store.postgres.log import PostgresLog
 from minuet.store.records import (
     LIVE_STATES,
     Change,
@@ -57,7 +57,7 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     ),
     "postgres": lambda folder, clock: PostgresStore(servers.postgres_url(), clock=clock),
     **{kind: redis_store(kind) for kind in servers.KINDS_OF_REDIS},
-    "recorded": lambda folder, clock: RecordedStore(
+    "logged": lambda folder, clock: LoggedStore(
         HotRedisStore(servers.redis_url(), clock=clock),
         PostgresLog(servers.postgres_url(), clock=clock),
         _never_rebuild,
@@ -91,7 +91,7 @@ async def _never_rebuild(logged: Snapshot) -> Snapshot:
 
 
 #: One of each kind: where a test is about two stores, and not about their servers.
-ONE_OF_EACH = ("memory", "sqlite", "postgres", servers.KINDS_OF_REDIS[0], "recorded")
+ONE_OF_EACH = ("memory", "sqlite", "postgres", servers.KINDS_OF_REDIS[0], "logged")
 
 LEASE_MS = 30_000
 

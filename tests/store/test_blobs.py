@@ -10,8 +10,8 @@ from tests.store.conftest import World
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref, blob_value
+from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
-from minuet.store.recorded import RecordedStore
 from minuet.store.records import Cancel
 
 #: With every kind of byte, and longer than what a server reads at once.
@@ -121,7 +121,7 @@ async def test_a_result_whose_blob_was_lost_is_stale(world: Any) -> None:
     run = await world.start("a")
     grant = await world.take_one()
     output = blob_value(blob_ref(LARGE), len(LARGE))
-    if isinstance(world.store, RecordedStore):
+    if isinstance(world.store, LoggedStore):
         # Its blobs are in the record, which loses none: nobody looks.
         assert await world.hand_in(world.done(grant, "b", output=output)) == ("applied",)
         return

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minuet.errors import RunConflictError, StoreError
-from minuet.store.names import NAME_BYTES_MAX
+from minuet.store.identifiers import NAME_BYTES_MAX
 from minuet.store.records import Done, NewPlan, Slot, Start, Waiting, WorkerRecord
 
 

@@ -17,8 +17,8 @@ from minuet.errors import RunConflictError, StoreError
 from minuet.events import NodeCompleted, RunCompleted, RunCreated, RunStarted, encode_event
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
-from minuet.store.recorded import RecordedStore
 from minuet.store.records import (
     LIVE_STATES,
     EventRecord,
@@ -375,8 +375,8 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
 ) -> None:
     reference, rng = MemoryStore(clock), Random(seed)
     driver = Driver(clock, [reference])
-    # A recorded store does not look whether a result's blob is there: it loses none.
-    driver.names_blobs = not isinstance(store, RecordedStore)
+    # A logged store does not look whether a result's blob is there: it loses none.
+    driver.names_blobs = not isinstance(store, LoggedStore)
     for _ in range(300):
         await driver.step(rng)
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.bridge.values import INLINE_BYTES_MAX
 from minuet.kernel.settle import SENDS_PER_EXCHANGE_MAX
-from minuet.worker.output import INLINE_BYTES_MAX
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 

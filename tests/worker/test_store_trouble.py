@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.bridge.values import INLINE_BYTES_MAX
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.store.records import Exchange
 from minuet.worker import execute as execute_module
 from minuet.worker import worker as worker_module
-from minuet.worker.output import INLINE_BYTES_MAX
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
 

@@ -6,10 +6,10 @@ import tracemalloc
 from typing import Any
 
 from minuet.app.workflows import compile_source
+from minuet.bridge.translate import Translator
 from minuet.kernel.program import Program
 from minuet.kernel.settle import SENDS_PER_EXCHANGE_MAX, Sent, Succeeded, settle
 from minuet.store.records import Delivery
-from minuet.worker.translate import Translator
 
 #: A leak of anything in each run would be more than this many bytes after `RUNS` runs.
 BYTES_MAX = 10_000

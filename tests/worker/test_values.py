@@ -23,8 +23,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import minuet
+from minuet.bridge.values import _BASES, CONVERSIONS, encode, encode_value
 from minuet.errors import InputError, OutputError
-from minuet.worker.output import _BASES, CONVERSIONS, encode, encode_value
 
 from ..scenario.harness import QUICK_RETRY, open_scene, task, workflow
 
@@ -310,7 +310,7 @@ async def test_an_input_that_cannot_be_kept_says_where_and_what_to_do() -> None:
 
 def test_neither_pydantic_nor_numpy_is_imported() -> None:
     code = (
-        "import sys, datetime; from minuet.worker.output import encode;"
+        "import sys, datetime; from minuet.bridge.values import encode;"
         "encode({'a': {datetime.date(2026, 1, 1)}});"
         "print([name for name in ('numpy', 'pydantic') if name in sys.modules])"
     )

@@ -18,12 +18,13 @@ from typing import Any, Self
 from minuet.app.arguments import checked, is_storable
 from minuet.app.doctor import Doctor
 from minuet.app.fleet import DEAD_S, STALE_S, Fleet
-from minuet.app.parcel import moved_store, moved_to
+from minuet.app.move.parcel import moved_store, moved_to
 from minuet.app.retention import Retention
 from minuet.app.runs import RunResult, Runs
 from minuet.app.starting import Starter, stored_input, stored_inputs
 from minuet.app.stores import chosen_store, make_store
 from minuet.app.workflows import CompiledWorkflow, compile_source
+from minuet.bridge.programs import Loaded, Programs
 from minuet.clock import Clock, SystemClock
 from minuet.errors import (
     InputError,
@@ -36,8 +37,8 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.ids import Ids, SystemIds
-from minuet.kernel.explain import Explanation
-from minuet.kernel.fold import Recorded
+from minuet.kernel.explain.answer import Explanation
+from minuet.kernel.fold import NumberedEvent
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan, Retry
@@ -54,7 +55,6 @@ from minuet.store.records import (
 )
 from minuet.types import TERMINAL, RunStatus
 from minuet.worker.identity import identity_here, offer_of
-from minuet.worker.programs import Loaded, Programs
 from minuet.worker.worker import LEASE_MS, Worker
 
 #: Handlers that run at once in an embedded worker.
@@ -365,7 +365,7 @@ class App:
             await self._store.wait_for_end(run_id, wait_ms)
 
     @checked
-    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[Recorded]:
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[NumberedEvent]:
         """A run's events as they happen, until the run is over."""
         while True:
             self._check_open()

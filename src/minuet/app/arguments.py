@@ -20,12 +20,12 @@ from typing import Any, ParamSpec, TypeVar, cast, get_args
 import msgspec
 
 from minuet.app.workflows import CompiledWorkflow
+from minuet.bridge.values import encode_value
 from minuet.errors import ConfigError, InputError, MinuetError, OutputError
 from minuet.model import Document
 from minuet.plan.plan import Plan, Retry
 from minuet.store.records import LEASE_MS_MAX, Run
 from minuet.types import RunStatus
-from minuet.worker.output import encode_value
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")

@@ -1,7 +1,7 @@
 """Whether a store is sound: every invariant, on every run, in words; and making it sound again.
 
 Nothing is repaired unless somebody asks for it. A repair makes a run's rows agree with its
-history (`app.repair`) and says what it has changed; a damaged history is left alone.
+history (`bridge.rebuild`) and says what it has changed; a damaged history is left alone.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.repair import Mended, RepairError, compare, plan_of, rebuild
+from minuet.bridge.programs import Programs
+from minuet.bridge.rebuild import Repaired, RepairError, compare, plan_of, rebuild
+from minuet.bridge.snapshot import events_of, facts_of, outputs_of, state_of
 from minuet.clock import Clock
 from minuet.errors import DamagedRowError, InvariantError, StoreError
 from minuet.kernel.invariants import check_run
@@ -23,8 +25,6 @@ from minuet.store.blob import blob_of, blob_ref
 from minuet.store.lenient import damage_of, damaged_fields, is_unreadable
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
-from minuet.worker.programs import Programs
-from minuet.worker.state import events_of, facts_of, outputs_of, state_of
 
 #: Runs looked at in one page.
 PAGE = 200
@@ -49,7 +49,7 @@ class Repair(msgspec.Struct, frozen=True):
     """What was done to a run, or why nothing was done."""
 
     run_id: str
-    changes: tuple[Mended, ...] = ()
+    changes: tuple[Repaired, ...] = ()
     #: Why it cannot be repaired; nothing was touched.
     refused: str | None = None
     #: What is still wrong with it.

@@ -22,7 +22,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 import msgspec
 
 from minuet.app.arguments import is_storable
-from minuet.app.parcel import moved_to, refs_in
+from minuet.app.move.parcel import moved_to, refs_in
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
 from minuet.store.base import Store

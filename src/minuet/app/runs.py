@@ -9,11 +9,13 @@ import msgspec
 
 from minuet.app.arguments import checked, is_storable
 from minuet.app.fleet import Fleet, WorkerView
+from minuet.bridge.programs import Programs
+from minuet.bridge.snapshot import read_event
 from minuet.errors import AmbiguousRunError, DamagedRowError, InputError, RunNotFoundError
 from minuet.events import Event, event_type
-from minuet.kernel.cause import Fact
-from minuet.kernel.explain import Explanation, explain, find_node, no_instance
-from minuet.kernel.fold import Fold, Recorded, replay
+from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
+from minuet.kernel.explain.waiting import Fact
+from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
@@ -23,8 +25,6 @@ from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.records import LIVE_STATES, DeadLetter, EventRecord, Run, Token
 from minuet.types import Json, RunStatus
-from minuet.worker.programs import Programs
-from minuet.worker.state import read_event
 
 #: Runs that are listed when a text could mean any of them.
 MATCHES_MAX = 10
@@ -174,14 +174,14 @@ class Runs:
     @checked
     async def history(
         self, run_id: str, *, after: int = 0, upto: int | None = None
-    ) -> list[Recorded]:
+    ) -> list[NumberedEvent]:
         """A run's events."""
         await self.get(run_id)
         return await self._read_history(run_id, after, upto)
 
     async def _read_history(
         self, run_id: str, after: int = 0, upto: int | None = None
-    ) -> list[Recorded]:
+    ) -> list[NumberedEvent]:
         return [
             (record.seq, record.at_ms, read_event(record))
             for record in await self._read_records(run_id, after, upto)
@@ -262,7 +262,7 @@ class Runs:
         history = await self._history_at(run_id, at)
         return await self._result(run_id, replay(history), history)
 
-    async def _history_at(self, run_id: str, at: int | None) -> list[Recorded]:
+    async def _history_at(self, run_id: str, at: int | None) -> list[NumberedEvent]:
         history = await self.history(run_id, upto=at)
         if at is not None and history[-1][0] < at:
             problem = f"at: run {run_id} has {history[-1][0]} events, there is no event {at}"
@@ -372,7 +372,7 @@ class Runs:
         self,
         run_id: str,
         fold: Fold,
-        history: list[Recorded],
+        history: list[NumberedEvent],
         leased: frozenset[tuple[str, str]] = frozenset(),
     ) -> RunResult:
         state = fold.state

@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 
 from minuet.app.workflows import CompiledWorkflow, encode_input
+from minuet.bridge.programs import Loaded, Programs
+from minuet.bridge.snapshot import read_event
+from minuet.bridge.values import canonical, needs_blob
 from minuet.clock import Clock
 from minuet.errors import InputError, RunConflictError
 from minuet.events import RunCreated
@@ -16,9 +19,6 @@ from minuet.plan.plan import Plan
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref, blob_value
 from minuet.store.records import NewRun, Run
-from minuet.worker.output import canonical, needs_blob
-from minuet.worker.programs import Loaded, Programs
-from minuet.worker.state import read_event
 
 #: For how long a plan that was seen in the store is taken to be there. A store that loses what it
 #: has answered (a failover, for example) is away for longer than that.

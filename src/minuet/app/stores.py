@@ -12,7 +12,7 @@ from minuet.errors import ConfigError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
-from minuet.store.recorded.address import split_record
+from minuet.store.logged.address import split_record
 from minuet.store.records import Snapshot
 
 
@@ -48,7 +48,7 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
         url, record = split_record(url)
         if record is not None:
             _need("asyncpg", "postgres")
-            return _make_recorded(url, record, clock)
+            return _make_logged(url, record, clock)
         from minuet.store.redis import RedisStore
 
         return RedisStore(url, clock=clock)
@@ -58,20 +58,20 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
     )
 
 
-def _make_recorded(url: str, record: str, clock: Clock | None) -> Store:
+def _make_logged(url: str, record: str, clock: Clock | None) -> Store:
     """Redis with a record in PostgreSQL: runs that it loses are made anew by their plans."""
-    from minuet.app.repair import plan_of, rebuild
-    from minuet.store.postgres.record import PostgresLog
-    from minuet.store.recorded import RecordedStore
+    from minuet.bridge.programs import Programs
+    from minuet.bridge.rebuild import plan_of, rebuild
+    from minuet.store.logged import LoggedStore
+    from minuet.store.postgres.log import PostgresLog
     from minuet.store.redis.hot import HotRedisStore
-    from minuet.worker.programs import Programs
 
     async def make_rows(logged: Snapshot) -> Snapshot:
         run, digest = logged.run, plan_of(logged)
         loaded = await programs.load(digest or "", run=run.run, tenant=run.tenant)
         return rebuild(logged, loaded.program, (clock or SystemClock()).now_ms())
 
-    store = RecordedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)
+    store = LoggedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)
     programs = Programs(store)
     return store
 

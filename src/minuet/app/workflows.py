@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.bridge.values import encode
 from minuet.errors import DocumentError, HandlerError, InputError, OutputError
 from minuet.model import Diagnostic, Document, read_file, read_mapping
 from minuet.nodes.catalog import NODE_TYPES
@@ -18,7 +19,6 @@ from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.schema import find_input_problems
 from minuet.types import Json
-from minuet.worker.output import encode
 
 if TYPE_CHECKING:
     from minuet.model.workflow import Workflow

@@ -27,7 +27,7 @@ from minuet.cli.output import print_json
 from minuet.demo import HANDLERS, LEDGER, WORKFLOW
 from minuet.errors import ConfigError, MinuetError
 from minuet.events import NodeCompleted, NodeSkipped
-from minuet.kernel.fold import Recorded
+from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.scope import decode, show
 
 ORDER = {
@@ -189,7 +189,7 @@ class Show:
     # ── what is left ────────────────────────────────────────────────────────────────────
 
     def _epilogue(
-        self, known: int, history: list[Recorded], result: RunResult, verdict: str, sound: bool
+        self, known: int, history: list[NumberedEvent], result: RunResult, verdict: str, sound: bool
     ) -> dict[str, Any]:
         instances = make_instances(history, known, self._starts())
         checks = {
@@ -234,7 +234,9 @@ class Show:
             self.say(f"  {'ok' if holds else 'NO'}  {claim}")
 
 
-def make_instances(history: list[Recorded], known: int, starts: Counter[Place]) -> list[Instance]:
+def make_instances(
+    history: list[NumberedEvent], known: int, starts: Counter[Place]
+) -> list[Instance]:
     """What became of each node instance, in the order of the results."""
     committed: Counter[Place] = Counter()
     first: dict[Place, tuple[int, str]] = {}

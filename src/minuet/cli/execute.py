@@ -32,7 +32,6 @@ from minuet.cli.handlers import (
 )
 from minuet.cli.inputs import read_input
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.offer import read_offer
 from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
 from minuet.cli.problems import tell_diagnostics
 from minuet.cli.process import StopSignals, handlers_print_to_stderr
@@ -40,6 +39,7 @@ from minuet.cli.process import run as run_process
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, find_run, is_memory, open_to_read
 from minuet.cli.unserved import telling_unserved
+from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
@@ -136,7 +136,7 @@ def _make_app(arguments: Namespace, modules: Sequence[Any], *, own_runs_only: bo
         lease_ms=find_lease_ms(arguments, modules),
         drain_seconds=_drain_s(arguments),
         retry=Retry(**settings.retry),
-        **read_offer(arguments),
+        **read_worker_options(arguments),
     )
 
 

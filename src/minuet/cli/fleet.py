@@ -11,9 +11,9 @@ import msgspec
 from minuet.app.app import App
 from minuet.app.fleet import QueueView, WorkerView
 from minuet.cli import codes
-from minuet.cli.offer import read_liveness
 from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
 from minuet.cli.stores import open_to_read
+from minuet.cli.worker_options import read_liveness
 from minuet.errors import ConfigError
 
 #: Names of workers shown in one line.

@@ -10,7 +10,7 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any
 
-from minuet.app.migrate import Migration, Outcome
+from minuet.app.move.migrate import Migration, Outcome
 from minuet.app.stores import opened
 from minuet.cli import codes
 from minuet.cli.output import clean, format_duration, note, print_json

@@ -28,7 +28,7 @@ from minuet.cli.output import (
     trace_text,
 )
 from minuet.cli.stores import find_run, open_to_read
-from minuet.kernel.explain import Explanation
+from minuet.kernel.explain.answer import Explanation
 from minuet.types import Json
 
 

@@ -22,10 +22,10 @@ from minuet.cli import codes
 from minuet.cli.execute import find_lease_ms
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
-from minuet.cli.offer import read_offer
 from minuet.cli.output import clean, format_duration, note
 from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
 from minuet.cli.stores import is_memory
+from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import base_queue
@@ -58,7 +58,7 @@ def work(arguments: Namespace) -> int:
         drain_seconds=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
         retry=Retry(**settings.retry),
         queues=arguments.queues or None,
-        **read_offer(arguments),
+        **read_worker_options(arguments),
     )
     tune_process()
     shift = Shift(app, arguments)
@@ -171,7 +171,7 @@ class Shift:
 
     def _tell_progress(self, worker: Worker) -> None:
         """Say what has been done, if that is more than before."""
-        counts = msgspec.structs.asdict(worker.tally)
+        counts = msgspec.structs.asdict(worker.counts)
         if counts != self._told and any(counts.values()):
             self._told = counts
             self._tell("progress", _counts_text(counts), **counts)
@@ -201,7 +201,7 @@ class Shift:
         self._tell("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
 
     def _tell_end(self, worker: Worker, seconds: float) -> None:
-        counts = msgspec.structs.asdict(worker.tally)
+        counts = msgspec.structs.asdict(worker.counts)
         took = format_duration(int(seconds * 1000))
         self._tell(
             "stopped",

@@ -2,7 +2,7 @@
 
 `State` is everything that the history determines: status, counter, tokens, joins, outputs.
 What it leaves out is who may work at the moment (leases) and when a ready token was queued.
-The stored rows of a run, reduced to the same (`worker.state.state_of`), must equal the
+The stored rows of a run, reduced to the same (`bridge.snapshot.state_of`), must equal the
 fold of its events at every moment; tests, simulation and `minuet doctor` compare them.
 """
 
@@ -19,7 +19,7 @@ from minuet.events import Event, Place, Sent, event_type
 from minuet.kernel.lifecycle import next_run_status, next_token_state
 
 #: (seq, time in ms, event)
-Recorded = tuple[int, int, Event]
+NumberedEvent = tuple[int, int, Event]
 
 #: States and outcomes of tokens that a retry of the run takes up again.
 _RETRIABLE = (("dead", "failed"), ("dead", "cancelled"))
@@ -266,12 +266,12 @@ class Fold:
             self.state.counter += 1
 
 
-def fold(events: Iterable[Recorded], *, upto: int | None = None) -> State:
+def fold(events: Iterable[NumberedEvent], *, upto: int | None = None) -> State:
     """The state after the last event, or after event `upto`."""
     return replay(events, upto=upto).state
 
 
-def replay(events: Iterable[Recorded], *, upto: int | None = None) -> Fold:
+def replay(events: Iterable[NumberedEvent], *, upto: int | None = None) -> Fold:
     """As `fold`, with what people want to know beside the state."""
     result = Fold()
     for seq, at_ms, event in events:

@@ -20,7 +20,7 @@ import msgspec
 from minuet import events as happened
 from minuet.errors import InvariantError
 from minuet.events import Place, event_type
-from minuet.kernel.fold import Recorded, State, fold
+from minuet.kernel.fold import NumberedEvent, State, fold
 from minuet.kernel.ledger import SETTLING, Ledger, sent_by
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode
@@ -64,7 +64,7 @@ class Evidence(msgspec.Struct, dict=True):
     """All that the checks look at."""
 
     program: Program | None
-    events: Sequence[Recorded]
+    events: Sequence[NumberedEvent]
     stored: State
     facts: RunFacts
 
@@ -356,7 +356,7 @@ INVARIANTS: dict[str, Check] = {
 
 
 def check_run(
-    program: Program | None, events: Sequence[Recorded], stored: State, facts: RunFacts
+    program: Program | None, events: Sequence[NumberedEvent], stored: State, facts: RunFacts
 ) -> list[Violation]:
     """Check everything that can be checked of one run at one moment."""
     seen = Evidence(program, events, stored, facts)

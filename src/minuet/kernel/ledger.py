@@ -11,7 +11,7 @@ from typing import Any
 
 from minuet import events as happened
 from minuet.events import Event, Place, Sent, event_type
-from minuet.kernel.fold import JoinView, Recorded
+from minuet.kernel.fold import JoinView, NumberedEvent
 
 #: Events that say under which lease they were handed in.
 SETTLING = (
@@ -59,7 +59,7 @@ def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:
 class Ledger:
     """What the events of one run add up to."""
 
-    def __init__(self, events: Iterable[Recorded]) -> None:
+    def __init__(self, events: Iterable[NumberedEvent]) -> None:
         self.joins: dict[Place, JoinView] = {}
         #: Live deliveries of each instance.
         self.fanout: dict[Place, int] = {}

@@ -1,6 +1,6 @@
 """A plan made ready for use: found by name, conditions compiled, repeated work done once.
 
-Programs are cached by the plan's digest (`worker.programs`), so what is computed here is paid
+Programs are cached by the plan's digest (`bridge.programs`), so what is computed here is paid
 once per plan and not once per hop.
 """
 

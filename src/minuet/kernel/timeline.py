@@ -12,7 +12,7 @@ import msgspec
 
 from minuet import events as happened
 from minuet.events import Event, Place
-from minuet.kernel.fold import Fold, Recorded
+from minuet.kernel.fold import Fold, NumberedEvent
 from minuet.kernel.scope import decode
 from minuet.types import Scope
 
@@ -42,7 +42,7 @@ class TaskEvent(msgspec.Struct, frozen=True):
     details: dict[str, Any] = {}
 
 
-def causes(events: Iterable[Recorded]) -> dict[int, int | None]:
+def causes(events: Iterable[NumberedEvent]) -> dict[int, int | None]:
     """For each event the number of the one that led to it; None when that came from outside."""
     fold = Fold()
     #: The event because of which a token is where it is.
@@ -85,7 +85,7 @@ def _reached(event: Event) -> Iterator[Place]:
         yield from ((node, scope) for node, scope, *_ in getattr(event, "to", ()))
 
 
-def task_events(events: Iterable[Recorded]) -> list[TaskEvent]:
+def task_events(events: Iterable[NumberedEvent]) -> list[TaskEvent]:
     """What happened to each node instance, in the order of the history.
 
     Taking a token is no event of its own: `assigned` and `started` are told by what the worker

@@ -14,7 +14,7 @@ import msgspec
 
 from minuet import events as happened
 from minuet.events import Place
-from minuet.kernel.fold import Detail, Recorded, State, TokenView
+from minuet.kernel.fold import Detail, NumberedEvent, State, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
@@ -266,7 +266,7 @@ def _output(token: TokenView) -> Json:
     return None if token.output is None else msgspec.json.decode(token.output)
 
 
-def path(events: Iterable[Recorded]) -> list[Step]:
+def path(events: Iterable[NumberedEvent]) -> list[Step]:
     """The way that a run took: which nodes ran, in order, and where each result went.
 
     Skipped nodes did not run. A large fan-out is told in parts, the first with the result.

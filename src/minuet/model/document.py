@@ -14,7 +14,7 @@ from typing import Any
 
 from minuet.errors import DocumentError
 from minuet.model.diagnostics import Diagnostic, Path, Position, Severity, format_path
-from minuet.model.kind import Kind
+from minuet.model.field_types import FieldType
 from minuet.model.plain import copy_plain
 from minuet.model.problem import BROKEN, Problem, Problems
 from minuet.model.table import WORKFLOW
@@ -66,7 +66,7 @@ class Document:
         )
 
     def _as_written(self, path: Path) -> Path:
-        kind: Kind = WORKFLOW
+        kind: FieldType = WORKFLOW
         raw: Json = self.raw
         written: list[str | int] = []
         for part in path:

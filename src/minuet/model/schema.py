@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.model.kind import Kind
-from minuet.model.part import Field, Part
+from minuet.model.field_types import FieldType
+from minuet.model.fields import Field, ObjectType
 from minuet.model.table import WORKFLOW
 
 
@@ -25,13 +25,13 @@ def document_schema() -> dict[str, Any]:
     }
 
 
-def parts() -> list[Part]:
+def parts() -> list[ObjectType]:
     """All parts of a document, outermost first."""
-    found: dict[str, Part] = {}
-    waiting: list[Kind] = [WORKFLOW]
+    found: dict[str, ObjectType] = {}
+    waiting: list[FieldType] = [WORKFLOW]
     while waiting:
         kind = waiting.pop(0)
-        if isinstance(kind, Part):
+        if isinstance(kind, ObjectType):
             if kind.title in found:
                 continue
             found[kind.title] = kind
@@ -39,7 +39,7 @@ def parts() -> list[Part]:
     return list(found.values())
 
 
-def _definition(part: Part) -> dict[str, Any]:
+def _definition(part: ObjectType) -> dict[str, Any]:
     properties = {name: _property(field, name) for field in part.fields for name in field.spellings}
     rules = [rule for field in part.fields for rule in _rules(field)]
     definition: dict[str, Any] = {"type": "object", "properties": properties}

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from minuet.model.diagnostics import Path
-from minuet.model.kind import (
+from minuet.model.field_types import (
     ANY,
     STRING,
     Choice,
@@ -22,7 +22,7 @@ from minuet.model.kind import (
     Text,
     Whole,
 )
-from minuet.model.part import Field, Part
+from minuet.model.fields import Field, ObjectType
 from minuet.model.problem import BROKEN, Problem, Problems
 from minuet.model.workflow import (
     AgentConfig,
@@ -48,7 +48,7 @@ from minuet.model.workflow import (
 FLAG = Flag()
 COUNT = Whole(1)
 MILLISECONDS = Whole(0)
-#: What workers accept of any node (`worker.output`): a limit above it would be none.
+#: What workers accept of any node (`bridge.values`): a limit above it would be none.
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
 #: Thirty years: longer than any process lasts, and its milliseconds fit everywhere.
 SECONDS = Number(above=0, maximum=10**9)
@@ -136,7 +136,7 @@ def _settle_node(
     return True
 
 
-RETRY = Part(
+RETRY = ObjectType(
     "Retry",
     "a retry policy",
     Retry,
@@ -159,7 +159,7 @@ RETRY = Part(
     short="max_attempts",
 )
 
-BUDGET = Part(
+BUDGET = ObjectType(
     "Budget",
     "a budget",
     Budget,
@@ -182,8 +182,8 @@ _LIMITS = (
         "How large one output may be, as JSON; 16 MiB is what any output may have.",
     ),
 )
-NODE_LIMITS = Part("NodeLimits", "limits of a node", Limits, *_LIMITS)
-LIMITS = Part(
+NODE_LIMITS = ObjectType("NodeLimits", "limits of a node", Limits, *_LIMITS)
+LIMITS = ObjectType(
     "Limits",
     "limits",
     Limits,
@@ -192,7 +192,7 @@ LIMITS = Part(
     Field("budget", BUDGET, "What all agents of a run may spend together."),
 )
 
-DEFAULTS = Part(
+DEFAULTS = ObjectType(
     "Defaults",
     "defaults",
     Defaults,
@@ -203,14 +203,14 @@ DEFAULTS = Part(
     Field("queue", NAME, "Where tokens of the nodes wait; workers choose what they serve."),
 )
 
-ON_FAILURE = Part(
+ON_FAILURE = ObjectType(
     "OnFailure",
     "a failure policy",
     OnFailure,
     Field("compensate", FLAG, "Whether what completed is undone when a run fails."),
 )
 
-RULE = Part(
+RULE = ObjectType(
     "Rule",
     "a rule",
     Rule,
@@ -218,7 +218,7 @@ RULE = Part(
     Field("next_nodes", NODE_IDS, "Where the run goes then; may be empty.", required=True),
 )
 
-BRANCH = Part(
+BRANCH = ObjectType(
     "Branch",
     "a branch",
     Branch,
@@ -230,7 +230,7 @@ BRANCH = Part(
     settle=_keep_unless_disabled,
 )
 
-LOOP = Part(
+LOOP = ObjectType(
     "Loop",
     "a loop",
     Loop,
@@ -252,7 +252,7 @@ LOOP = Part(
     settle=_settle_loop,
 )
 
-FOREACH = Part(
+FOREACH = ObjectType(
     "Foreach",
     "a foreach",
     Foreach,
@@ -266,7 +266,7 @@ FOREACH = Part(
     Field("as", VARIABLE, "What templates call the item.", attribute="as_"),
 )
 
-HUMAN_CONFIG = Part(
+HUMAN_CONFIG = ObjectType(
     "HumanConfig",
     "the human_config of a node",
     HumanConfig,
@@ -300,7 +300,7 @@ HUMAN_CONFIG = Part(
     Field("approval_ui_url", STRING, "Where the approvers decide, if not in Minuet's own UI."),
 )
 
-AGENT_CONFIG = Part(
+AGENT_CONFIG = ObjectType(
     "AgentConfig",
     "the agent_config of a node",
     AgentConfig,
@@ -312,7 +312,7 @@ AGENT_CONFIG = Part(
     Field("budget", BUDGET, "What the agent may spend."),
 )
 
-COMPENSATOR = Part(
+COMPENSATOR = ObjectType(
     "Compensator",
     "a compensator",
     Compensator,
@@ -324,7 +324,7 @@ COMPENSATOR = Part(
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
 )
 
-PLACEMENT = Part(
+PLACEMENT = ObjectType(
     "Placement",
     "placement constraints",
     Placement,
@@ -347,7 +347,7 @@ PLACEMENT = Part(
     Field("forbidden_nodes", LABELS, "Workers that may not."),
 )
 
-CONCURRENCY = Part(
+CONCURRENCY = ObjectType(
     "Concurrency",
     "a concurrency limit",
     Concurrency,
@@ -360,7 +360,7 @@ CONCURRENCY = Part(
     Field("limit", COUNT, "How many may run at once."),
 )
 
-CONFIG_REF = Part(
+CONFIG_REF = ObjectType(
     "ConfigRef",
     "a config_ref object",
     ConfigRef,
@@ -369,7 +369,7 @@ CONFIG_REF = Part(
     short="cas_ref",
 )
 
-NODE = Part(
+NODE = ObjectType(
     "Node",
     "a node",
     Node,
@@ -433,7 +433,7 @@ NODE = Part(
     settle=_settle_node,
 )
 
-EDGE = Part(
+EDGE = ObjectType(
     "Edge",
     "an edge",
     Edge,
@@ -441,7 +441,7 @@ EDGE = Part(
     Field("to", NODE_ID, "The node that comes after.", attribute="target"),
 )
 
-WORKFLOW = Part(
+WORKFLOW = ObjectType(
     "Workflow",
     "a workflow",
     Workflow,

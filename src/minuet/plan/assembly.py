@@ -7,8 +7,8 @@ import msgspec
 from minuet.model import workflow as model
 from minuet.plan import plan, policy
 from minuet.plan.catalog import Catalog, NodeKind
+from minuet.plan.enclosing import count_common
 from minuet.plan.graph import Graph
-from minuet.plan.nest import count_common
 from minuet.plan.placement import place
 from minuet.plan.reference import References
 from minuet.plan.structure import Structure

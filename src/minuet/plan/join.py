@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from minuet.model.diagnostics import quote
+from minuet.plan.enclosing import Enclosing
 from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
-from minuet.plan.nest import Nests
 from minuet.plan.problems import Problems
 
 #: Names in all `cancels` of a plan together; joins that cancel joins that cancel … add up.
@@ -43,7 +43,7 @@ def find_need(graph: Graph, number: int, expected: tuple[int, ...], problems: Pr
     return node.join
 
 
-def find_cancels(graph: Graph, nests: Nests, problems: Problems) -> dict[int, tuple[str, ...]]:
+def find_cancels(graph: Graph, nests: Enclosing, problems: Problems) -> dict[int, tuple[str, ...]]:
     """Find, for each join that cancels the rest, the nodes whose every way on leads to it."""
     cancels: dict[int, tuple[str, ...]] = {}
     total = 0
@@ -60,7 +60,7 @@ def find_cancels(graph: Graph, nests: Nests, problems: Problems) -> dict[int, tu
     return cancels
 
 
-def _find_region(graph: Graph, nests: Nests, join: int) -> set[int]:
+def _find_region(graph: Graph, nests: Enclosing, join: int) -> set[int]:
     """Walk up from the join; a node belongs when the last of its edges turns out to lead here."""
     nest = nests.names[join]
     ways_left: dict[int, int] = {}

@@ -11,9 +11,9 @@ from minuet.model.diagnostics import Path, quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.ancestor import find_ancestors
 from minuet.plan.catalog import Catalog
+from minuet.plan.enclosing import Enclosing, count_common
 from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
-from minuet.plan.nest import Nests, count_common
 from minuet.plan.plan import Read
 from minuet.plan.problems import Problems
 from minuet.plan.text import is_template, strings
@@ -143,7 +143,7 @@ def _check_names(workflow: Workflow, references: References, problems: Problems)
 
 
 def find_reads(
-    graph: Graph, loops: Loops, nests: Nests, references: References, problems: Problems
+    graph: Graph, loops: Loops, nests: Enclosing, references: References, problems: Problems
 ) -> list[tuple[Read, ...]]:
     """Resolve every reference; one that names no ancestor is refused."""
     wanted: list[dict[int, Reference]] = []

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 
 from minuet.model.diagnostics import quote
+from minuet.plan.enclosing import Enclosing, find_enclosing
 from minuet.plan.graph import BIT, Graph
 from minuet.plan.join import count_expected, find_cancels, find_need
 from minuet.plan.loop import Loops, find_loops
-from minuet.plan.nest import Nests, find_nests
 from minuet.plan.plan import Read
 from minuet.plan.problems import Problems
 from minuet.plan.reference import References, find_reads
@@ -19,7 +19,7 @@ class Structure(msgspec.Struct, frozen=True):
 
     graph: Graph
     loops: Loops
-    nests: Nests
+    nests: Enclosing
     needs: list[int]
     expects: list[tuple[int, ...]]
     cancels: dict[int, tuple[str, ...]]
@@ -29,7 +29,7 @@ class Structure(msgspec.Struct, frozen=True):
 def find_structure(graph: Graph, references: References, problems: Problems) -> Structure:
     """Find everything that follows from the graph's order."""
     loops = find_loops(graph, problems)
-    nests = find_nests(graph, loops, problems)
+    nests = find_enclosing(graph, loops, problems)
     check_unchosen(graph, problems)
     expects, needs = [], []
     for number in range(len(graph.nodes)):

@@ -14,10 +14,10 @@ import msgspec
 from minuet.ids import Ids, SeededIds
 from minuet.simulation import mistakes as wrong
 from minuet.simulation import trespasses as open_to_all
-from minuet.simulation import unrecorded
+from minuet.simulation import unlogged
 from minuet.simulation.faults import BENIGN, FAULTS
 from minuet.simulation.model import ModelStore
-from minuet.store.recorded import RecordedStore
+from minuet.store.logged import LoggedStore
 from minuet.store.transition import Transition
 from minuet.worker.worker import Worker
 
@@ -44,9 +44,9 @@ class Bug(msgspec.Struct, frozen=True, kw_only=True):
     transition: type[Transition] = Transition
     store: type[ModelStore] = ModelStore
     worker: type[Worker] = Worker
-    #: The kind of store that has it (`profiles`), and what it is on a recorded store.
+    #: The kind of store that has it (`profiles`), and what it is on a logged store.
     profile: str | None = None
-    recorded: type[RecordedStore] = RecordedStore
+    logged: type[LoggedStore] = LoggedStore
     ids: Callable[[int, ModelStore], Ids] = _seeded
     planted: Callable[[], AbstractContextManager[None]] = nullcontext
 
@@ -318,30 +318,30 @@ _ALL = (
     Bug(
         name="no-take-gate",
         summary="a handler with effects begins before its inputs are in the record",
-        profile="recorded",
-        recorded=unrecorded.NoTakeGate,
+        profile="logged",
+        logged=unlogged.NoTakeGate,
     ),
     Bug(
         name="no-report-gate",
         summary="what is not in the record is told and acknowledged",
         faults=("lossy",),
-        profile="recorded",
+        profile="logged",
         haste=8,
         seeds=100,
-        recorded=unrecorded.NoReportGate,
+        logged=unlogged.NoReportGate,
     ),
     Bug(
         name="marked-before-appended",
         summary="events count as recorded when they are about to be",
-        profile="recorded",
+        profile="logged",
         seeds=100,
-        planted=unrecorded.marks_before_it_appends,
+        planted=unlogged.marks_before_it_appends,
     ),
     Bug(
         name="appended-out-of-order",
         summary="the end of what is new is recorded before its beginning",
-        profile="recorded",
-        planted=unrecorded.appends_out_of_order,
+        profile="logged",
+        planted=unlogged.appends_out_of_order,
     ),
 )
 

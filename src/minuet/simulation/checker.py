@@ -31,7 +31,7 @@ from minuet.events import (
     StepRecorded,
     decode_event,
 )
-from minuet.kernel.fold import Fold, Recorded, State
+from minuet.kernel.fold import Fold, NumberedEvent, State
 from minuet.kernel.invariants import INVARIANTS, Evidence, check_run, differences
 from minuet.kernel.ledger import Ledger
 from minuet.kernel.program import Program
@@ -75,7 +75,7 @@ class Book:
     def __init__(self) -> None:
         self.tenant = ""
         self.records: list[EventRecord] = []
-        self.events: list[Recorded] = []
+        self.events: list[NumberedEvent] = []
         self.outputs: dict[int, bytes] = {}
         self.fold = Fold()
         #: Joins that have fired, and steps that were recorded.
@@ -387,7 +387,7 @@ class Checker:
         """The run, by its history."""
         return self._books[run].fold.state
 
-    def events(self, run: str) -> list[Recorded]:
+    def events(self, run: str) -> list[NumberedEvent]:
         """The history of a run, decoded."""
         return self._books[run].events
 

@@ -17,6 +17,8 @@ import msgspec
 
 from minuet.app.app import App
 from minuet.app.workflows import CompiledWorkflow
+from minuet.bridge.programs import Loaded, Programs
+from minuet.bridge.translate import Translator
 from minuet.errors import (
     RunConflictError,
     RunNotFoundError,
@@ -38,8 +40,6 @@ from minuet.store.records import (
     Start,
 )
 from minuet.types import TERMINAL
-from minuet.worker.programs import Loaded, Programs
-from minuet.worker.translate import Translator
 
 #: How long a client waits for an end before it looks at the run again.
 PATIENCE = 5.0

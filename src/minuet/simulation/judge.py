@@ -15,7 +15,7 @@ from minuet import events as happened
 from minuet.kernel.view import run_output
 from minuet.simulation.checker import Broken
 from minuet.simulation.handlers import Start
-from minuet.simulation.recorded import LogModel
+from minuet.simulation.logged import LogModel
 from minuet.simulation.server import apply
 from minuet.store.records import Key
 

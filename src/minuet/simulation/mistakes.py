@@ -43,7 +43,7 @@ from minuet.store.records import (
 from minuet.store.transition import Transition
 from minuet.types import TERMINAL
 from minuet.worker.job import Job
-from minuet.worker.placing import PlacedQueues, Whose
+from minuet.worker.placed_queues import PlacedQueues, Whose
 from minuet.worker.worker import Worker
 
 # ── leases ──────────────────────────────────────────────────────────────────────────────────

@@ -6,21 +6,21 @@ import copy
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from minuet.bridge.snapshot import view_of
 from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.blob import BlobTable
+from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory import Taken
-from minuet.store.recorded.hot_memory import HotMemoryStore
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
 from minuet.store.reply import Room
 from minuet.store.transition import Transition
-from minuet.worker.state import view_of
 
 #: What the store would lose in a failover that loses everything.
 _TABLES = (
     *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions"),
-    *("_recorded", "_unrecorded"),
+    *("_logged", "_unlogged"),
     *("_workers", "_removed"),
 )
 
@@ -47,7 +47,7 @@ class ModelStore(HotMemoryStore):
         self.timeline = 0
         #: Whether it has ever lost what it knew of sessions.
         self.has_forgotten = False
-        #: Whether it is half of a recorded store.
+        #: Whether it is half of a logged store.
         self.is_half = False
 
     # ── watching ────────────────────────────────────────────────────────────────────────
@@ -183,7 +183,7 @@ class ModelStore(HotMemoryStore):
             for t in self._tokens.values()
         )
 
-    # ── being half of a recorded store ──────────────────────────────────────────────────
+    # ── being half of a logged store ──────────────────────────────────────────────────
 
     async def identity(self) -> str:
         return f"timeline {self.timeline}"

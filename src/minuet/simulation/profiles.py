@@ -21,8 +21,8 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
     #: Faults that it cannot have, and faults that it always has.
     never: tuple[str, ...] = ()
     always: tuple[str, ...] = ()
-    #: Whether it is the hot half of a recorded store.
-    recorded: bool = False
+    #: Whether it is the hot half of a logged store.
+    logged: bool = False
 
     def apply(self, drawn: Faults) -> Faults:
         """The faults of a world on this store, given those that were drawn."""
@@ -55,12 +55,12 @@ PROFILES: dict[str, Profile] = {
         never=("forget", "conflict"),
         always=("lossy", "disconnect", "duplicate", "restart"),
     ),
-    "recorded": Profile(
+    "logged": Profile(
         summary="Redis with a record in PostgreSQL: Redis may lose the end of what it has "
         "answered, or everything, and the record may be away; nothing that anybody was told of "
         "is lost",
         never=("forget", "conflict"),
         always=("lossy", "disconnect", "duplicate", "restart"),
-        recorded=True,
+        logged=True,
     ),
 }

@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.repair import plan_of, rebuild
 from minuet.app.workflows import CompiledWorkflow
+from minuet.bridge.rebuild import plan_of, rebuild
 from minuet.errors import RunConflictError
 from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
@@ -36,17 +36,17 @@ from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_
 from minuet.simulation.handlers import Outside
 from minuet.simulation.intruder import Intruder
 from minuet.simulation.judge import determined_results, differing_results, judge
+from minuet.simulation.logged import LogModel, LogServer, SimHotStore, SimLog
 from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceededError
 from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.profiles import PROFILES
-from minuet.simulation.recorded import LogModel, LogServer, SimHotStore, SimLog
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged, small_parts
 from minuet.store.base import Store
-from minuet.store.recorded import RecordedStore
+from minuet.store.logged import LoggedStore
 from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
@@ -98,9 +98,9 @@ class World:
         self.clock = StoreClock(self.loop.time)
         self.model = self.bug.store(self.clock, transition=self.bug.transition)
         self.programs: dict[str, Program] = {}
-        #: The log of a recorded store, whose hot half the model is then.
+        #: The log of a logged store, whose hot half the model is then.
         self.log: LogModel | None = None
-        if profile is not None and profile.recorded:
+        if profile is not None and profile.logged:
             self.log = LogModel(StoreClock(self.loop.time))
             self.model.is_half = True
         self.checker = Checker(
@@ -253,11 +253,11 @@ class World:
     def _connect(self, name: str) -> Store:
         """The store, as a process of this name sees it, at work."""
         store = self._make_store(name)
-        if isinstance(store, RecordedStore):
+        if isinstance(store, LoggedStore):
             store.start()
         return store
 
-    def _make_store(self, name: str) -> SimStore | RecordedStore:
+    def _make_store(self, name: str) -> SimStore | LoggedStore:
         if self.log_server is None:
             return SimStore(self.server)
         log = SimLog(self.log_server)
@@ -266,7 +266,7 @@ class World:
             return self._rebuilt(logged)
 
         hot = SimHotStore(self.server)
-        return self.bug.recorded(hot, log, make_rows, owner=name)
+        return self.bug.logged(hot, log, make_rows, owner=name)
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
         return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
@@ -359,7 +359,7 @@ class World:
         # A start that was acknowledged and then lost, nobody will repeat; nor one of a run that
         # was deleted, and made again by a call that came late.
         return (
-            self._is_recorded()
+            self._is_logged()
             and len(self.promises.finished) == len(self.scripts)
             and all(
                 run.status in TERMINAL
@@ -368,7 +368,7 @@ class World:
             )
         )
 
-    def _is_recorded(self) -> bool:
+    def _is_logged(self) -> bool:
         """Whether the log, if there is one, has all that has happened, and nothing else."""
         log = self.log
         return log is None or all(

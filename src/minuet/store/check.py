@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import InputError
-from minuet.store import names
+from minuet.store import identifiers
 from minuet.store.records import Change, NewRun, WorkerRecord
 
 _pack = msgspec.msgpack.Encoder().encode
@@ -31,19 +31,19 @@ def check_new_runs(runs: Sequence[NewRun]) -> None:
         head = msgspec.structs.replace(new, blobs=()) if new.blobs else new
         _check(head, _read_run, "a run")
         _check_json("tags", new.tags)
-    names.check_new_runs(runs)
+    identifiers.check_new_runs(runs)
 
 
 def check_change(run: str, change: Change) -> None:
     """InputError when a store could not read the event of this change back."""
     _check(change, _read_change, "a change")
-    names.check_change(run, change)
+    identifiers.check_change(run, change)
 
 
 def check_worker(record: WorkerRecord) -> None:
     """InputError when a store could not list this worker."""
     _check(record, _read_worker, "a worker")
-    names.check_name("worker", record.worker)
+    identifiers.check_name("worker", record.worker)
     _check_json("capabilities", record.capabilities)
 
 

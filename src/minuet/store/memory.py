@@ -18,7 +18,7 @@ from minuet.errors import RunConflictError, RunNotFoundError, SessionError
 from minuet.store.blob import BlobTable, blob_ref
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_name
+from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,

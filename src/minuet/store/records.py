@@ -1,7 +1,7 @@
 """What goes into a store and comes out of it.
 
 A store knows no plan and no workflow: only runs, tokens, joins, events and blobs. The kernel's
-decisions reach it as these records (`worker.translate` writes them), and one `Exchange` carries
+decisions reach it as these records (`bridge.translate` writes them), and one `Exchange` carries
 many of them. Payloads (`output`, `input`, `resolution`, …) are JSON bytes that no store looks
 into. Scopes are encoded so that they sort: "the latest iteration under this prefix" is a range.
 """

@@ -27,8 +27,8 @@ import msgspec
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreError
 from minuet.store.blob import blob_of
+from minuet.store.identifiers import are_long, is_long, shown, slot_key
 from minuet.store.lenient import DAMAGE
-from minuet.store.names import are_long, is_long, shown, slot_key
 from minuet.store.records import (
     LEASE_MS_MAX,
     LIVE_STATES,

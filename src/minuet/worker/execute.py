@@ -26,6 +26,8 @@ from typing import Any
 
 import msgspec
 
+from minuet.bridge.programs import Loaded, Programs
+from minuet.bridge.values import encode, encode_value, needs_blob
 from minuet.errors import (
     DamagedRowError,
     HandlerError,
@@ -57,11 +59,9 @@ from minuet.store.records import INPUT_BYTES_MAX, Held, Item, Released, Slot
 from minuet.store.records import Failed as BrokenItem
 from minuet.templates import compile_template
 from minuet.types import Json
+from minuet.worker.abandoned import Left
 from minuet.worker.failure import UNWRITTEN, Policy, crash_loop, failure_of, timed_out
 from minuet.worker.job import Job
-from minuet.worker.left import Left
-from minuet.worker.output import encode, encode_value, needs_blob
-from minuet.worker.programs import Loaded, Programs
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3

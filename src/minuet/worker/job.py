@@ -25,8 +25,8 @@ from minuet.store.records import (
 from minuet.types import Json, Scope
 
 if TYPE_CHECKING:
+    from minuet.bridge.programs import Loaded
     from minuet.nodes.context import Context
-    from minuet.worker.programs import Loaded
 
 
 class Job:

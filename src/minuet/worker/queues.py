@@ -14,7 +14,7 @@ from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.store.records import Take
 from minuet.worker.identity import Identity, offer_of
-from minuet.worker.placing import PlacedQueues, Whose
+from minuet.worker.placed_queues import PlacedQueues, Whose
 
 #: Queues of nodes that need no permit; "" holds skips.
 INLINE = ("", "inline")

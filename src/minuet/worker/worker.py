@@ -18,6 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+from minuet.bridge.programs import Programs
 from minuet.clock import Clock, SystemClock
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids, SystemIds
@@ -27,7 +28,7 @@ from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.plan import RETRY_DEFAULT
 from minuet.plan.plan import Retry as RetryPolicy
 from minuet.store.base import Store
-from minuet.store.names import NAME_BYTES_MAX
+from minuet.store.identifiers import NAME_BYTES_MAX
 from minuet.store.records import (
     DEFAULT_TENANT,
     Exchange,
@@ -45,17 +46,16 @@ from minuet.store.records import (
     WorkerRecord,
 )
 from minuet.store.records import Failed as BrokenItem
-from minuet.worker.abstinence import Abstinence
+from minuet.worker.counts import Counts, Outage
 from minuet.worker.execute import CRASHES_MAX, Executor
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.job import Job
 from minuet.worker.membership import Membership
-from minuet.worker.placing import Whose
-from minuet.worker.programs import Programs
+from minuet.worker.placed_queues import Whose
+from minuet.worker.quarantine import Quarantine
 from minuet.worker.queues import INLINE, Queues
 from minuet.worker.standstill import Standstill
-from minuet.worker.suspect import Suspect
-from minuet.worker.tally import Outage, Tally
+from minuet.worker.take_pause import TakePause
 
 _log = logging.getLogger("minuet.worker")
 
@@ -149,7 +149,7 @@ class Worker:
                 found=self._found,
                 heartbeat_ms=heartbeat_ms,
             )
-        self.tally = Tally()
+        self.counts = Counts()
         self._outage = Outage()
         #: Finished, to be handed in; and all jobs that the store has not settled yet.
         self._items: list[tuple[Job, Item]] = []
@@ -157,8 +157,8 @@ class Worker:
         #: Granted, to be begun while the next call is under way; how many may need a permit.
         self._granted: list[Job] = []
         self._asked = 0
-        self._suspect = Suspect(crashes_max)
-        self._abstinence = Abstinence(*BACKOFF_MS)
+        self._suspect = Quarantine(crashes_max)
+        self._abstinence = TakePause(*BACKOFF_MS)
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self._executing: set[Job] = set()
         self._standstill = Standstill(lease_ms, lambda: self._executing)
@@ -425,7 +425,7 @@ class Worker:
             elif isinstance(item, Retry | Waiting):
                 self._look_again(item)
             if result == "applied":
-                self.tally.add(item)
+                self.counts.add(item)
                 if not isinstance(item, Released):
                     self._abstinence.succeed()
             self._forget(job)

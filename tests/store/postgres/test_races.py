@@ -12,7 +12,7 @@ from minuet.errors import MinuetError, RunConflictError, RunNotFoundError
 from minuet.store import ends as ends_module
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres import store as store_module
-from minuet.store.postgres.record import PostgresLog
+from minuet.store.postgres.log import PostgresLog
 from minuet.store.postgres.statements import in_schema, statement
 from minuet.store.records import (
     LIVE_STATES,

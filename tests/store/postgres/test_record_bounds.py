@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 from tests import servers
 
-from minuet.store.postgres.record import PostgresLog
+from minuet.store.postgres.log import PostgresLog
 from minuet.store.postgres.statements import in_schema, statement
 
 #: Enough for the planner to prefer an index, where it can use one.

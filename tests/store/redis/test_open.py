@@ -17,8 +17,8 @@ from minuet.app.app import App
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
 from minuet.store.records import Delivery, Exchange, NewRun, Take
 from minuet.store.redis import RedisStore
+from minuet.store.redis.put_run import _token_row
 from minuet.store.redis.server import find_problem
-from minuet.store.redis.whole import _token_row
 
 Start = Callable[..., Redis]
 

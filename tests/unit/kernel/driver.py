@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.bridge.snapshot import events_of, facts_of, state_of
 from minuet.clock import ManualClock
 from minuet.ids import SeededIds
 from minuet.kernel.fold import State, fold, replay
@@ -37,7 +38,6 @@ from minuet.plan.plan import Plan
 from minuet.store import records
 from minuet.store.memory import MemoryStore
 from minuet.types import TERMINAL, Json, Scope
-from minuet.worker.state import events_of, facts_of, state_of
 
 RUN = "run-1"
 SESSION = "session-1"

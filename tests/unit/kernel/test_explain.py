@@ -5,14 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from minuet.bridge.snapshot import events_of
 from minuet.errors import RunError
-from minuet.kernel.cause import Fact
-from minuet.kernel.explain import Explanation, explain
+from minuet.kernel.explain.answer import Explanation, explain
+from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, replay
 from minuet.kernel.program import Program
 from minuet.kernel.settle import Failed, Waiting
 from minuet.store import records
-from minuet.worker.state import events_of
 
 from .driver import Driver, outputs, program_of
 

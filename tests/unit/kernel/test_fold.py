@@ -6,12 +6,12 @@ import msgspec
 import pytest
 
 from minuet import events
+from minuet.bridge.snapshot import events_of
 from minuet.errors import InvariantError
 from minuet.events import Event
-from minuet.kernel.fold import Fold, Recorded, State, fold, replay
+from minuet.kernel.fold import Fold, NumberedEvent, State, fold, replay
 from minuet.kernel.settle import Failed, Waiting
 from minuet.store import records
-from minuet.worker.state import events_of
 
 from .driver import RUN, Driver, finish, outputs, program_of
 
@@ -20,7 +20,7 @@ BUSY = Failed({"code": "busy", "message": "busy"}, retryable=True)
 STARTED = events.RunStarted([("a", "", 1, 0, 0)], 1)
 
 
-def numbered(*told: Event) -> list[Recorded]:
+def numbered(*told: Event) -> list[NumberedEvent]:
     return [(number, 1000 + number, event) for number, event in enumerate(told, start=1)]
 
 
@@ -219,7 +219,7 @@ def completed(node: str, *to: events.Sent, **rest: Any) -> events.NodeCompleted:
         ),
     ],
 )
-def test_an_event_that_cannot_follow_is_refused(history: list[Recorded], message: str) -> None:
+def test_an_event_that_cannot_follow_is_refused(history: list[NumberedEvent], message: str) -> None:
     with pytest.raises(InvariantError, match=message):
         fold(history)
 

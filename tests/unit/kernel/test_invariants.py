@@ -12,12 +12,12 @@ import msgspec
 import pytest
 
 from minuet import events
+from minuet.bridge.snapshot import events_of, facts_of, state_of
 from minuet.events import Event
-from minuet.kernel.fold import Recorded, State, TokenView, fold
+from minuet.kernel.fold import NumberedEvent, State, TokenView, fold
 from minuet.kernel.invariants import INVARIANTS, Leased, RunFacts, Violation, check_run
 from minuet.kernel.program import Program
 from minuet.store import records
-from minuet.worker.state import events_of, facts_of, state_of
 
 from .driver import Driver, outputs, program_of
 
@@ -30,7 +30,7 @@ class Case:
     def __init__(self, driver: Driver) -> None:
         snapshot = driver.snapshot
         self.program: Program | None = driver.program
-        self.events: list[Recorded] = events_of(snapshot)
+        self.events: list[NumberedEvent] = events_of(snapshot)
         self.stored: State = state_of(snapshot)
         self.facts: RunFacts = facts_of(snapshot, driver.clock.now_ms(), max_expiry=3)
         assert self.violations() == []

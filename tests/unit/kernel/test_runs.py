@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from minuet.bridge.snapshot import events_of
 from minuet.errors import DocumentError
-from minuet.kernel.explain import explain
+from minuet.kernel.explain.answer import explain
 from minuet.kernel.fold import replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
@@ -20,7 +21,6 @@ from minuet.model.document import read_mapping
 from minuet.plan.compile import compile_workflow
 from minuet.store import records
 from minuet.types import TERMINAL, Scope
-from minuet.worker.state import events_of
 
 from .documents import Maker
 from .driver import CATALOG, Driver, Handler, outputs, program_of

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
+from minuet.bridge.snapshot import events_of
 from minuet.kernel.fold import State, TokenView, replay
 from minuet.kernel.settle import Failed, Succeeded, Waiting
 from minuet.kernel.view import NodeView, Step, node_views, path, run_output
 from minuet.store import records
-from minuet.worker.state import events_of
 
 from .driver import Driver, outputs, program_of
 

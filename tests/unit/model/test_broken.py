@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from minuet.bridge.values import OUTPUT_BYTES_MAX as WORKERS_OUTPUT_BYTES_MAX
 from minuet.errors import DocumentError
 from minuet.model import Diagnostic, read_document, read_file, read_mapping
 from minuet.model.table import OUTPUT_BYTES_MAX
-from minuet.worker.output import OUTPUT_BYTES_MAX as WORKERS_OUTPUT_BYTES_MAX
 
 TABLE = runpy.run_path(str(Path(__file__).with_name("broken_documents.py")))
 BROKEN: dict[str, tuple[str | bytes, list[str]]] = TABLE["BROKEN"]

@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from minuet.bridge.values import encode_value
 from minuet.errors import TemplateError
 from minuet.templates import compile_template
 from minuet.templates.filters import FILTERS, TESTS
-from minuet.worker.output import encode_value
 
 SCALARS = (
     st.none()

@@ -17,7 +17,7 @@ from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_name
+from minuet.store.identifiers import check_name
 from minuet.store.postgres import blobs as shared
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address

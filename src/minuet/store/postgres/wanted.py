@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from minuet.store.blob import blob_of
-from minuet.store.names import slot_key
+from minuet.store.identifiers import slot_key
 from minuet.store.records import (
     Cancel,
     Change,

@@ -10,9 +10,9 @@ from typing import Any
 
 from minuet.errors import ConfigError, StoreError, StoreUnavailableError
 from minuet.store.redis.address import Address
+from minuet.store.redis.failure import is_lost, is_passing, is_unknown_function, translate
 from minuet.store.redis.library import library
 from minuet.store.redis.line import Line
-from minuet.store.redis.trouble import is_lost, is_passing, is_unknown_function, translate
 
 #: A call is made at most so often before its caller is told.
 ATTEMPTS = 4
@@ -36,10 +36,10 @@ _ONCE = frozenset(
 class Connection:
     """A client of one server, or of a cluster."""
 
-    def __init__(self, address: Address, *, recorded: bool = False) -> None:
+    def __init__(self, address: Address, *, logged: bool = False) -> None:
         self._address = address
         #: What every verb is told beside its own argument.
-        self._told: tuple[str, ...] = ("recorded",) if recorded else ()
+        self._told: tuple[str, ...] = ("logged",) if logged else ()
         self._client: Any = None
         self._is_cluster = False
         #: For exchanges, on a single server.

@@ -1,4 +1,4 @@
-"""A Redis server as the hot half of a recorded store.
+"""A Redis server as the hot half of a logged store.
 
 Steps note which runs have events that the record lacks (a sorted set, by when that began), and a
 run's hash says up to which event it has them. All else is the ordinary store: a server that keeps
@@ -11,7 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from minuet.clock import Clock
-from minuet.store.recorded.base import LogIdentity, Mark, Standing, Unrecorded
+from minuet.store.logged.base import LogIdentity, Mark, Standing, Unlogged
 from minuet.store.records import Held
 from minuet.store.redis import rows
 from minuet.store.redis.store import RedisStore
@@ -21,7 +21,7 @@ class HotRedisStore(RedisStore):
     """Runs on a Redis server whose events go to a record."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
-        super().__init__(url, clock=clock, recorded=True)
+        super().__init__(url, clock=clock, logged=True)
 
     async def identity(self) -> str:
         words = await self._all("identity", secrets.token_hex(8))
@@ -33,27 +33,25 @@ class HotRedisStore(RedisStore):
         # On a cluster, whichever partition belongs to another one.
         return next((one for one in known if one.id != log.id), log)
 
-    async def list_unrecorded(self, age_ms: int, limit: int) -> list[str]:
-        found = await self._all("list_unrecorded", self._now_ms(), age_ms, limit)
+    async def list_unlogged(self, age_ms: int, limit: int) -> list[str]:
+        found = await self._all("list_unlogged", self._now_ms(), age_ms, limit)
         return [name.decode() for name in found[:limit]]
 
-    async def read_unrecorded(
-        self, runs: Sequence[str], *, whole: bool = False
-    ) -> list[Unrecorded]:
+    async def read_unlogged(self, runs: Sequence[str], *, whole: bool = False) -> list[Unlogged]:
         found = []
         for partition, names in self._partitions.by_run(runs, str):
             for reply, recorded, digest, events in await self._run(
-                "read_unrecorded", partition, names, whole
+                "read_unlogged", partition, names, whole
             ):
                 run = rows.run_of(reply)
                 records = (
                     rows.event_of(run.run, seq, data)
                     for seq, data in enumerate(events, recorded + 1)
                 )
-                found.append(Unrecorded(run, recorded, tuple(records), digest.decode()))
+                found.append(Unlogged(run, recorded, tuple(records), digest.decode()))
         return found
 
-    async def mark_recorded(
+    async def mark_logged(
         self, marks: Sequence[Mark], held: Sequence[Held] = ()
     ) -> tuple[list[bool], list[bool]]:
         marked: dict[str, bool] = {}
@@ -63,9 +61,9 @@ class HotRedisStore(RedisStore):
             here = [one for one in some if isinstance(one, Mark)]
             leases = [one for one in some if isinstance(one, Held)]
             answers = await self._run(
-                "mark_recorded",
+                "mark_logged",
                 partition,
-                [(one.run, one.recorded, one.seq, one.digest) for one in here],
+                [(one.run, one.logged, one.seq, one.digest) for one in here],
                 [(one.run, one.node, one.scope, one.lease) for one in leases],
             )
             marked |= {one.run: bool(a) for one, a in zip(here, answers[0], strict=True)}

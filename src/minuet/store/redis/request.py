@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from minuet.store.blob import blob_of
-from minuet.store.names import are_long, is_long, slot_key
+from minuet.store.identifiers import are_long, is_long, slot_key
 from minuet.store.records import (
     LEASE_MS_MAX,
     PAYLOAD_BYTES_MAX,

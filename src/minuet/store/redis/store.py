@@ -31,7 +31,7 @@ from minuet.errors import (
 from minuet.store.blob import blob_ref
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_name
+from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
@@ -61,10 +61,10 @@ from minuet.store.redis.blobs import SharedBlobs
 from minuet.store.redis.connection import Connection
 from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
+from minuet.store.redis.partitions import Partitions
+from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
-from minuet.store.redis.spread import Partitions
-from minuet.store.redis.whole import WholeRun, packed
 from minuet.store.reply import TIMED_OUT
 from minuet.store.transition import check_rows, key_conflict
 from minuet.store.wake import Wake
@@ -93,18 +93,18 @@ class RedisStore:
 
     overlaps = True
 
-    def __init__(self, url: str, *, clock: Clock | None = None, recorded: bool = False) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, logged: bool = False) -> None:
         self._address = parse_address(url)
-        if recorded:
+        if logged:
             # The record keeps what the server may lose.
             self._address = replace(self._address, accept_loss=True)
         #: Whether a record keeps its events as well.
-        self._recorded = recorded
+        self._logged = logged
         #: In front of a record, runs leave this store alone.
         self.retention_ms = self._address.retention_ms
         #: None: the server's clock decides.
         self._clock = clock
-        self._connection = Connection(self._address, recorded=recorded)
+        self._connection = Connection(self._address, logged=logged)
         self._partitions = Partitions(self._address.prefix, 1)
         self._shared = SharedBlobs(self._connection, self._address.prefix, self._now_ms)
         self._work = Wake()
@@ -137,7 +137,7 @@ class RedisStore:
     async def _check_record(self) -> None:
         """Refuse to change runs behind the back of their record."""
         born = f"{self._partitions.names[0]}:born"
-        if not self._recorded and await self._connection.command("EXISTS", born):
+        if not self._logged and await self._connection.command("EXISTS", born):
             raise StoreUnusableError(
                 f"the Redis server at {self._address.shown} has a record elsewhere: "
                 "add it to the store's URL (?record=postgresql://…), or use another ?prefix="

@@ -19,7 +19,7 @@ from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.names import check_name
+from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,

@@ -147,8 +147,8 @@ function commit()
   send('HSET', QUEUES, leased)
   send('HSET', SLOTS, slots)
   send('HDEL', SLOTS, slots_gone)
-  if recorded then
-    for _, run in ipairs(changed_runs) do call('ZADD', UNRECORDED, 'NX', now, run[R_NAME]) end
+  if logged then
+    for _, run in ipairs(changed_runs) do call('ZADD', UNLOGGED, 'NX', now, run[R_NAME]) end
   end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end
   if #ended > 0 then call('XADD', ENDS, 'MAXLEN', 1, '*', 'e', '') end

@@ -50,7 +50,7 @@ local function judge(run, token, kind, lease, plan, flaw)
   if kind == 'done' then
     if plan ~= run[R_PLAN] then return 'replan' end
     if flaw == true then return 'limit' end
-    if flaw and not recorded
+    if flaw and not logged
       and call('HEXISTS', blobs_key(run[R_NAME]), run[R_TENANT] .. '\0' .. flaw) == 0
     then
       return 'stale'

@@ -33,7 +33,7 @@ local function remove_doomed()
   for _, pair in ipairs(doomed) do
     local run, idempotency_key = pair[1], pair[2]
     call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), blobs_key(run[R_NAME]))
-    if recorded then call('ZREM', UNRECORDED, run[R_NAME]) end
+    if logged then call('ZREM', UNLOGGED, run[R_NAME]) end
     if idempotency_key then
       local field = run[R_TENANT] .. '\0' .. idempotency_key
       call('HDEL', IDEMPOTENCY, field)

@@ -25,7 +25,7 @@ local PORTION = 2000
 
 --: The partition, and the names of its keys.
 local base
-local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNRECORDED, BORN, RECORD, BEATS
+local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BORN, RECORD, BEATS
 local WAKE, ENDS
 local RUN, READY, ASIDE
 
@@ -35,7 +35,7 @@ local function use_partition(name)
   LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
   ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
   WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
-  UNRECORDED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
+  UNLOGGED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
   BEATS = base .. ':beats'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 end
@@ -53,16 +53,16 @@ local function use_server()
 end
 
 --: Whether events go to a record as well.
-local recorded
+local logged
 --: The time of this step, in milliseconds.
 local now
 --: Runs and tokens by name; false: there is none.
 local runs, tokens
 
-local function begin_rows(partition, is_recorded)
+local function begin_rows(partition, is_logged)
   use_server()
   use_partition(partition)
-  recorded, now, runs, tokens = is_recorded, nil, {}, {}
+  logged, now, runs, tokens = is_logged, nil, {}, {}
 end
 
 local function stage_key(name) return base .. ':stage:' .. name end

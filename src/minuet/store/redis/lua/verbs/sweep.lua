@@ -49,7 +49,7 @@ for _, name in ipairs(old) do
   local run = load_run(name)
   if not (run and TERMINAL[run[R_STATUS]]) then
     leave(ENDED, name)
-  elseif not (recorded and call('ZSCORE', UNRECORDED, name)) then
+  elseif not (logged and call('ZSCORE', UNLOGGED, name)) then
     remove_run(run)
   end
 end

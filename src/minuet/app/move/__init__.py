@@ -1,0 +1,1 @@
+"""Moving runs from one store to another."""

@@ -1,0 +1,133 @@
+"""A run on its way from one store to another: what travels, and the mark that it leaves behind.
+
+A run that moves is closed where it was (CANCELLED, "moved to …") in the same step that makes it
+safe to open it elsewhere. All of it was kept there in a blob a moment before, and the last event
+names the blob. So any process that finds the mark can deliver the run, however often it was tried.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator
+
+import msgspec
+
+from minuet.bridge.snapshot import read_event
+from minuet.errors import StoreUnusableError
+from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
+from minuet.store.base import Store
+from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
+
+#: How the reason of a run begins that was moved; the store it is in now follows.
+MOVED = "moved to "
+
+#: Who has paused a run to move it.
+MOVER = "minuet migrate"
+
+#: A reference to a blob, wherever it stands; JSON may have escaped its slashes.
+_REF = re.compile(rb"cas:\\?/\\?/sha256:([0-9a-f]{64})")
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Snapshot).decode
+
+
+def moved_to(run: Run) -> str | None:
+    """Where a run is now that was moved away from here; None: it is here."""
+    code = str((run.error or {}).get("code", "")) if run.status == "CANCELLED" else ""
+    return code.removeprefix(MOVED) if code.startswith(MOVED) else None
+
+
+async def moved_store(store: Store, tenant: str) -> str | None:
+    """Where the runs of a tenant are now that were open here; None: it still has open ones,
+    or the last one that ended was not moved."""
+    if await store.list_runs(tenant, statuses=("PENDING", "RUNNING", "PAUSED"), limit=1):
+        return None
+    newest = await store.list_runs(tenant, statuses=("CANCELLED",), limit=1)
+    return moved_to(newest[0]) if newest else None
+
+
+def pause() -> Pause:
+    """Before a run is moved, nobody may begin anything in it."""
+    return Pause(MOVER)
+
+
+async def close(store: Store, snapshot: Snapshot, parcel: Snapshot, to: str) -> None:
+    """Close a run that has not moved on since `snapshot`, and leave all of it with the mark.
+
+    RunConflictError: it has moved on.
+    """
+    run = snapshot.run
+    ref = await store.put_blob(_encode(parcel), run=run.run, tenant=run.tenant)
+    await store.change_run(run.tenant, run.run, Cancel(MOVED + to, by=ref), run.seq)
+
+
+async def reopen(store: Store, run: Run) -> Snapshot:
+    """What was left with the mark of a run that was moved."""
+    (last,) = await store.read_events(run.tenant, run.run, run.seq - 1, 1)
+    event = read_event(last)
+    ref = event.by if isinstance(event, RunCancelled) else ""
+    data = await store.get_blob(ref, run=run.run, tenant=run.tenant)
+    if data is None:
+        raise StoreUnusableError(f"run {run.run}: what was left of it ({ref}) is missing")
+    return _decode(data)
+
+
+def wrap(snapshot: Snapshot, now_ms: int) -> Snapshot:
+    """A run as it is put into another store: nobody holds anything of it, and it goes on."""
+    run = copy.copy(snapshot.run)
+    records = snapshot.events
+    if is_paused_to_move(snapshot):
+        run.status, run.seq = "RUNNING", run.seq + 1
+        resumed = EventRecord(run.run, run.seq, now_ms, encode_event(RunResumed(MOVER)))
+        records = (*records, resumed)
+    return Snapshot(
+        run=run,
+        tokens=tuple(_wrap_token(token, run, now_ms) for token in snapshot.tokens),
+        joins=snapshot.joins,
+        arrivals=snapshot.arrivals,
+        events=records,
+        steps=snapshot.steps,
+        dead_letters=snapshot.dead_letters,
+    )
+
+
+def _wrap_token(stored: Token, run: Run, now_ms: int) -> Token:
+    token = copy.copy(stored)
+    if token.state == "leased":
+        token.state, token.due_ms, token.lease = "ready", now_ms, ""
+    if token.state == "ready":
+        # Slots are counted where the token is: it asks for its own again.
+        token.slot, token.slot_limit = "", 0
+        token.lane = "pause" if run.status == "PAUSED" else ""
+    return token
+
+
+def is_paused_to_move(snapshot: Snapshot) -> bool:
+    """Whether a run stands still because it is being moved, and not because somebody wants so."""
+    if snapshot.run.status != "PAUSED":
+        return False
+    for record in reversed(snapshot.events):
+        event = read_event(record)
+        if isinstance(event, RunPaused):
+            return event.by == MOVER
+    return False
+
+
+def is_held(snapshot: Snapshot) -> bool:
+    """Whether a worker holds something of it."""
+    return any(token.state == "leased" for token in snapshot.tokens)
+
+
+def refs_of(rows: Snapshot) -> Iterator[str]:
+    """The blobs that a run names: its plans, its input, outputs, steps, resolutions."""
+    yield rows.run.plan
+    yield from refs_in(rows.run.input)
+    for record in rows.events:
+        yield from refs_in(record.data)
+
+
+def refs_in(data: bytes) -> Iterator[str]:
+    """The blobs that some bytes name."""
+    for match in _REF.finditer(data):
+        yield "cas://sha256:" + match[1].decode()

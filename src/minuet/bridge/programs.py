@@ -1,0 +1,99 @@
+"""Plans that a worker has at hand, loaded once each and found by digest."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from minuet.bridge.translate import Translator
+from minuet.errors import StoreUnusableError
+from minuet.kernel.program import Program
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.plan.digest import decode_plan
+from minuet.plan.plan import Node
+from minuet.store.base import Store
+from minuet.templates import Template, compile_template
+from minuet.types import Json
+
+if TYPE_CHECKING:
+    from minuet.plan.plan import Plan
+
+#: Plans kept; the least recently used goes first.
+PROGRAMS_MAX = 256
+
+
+class Config:
+    """A node's config: templates, beside entries that are taken as they stand."""
+
+    def __init__(self, config: dict[str, Json], verbatim: tuple[str, ...]) -> None:
+        self._verbatim = {name: config[name] for name in verbatim if name in config}
+        rest = {name: value for name, value in config.items() if name not in self._verbatim}
+        self._template: Template = compile_template(rest)
+        self.is_constant = self._template.is_constant
+
+    def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
+        """The config for one node instance."""
+        rendered = self._template.render(outputs, variables)
+        return {**rendered, **self._verbatim} if self._verbatim else rendered
+
+
+class Loaded:
+    """A program, its translator, and its nodes' configs, each prepared when first used."""
+
+    def __init__(self, plan: Plan, digest: str) -> None:
+        self.program = Program(plan, digest)
+        self.translator = Translator(self.program)
+        self._configs: dict[str, Config] = {}
+        #: When its plan was last known to be in the store.
+        self.stored_ms = 0
+
+    def config(self, node: Node) -> Config:
+        """The node's config, which must be at hand."""
+        found = self._configs.get(node.id)
+        return found if found is not None else self.keep_config(node, {})
+
+    def needs_config(self, node: Node) -> bool:
+        """Whether the node's config is a blob that has not been loaded yet."""
+        return node.config_ref is not None and node.id not in self._configs
+
+    def keep_config(self, node: Node, loaded: Json) -> Config:
+        """Prepare a config, with what was loaded from its blob; the node's own entries win."""
+        node_type = NODE_TYPES.get(node.type)
+        verbatim = node_type.expression_fields if node_type is not None else ()
+        made = self._configs[node.id] = Config({**loaded, **(node.config or {})}, verbatim)
+        return made
+
+
+class Programs:
+    """Programs by digest."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._loaded: OrderedDict[str, Loaded] = OrderedDict()
+
+    def get(self, digest: str) -> Loaded | None:
+        """A program that is at hand."""
+        found = self._loaded.get(digest)
+        if found is not None:
+            self._loaded.move_to_end(digest)
+        return found
+
+    def keep(self, digest: str, plan: Plan) -> Loaded:
+        """Have a plan at hand."""
+        found = self.get(digest)
+        if found is None:
+            found = self._loaded[digest] = Loaded(plan, digest)
+            if len(self._loaded) > PROGRAMS_MAX:
+                self._loaded.popitem(last=False)
+        return found
+
+    async def load(self, digest: str, *, run: str, tenant: str) -> Loaded:
+        """The program of a run, from the store if need be."""
+        found = self.get(digest)
+        if found is not None:
+            return found
+        data = await self._store.get_blob(digest, run=run, tenant=tenant)
+        if data is None:
+            raise StoreUnusableError(f"the plan {digest} is missing in the store")
+        return self.keep(digest, decode_plan(data))

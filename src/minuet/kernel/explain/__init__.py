@@ -1,0 +1,1 @@
+"""Why a node ran, was skipped, waits or failed."""

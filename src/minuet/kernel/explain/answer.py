@@ -1,0 +1,248 @@
+"""Why a node has not run, or is in the state that it is in.
+
+`explain` looks at one instance of a node: the one that is named (`node[2]`), or else the one that
+waits for arrivals, or else its latest.
+Arrivals that are missing lead up to their causes (`cause`), arrivals that were skipped to who
+decided so (`because`). What only the store knows comes in as `facts`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import Any
+
+import msgspec
+
+from minuet.errors import RunError
+from minuet.events import Place
+from minuet.kernel.explain.skip import Reason, explain_choice, explain_run, explain_skip
+from minuet.kernel.explain.waiting import Causes, Fact
+from minuet.kernel.fold import Detail, Fold, TokenView
+from minuet.kernel.lifecycle import NodeStatus
+from minuet.kernel.program import Program
+from minuet.kernel.scope import decode, encode, read_reference, show
+from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
+from minuet.plan.plan import Node
+from minuet.types import TERMINAL, Scope
+
+#: Instances that are named where one was asked for that is not there.
+INSTANCES_LISTED_MAX = 10
+
+
+class Missing(msgspec.Struct, frozen=True):
+    """A parent whose delivery has not arrived."""
+
+    node: str
+    status: NodeStatus
+    reason: str
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """The answer: in one sentence, in several, and as data."""
+
+    node: str
+    scope: Scope
+    status: NodeStatus
+    summary: str
+    reasons: tuple[str, ...] = ()
+    missing: tuple[Missing, ...] = ()
+    details: dict[str, Any] = {}
+
+
+def explain(
+    program: Program, fold: Fold, node_id: str, *, facts: Mapping[Place, Fact] | None = None
+) -> Explanation:
+    """Say why a node, or one instance of it, is where it is; RunError when there is no such."""
+    node, scope = find_node(program, node_id)
+    return _Inquiry(program, fold, facts or {}).answer(node, scope)
+
+
+def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
+    """The node that is named, and which of its instances, if that is said; RunError if none is."""
+    name, scope = read_reference(text)
+    node = program.nodes.get(name)
+    if node is None or name == program.plan.output_node:
+        close = get_close_matches(name, list(program.nodes), 1)
+        hint = f"; did you mean {close[0]!r}?" if close else ""
+        raise RunError(f"the run has no node {name!r}{hint}")
+    return node, scope
+
+
+def no_instance(node: str, scope: Scope, known: Sequence[str]) -> RunError:
+    """There is no such instance; these there are."""
+    more = "… " if len(known) > INSTANCES_LISTED_MAX else ""
+    listed = f"it has {more}{', '.join(known[-INSTANCES_LISTED_MAX:])}" if known else "it has none"
+    return RunError(f"node {node!r} has no instance {show(scope)}; {listed}")
+
+
+class _Inquiry:
+    """One question, and what is needed to answer it."""
+
+    def __init__(self, program: Program, fold: Fold, facts: Mapping[Place, Fact]) -> None:
+        self.program, self.state, self.details = program, fold.state, fold.details
+        self.facts = facts
+        leased = frozenset(place for place, fact in facts.items() if fact.get("state") == "leased")
+        self.views = node_views(program, fold.state, fold.details, leased)
+        self.causes = Causes(program, fold, self.views, facts)
+
+    def answer(self, node: Node, wanted: Scope | None) -> Explanation:
+        if wanted is not None:
+            return self._answer_one(node, wanted)
+        view = self.views[node.id]
+        if view.status == "SKIPPED" and view.reason == ALL_SKIPPED and not view.instances:
+            return self._will_be_skipped(node)
+        scope = self._waiting_join(node)
+        if scope is not None:
+            return self._lacks_arrivals(node, scope)
+        if view.instances:
+            return self._has_token(node, self.state.tokens[node.id, encode(view.scope)])
+        if self.state.status in ("RUNNING", "PAUSED"):
+            return self._lacks_arrivals(node, (0,) * len(node.nest))
+        return Explanation(node.id, (), view.status, f"{node.id!r} {self._never(view)}")
+
+    def _answer_one(self, node: Node, scope: Scope) -> Explanation:
+        place = (node.id, encode(scope))
+        if place in self.state.tokens:
+            return self._has_token(node, self.state.tokens[place])
+        if place in self.state.joins and self.state.status not in TERMINAL:
+            return self._lacks_arrivals(node, scope)
+        known = [f"{node.id}{show(one.scope)}" for one in self.views[node.id].instances]
+        raise no_instance(node.id, scope, known)
+
+    # ── no token ────────────────────────────────────────────────────────────────────────
+
+    def _will_be_skipped(self, node: Node) -> Explanation:
+        """Nothing but skips can reach the node any more."""
+        scope = (0,) * len(node.nest)
+        because = explain_skip(self.program, self.state, node, scope)
+        return Explanation(
+            node.id,
+            scope,
+            "SKIPPED",
+            f"{node.id!r} will be skipped: {because[0].text}",
+            tuple(each.text for each in because[1:]),
+            details={"decisions": [each.details for each in because if each.details]},
+        )
+
+    def _waiting_join(self, node: Node) -> Scope | None:
+        """The latest instance that has some of its arrivals, while the run is open."""
+        if self.state.status in TERMINAL:
+            return None
+        scopes = [
+            decode(scope)
+            for (name, scope), join in self.state.joins.items()
+            if name == node.id and not join.fired
+        ]
+        return max(scopes, default=None)
+
+    def _never(self, view: NodeView) -> str:
+        """Why a node has no token in a run that is not open."""
+        if view.status == "PENDING":
+            return "waits: the run has not started"
+        if view.reason == "not_reached":
+            return "was never reached: a join did not wait for the way that leads to it"
+        if view.reason == "upstream_failed":
+            return f"will not run: a node above it failed, and {self._end_of_run()}"
+        return f"was not reached before the run ended: {self._end_of_run()}"
+
+    def _end_of_run(self) -> str:
+        error = self.state.error or {}
+        if self.state.status == "FAILED":
+            return f"node {error.get('node')!r} failed: {error.get('message', '')}"
+        return f"it was cancelled ({error.get('code', '')})"
+
+    def _lacks_arrivals(self, node: Node, scope: Scope) -> Explanation:
+        join = self.state.joins.get((node.id, encode(scope)))
+        arrived = join.sources if join is not None else {}
+        need, total = self.program.arrivals(node, scope)
+        missing = tuple(
+            Missing(name, self.views[name].status, self.causes.silence(name, node.id))
+            for name in self.program.sources(node, scope)
+            if name not in arrived
+        )
+        silent = [f"{parent.node!r} {parent.reason}" for parent in missing]
+        causes = self.causes.find([parent.node for parent in missing], node.id)
+        wanted = f"all {total} arrivals" if need == total else f"{need} of {total} arrivals"
+        names = ", ".join(repr(parent.node) for parent in missing)
+        reasons = [f"it needs {wanted}"] if total > 1 else []
+        reasons += [f"{name!r} arrived {_live(live)}" for name, live in arrived.items()]
+        reasons += silent
+        reasons += [cause for cause in causes if cause not in reasons]
+        if self.state.status == "PAUSED":
+            reasons.append("the run is paused")
+        return Explanation(
+            node.id,
+            scope,
+            "PENDING",
+            f"{node.id!r}{show(scope)} waits for {names}: {'; '.join((causes or silent)[:3])}",
+            tuple(reasons),
+            missing,
+            {"need": need, "total": total, "arrived": dict(arrived)},
+        )
+
+    # ── a token ─────────────────────────────────────────────────────────────────────────
+
+    def _has_token(self, node: Node, token: TokenView) -> Explanation:
+        place, scope = (node.id, token.scope), decode(token.scope)
+        status = token_status(token, leased=self.facts.get(place, {}).get("state") == "leased")
+        detail = self.details.get(place) or Detail()
+        reasons: list[str] = []
+        details: dict[str, Any] = {
+            "attempt": token.attempt,
+            "max_attempts": node.retry.max_attempts,
+            **self.facts.get(place, {}),
+        }
+        if token.skip:
+            because = explain_skip(self.program, self.state, node, scope)
+            phrase = f"{'was' if token.outcome else 'is being'} skipped: {because[0].text}"
+            reasons += [each.text for each in because[1:]]
+            details["decisions"] = [each.details for each in because if each.details]
+        elif token.outcome:
+            phrase = self._end_phrase(node, token)
+            because = self._decisions(node, token)
+            reasons += [each.text for each in because]
+            if because:
+                details["decisions"] = [each.details for each in because if each.details]
+        else:
+            phrase = self.causes.phrase(token)
+            if self.state.status == "PAUSED":
+                reasons.append("the run is paused: nothing is handed out")
+        if detail.error is not None:
+            reasons.append(f"its error: {detail.error.get('message', detail.error)}")
+            details["error"] = detail.error
+        if detail.notes:
+            details["notes"] = [_count_from_one(note) for note in detail.notes]
+        summary = f"{node.id!r}{show(scope)} {phrase}"
+        return Explanation(node.id, scope, status, summary, tuple(reasons), details=details)
+
+    def _decisions(self, node: Node, token: TokenView) -> list[Reason]:
+        """What led to an instance that ran, and what it decided itself."""
+        led = explain_run(self.program, self.state, node, decode(token.scope))
+        if (token.state, token.outcome) != ("done", "completed"):
+            return led
+        return led + explain_choice(self.program, self.state, node, token)
+
+    def _end_phrase(self, node: Node, token: TokenView) -> str:
+        if token.outcome == "completed":
+            return f"completed in attempt {token.attempt}"
+        if token.outcome == "cancelled":
+            return f"was cut off when the run ended: {self._end_of_run()}"
+        if token.outcome == "superseded":
+            joins = [
+                repr(other.id) for other in self.program.plan.nodes if node.id in other.cancels
+            ]
+            return f"was withdrawn: the join at {', '.join(joins)} did not wait for it"
+        end = "its on_error went on" if token.state == "done" else "it took the run with it"
+        return f"failed in attempt {token.attempt}, and {end}"
+
+
+def _count_from_one(note: Any) -> Any:
+    """A note on which rule decided, for people: an author counts rules from 1."""
+    if isinstance(note, dict) and isinstance(note.get("rule"), int):
+        return {**note, "rule": note["rule"] + 1}
+    return note
+
+
+def _live(live: bool) -> str:
+    return "live" if live else "skipped"

@@ -1,0 +1,259 @@
+"""Why a node ran or was skipped: who decided so, by which rule, with which operands.
+
+Nothing was recorded for this but the outputs; the conditions are evaluated again on them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from minuet.kernel.fold import State, TokenView
+from minuet.kernel.program import Program
+from minuet.kernel.route import condition_variables, innermost
+from minuet.kernel.scope import decode, encode, show
+from minuet.plan.plan import Node
+from minuet.types import Json, Scope
+
+
+class Reason(msgspec.Struct, frozen=True):
+    """One decision on the way to a skip."""
+
+    text: str
+    details: dict[str, Any] = {}
+
+
+def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> list[Reason]:
+    """Find every decision that kept live deliveries from an instance."""
+    found: list[Reason] = []
+    seen: set[tuple[str, Scope]] = set()
+    waiting = [(node, scope)]
+    while waiting:
+        target, where = waiting.pop(0)
+        for name in program.sources(target, where):
+            source = program.nodes[name]
+            token = _source_token(program, state, source, target, where)
+            # Without a token, it will be skipped itself.
+            at = (0,) * len(source.nest) if token is None else decode(token.scope)
+            if (name, at) in seen:
+                continue
+            seen.add((name, at))
+            if token is None:
+                waiting.append((source, at))
+            elif token.skip:
+                waiting.append((source, decode(token.scope)))
+            else:
+                found.append(_decision(program, state, source, token, target))
+    return found or [Reason("every arrival was skipped")]
+
+
+def _source_token(
+    program: Program, state: State, source: Node, target: Node, scope: Scope
+) -> TokenView | None:
+    """The instance of a source that delivered to this instance of a target."""
+    edge = next(edge for edge in source.edges if edge.target == target.id)
+    if edge.roles == ("back",):
+        # What came back was sent by the iteration before.
+        at = program.loop_position(source)
+        prefix = encode((*scope[:at], max(scope[at] - 1, 0)))
+    else:
+        prefix = encode(scope[: _common(source, target)])
+    found = [
+        token
+        for token in state.tokens.values()
+        if token.node == source.id and token.scope.startswith(prefix)
+    ]
+    return max(found, key=lambda token: token.scope, default=None)
+
+
+def _common(one: Node, other: Node) -> int:
+    """How many constructs enclose both nodes."""
+    count = 0
+    for mine, theirs in zip(one.nest, other.nest, strict=False):
+        if mine != theirs:
+            break
+        count += 1
+    return count
+
+
+def _decision(
+    program: Program, state: State, source: Node, token: TokenView, target: Node
+) -> Reason:
+    """Why a node that ran did not send its output to a target."""
+    name = f"{source.id!r}{show(decode(token.scope))}"
+    edge = next(edge for edge in source.edges if edge.target == target.id)
+    if token.outcome == "failed":
+        return Reason(f"{name} failed, and its on_error leads elsewhere")
+    if edge.roles == ("error",):
+        return Reason(f"{name} completed, and {target.id!r} is only for its errors")
+    if source.loop is not None:
+        again = program.condition(source.loop.condition).explain(
+            _variables(program, state, source, token)
+        )
+        # A branch decides only when the loop's condition does not hold any more.
+        if again.get("result") or source.branch is None or edge.roles == ("timeout",):
+            return _loop_decision(program, source, decode(token.scope), target, again)
+    if source.branch is not None:
+        return _branch_decision(program, state, source, token, target)
+    return Reason(f"{name} completed without choosing {target.id!r}")
+
+
+def _loop_decision(
+    program: Program, source: Node, scope: Scope, target: Node, again: dict[str, Any]
+) -> Reason:
+    assert source.loop is not None
+    if again.get("result"):
+        ended = f"used up its {source.loop.max_iterations} iterations"
+    else:
+        number = scope[program.loop_position(source)] + 1
+        ended = f"was left after iteration {number}, as its condition did not hold"
+    return Reason(
+        f"the loop at {source.id!r} {ended}; {target.id!r} is its other way out",
+        {"node": source.id, "scope": scope, "loop": again},
+    )
+
+
+def _branch_decision(
+    program: Program, state: State, source: Node, token: TokenView, target: Node
+) -> Reason:
+    assert source.branch is not None
+    details: dict[str, Any] = {"node": source.id, "scope": decode(token.scope)}
+    if source.branch.type == "agent_driven":
+        return Reason(f"{source.id!r} did not choose {target.id!r}", details)
+    variables = _variables(program, state, source, token)
+    rules, winner = [], "its default,"
+    for number, rule in enumerate(source.branch.rules, 1):
+        told = program.condition(rule.condition).explain(variables)
+        rules.append({"rule": number, "to": rule.targets, **told})
+        if told.get("result"):
+            winner = f"rule {number}, {told['source']!r},"
+            break
+    failed = [_rule_text(told) for told in rules if target.id in told["to"]]
+    why = f" ({'; '.join(failed)})" if failed else ""
+    return Reason(
+        f"{source.id!r} followed {winner} which does not lead to {target.id!r}{why}",
+        {**details, "rules": rules},
+    )
+
+
+def explain_run(program: Program, state: State, node: Node, scope: Scope) -> list[Reason]:
+    """Which decisions of other nodes led to an instance that ran."""
+    found = []
+    for name in program.sources(node, scope):
+        source = program.nodes[name]
+        token = _source_token(program, state, source, node, scope)
+        if token is not None and (token.state, token.outcome) == ("done", "completed"):
+            found += _choices(program, state, source, token, node.id)
+    return found
+
+
+def explain_choice(program: Program, state: State, node: Node, token: TokenView) -> list[Reason]:
+    """What a node that completed decided itself."""
+    return _choices(program, state, node, token, None)
+
+
+def _choices(
+    program: Program, state: State, node: Node, token: TokenView, target: str | None
+) -> list[Reason]:
+    """What the loop and the branch of a node decided; with a target, only if that led to it."""
+    scope = decode(token.scope)
+    name = f"{node.id!r}{show(scope)}"
+    variables = _variables(program, state, node, token)
+    details: dict[str, Any] = {"node": node.id, "scope": scope}
+    found: list[Reason] = []
+    if node.loop is not None:
+        again = program.condition(node.loop.condition).explain(variables)
+        goes_on = bool(again.get("result"))
+        number = scope[program.loop_position(node)] + 1
+        most = node.loop.max_iterations
+        end = f"the loop at {name} " + (
+            f"goes on after iteration {number} of at most {most}"
+            if goes_on and number < most
+            else f"used up its {most} iterations"
+            if goes_on
+            else f"was left after iteration {number}"
+        )
+        found.append(Reason(f"{end}: {_rule_text(again)}", {**details, "loop": again}))
+        if goes_on:
+            return found
+    if node.branch is not None and node.branch.type != "agent_driven":
+        found += _chosen_rule(program, node, name, variables, details, target)
+    return found
+
+
+def _chosen_rule(
+    program: Program,
+    node: Node,
+    name: str,
+    variables: dict[str, Json],
+    details: dict[str, Any],
+    target: str | None,
+) -> list[Reason]:
+    assert node.branch is not None
+    rules: list[dict[str, Any]] = []
+    passed: list[Reason] = []
+    for number, rule in enumerate(node.branch.rules, 1):
+        told = program.condition(rule.condition).explain(variables)
+        rules.append({"rule": number, "to": rule.targets, **told})
+        if told.get("result"):
+            to, words = rule.targets, f"followed rule {number}: {_rule_text(told)}"
+            break
+        passed.append(Reason(f"rule {number} of {name} did not match: {_rule_text(told)}"))
+    else:
+        to, words = node.branch.default, "followed its default: no rule matched"
+    if target is not None and target not in to:
+        return []
+    leads = f", which leads to {', '.join(map(repr, to))}" if to else ""
+    return [Reason(f"{name} {words}{leads}", {**details, "rules": rules}), *passed]
+
+
+def _rule_text(told: dict[str, Any]) -> str:
+    """A condition, what came of it, and the parts and values that made it so."""
+    held = "held" if told.get("result") else "did not hold"
+    outcome = f"failed: {told['error']}" if "error" in told else held
+    parts = told.get("parts", [])
+    decided = [part for part in parts if part.get("result") is False]
+    if len(parts) > 1 and decided and outcome == "did not hold":
+        shown = "; ".join(f"{part['source']!r} is false{_with(part)}" for part in decided)
+        return f"{told['source']!r} {outcome}: {shown}"
+    values = {name: value for part in parts for name, value in part.get("values", {}).items()}
+    # The values of what is read come first, those of what was made of them after it.
+    return f"{told['source']!r} {outcome}{_with({'values': {**told['operands'], **values}})}"
+
+
+def _with(part: dict[str, Any]) -> str:
+    values = ", ".join(f"{name} = {value!r}" for name, value in part.get("values", {}).items())
+    return f" with {values}" if values else ""
+
+
+def _variables(program: Program, state: State, node: Node, token: TokenView) -> dict[str, Json]:
+    """What the node's conditions saw, as far as the state knows it."""
+    scope = decode(token.scope)
+    prefixes = {
+        name: scope[: _common(node, program.nodes[name])] for name in program.parents[node.id]
+    }
+    prefixes |= dict(program.reads(node, scope))
+    ctx = {}
+    for name, prefix in prefixes.items():
+        outputs = [
+            (other.scope, other.output)
+            for other in state.tokens.values()
+            if other.node == name
+            and other.output is not None
+            and other.scope.startswith(encode(prefix))
+        ]
+        if outputs:
+            ctx[name] = {"output": _decode(max(outputs)[1])}
+    variables = {
+        "ctx": ctx,
+        "input": _decode(state.input),
+        "run": {"workflow": state.workflow, "generation": state.generation},
+    }
+    seen = condition_variables(node, _decode(token.output), variables)
+    seen["iteration"] = scope[program.loop_position(node)] if node.loop else innermost(scope)
+    return seen
+
+
+def _decode(data: bytes | None) -> Json:
+    return None if data is None else msgspec.json.decode(data)

@@ -1,0 +1,273 @@
+"""The two halves of a logged store, and what goes from one to the other.
+
+The **hot** half is an ordinary store that is fast and may lose its last steps, or everything. The
+**log** keeps the events of every run, in their order, each with a hash over all before it. What
+these verbs have in common: they are internal to a store, so no tenant is checked here, and each
+can be repeated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias
+
+from minuet.errors import RunConflictError
+from minuet.store.base import Store
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    BlobEntry,
+    EventRecord,
+    Held,
+    NewRun,
+    Record,
+    Run,
+    Snapshot,
+)
+from minuet.types import RunStatus
+
+#: How long a claim to look after a hot half lasts. It is renewed with every page of runs; only
+#: after a process that was killed do others wait for its end.
+CLAIM_MS = 10_000
+
+
+class Unlogged(Record, frozen=True):
+    """A run as it stands in the hot half, and its events that are not known to be in the log."""
+
+    run: Run
+    #: Events up to this number are known to be there.
+    logged: int
+    events: tuple[EventRecord, ...] = ()
+    #: Tells these events from others with the same numbers.
+    digest: str = ""
+
+
+class Mark(Record, frozen=True):
+    """The log has the events of a run after `logged` up to `seq`, and they were these."""
+
+    run: str
+    logged: int
+    seq: int
+    digest: str
+
+
+class Standing(Record, frozen=True):
+    """How far a run is in the hot half."""
+
+    run: str
+    seq: int
+    logged: int
+
+
+class Logged(Record, frozen=True):
+    """How far a run is in the log."""
+
+    tenant: str
+    run: str
+    seq: int
+    status: RunStatus
+
+
+class LogIdentity(Record, frozen=True):
+    """Which log this is: made with it, and the same wherever its data goes."""
+
+    id: str
+    #: Where it lies, for people.
+    shown: str = ""
+
+
+#: What became of events that were given to the log. `logged`: it has them · `forked`: it has
+#: others with the same numbers, or more than the run itself: the run has lost something, and the
+#: log is right · `gap`: it lacks earlier ones · `deleted`: the run was deleted, and has come back.
+Appended: TypeAlias = Literal["logged", "forked", "gap", "deleted"]
+
+#: Who looks after a hot half that may have lost something: `done`: somebody has, all is well ·
+#: `yours`: look after it now · `wait`: somebody does.
+Claim: TypeAlias = Literal["done", "yours", "wait"]
+
+
+class HotStore(Store, Protocol):
+    """A store that knows which of its events are in a log."""
+
+    async def identity(self) -> str:
+        """A name of what the server holds in memory.
+
+        It changes whenever something may have been lost: the server was restarted or emptied, or
+        another one has taken its place.
+        """
+        ...
+
+    async def attach(self, log: LogIdentity) -> LogIdentity:
+        """Belong to this log, unless it belongs to one already; the log that it belongs to.
+
+        A server that has lost everything belongs to none, and so does one that was used before
+        this was noted.
+        """
+        ...
+
+    async def list_unlogged(self, age_ms: int, limit: int) -> list[str]:
+        """Runs that have had unrecorded events for at least so long, the longest first."""
+        ...
+
+    async def read_unlogged(self, runs: Sequence[str], *, whole: bool = False) -> list[Unlogged]:
+        """Runs with their unrecorded events (`whole`: with all), each as of one moment.
+
+        A run that has none is there too; one that does not exist is left out.
+        """
+        ...
+
+    async def mark_logged(
+        self, marks: Sequence[Mark], held: Sequence[Held] = ()
+    ) -> tuple[list[bool], list[bool]]:
+        """Note what is recorded, where the run still has just these events; then, which of these
+        leases are current. One answer for each mark and for each lease."""
+        ...
+
+    async def read_standings(self, runs: Sequence[str]) -> list[Standing]:
+        """How far runs are; one that does not exist is left out."""
+        ...
+
+
+class Log(Protocol):
+    """The events of all runs, durable."""
+
+    @property
+    def durability(self) -> str:
+        """What it is and what it can lose, in one line for people, once it is open."""
+        ...
+
+    async def open(self) -> None:
+        """Connect, check the version and migrate; refuse what cannot work."""
+        ...
+
+    async def close(self) -> None:
+        """Let go."""
+        ...
+
+    async def identity(self) -> LogIdentity:
+        """Which log this is."""
+        ...
+
+    async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
+        """Keep runs that are to be created: each answer is what to create, or the run that is
+        there already, or why it is refused.
+
+        An id or idempotency key that is known gives the run that has it, if the content is the
+        same. Their blobs stay here: what is to be created comes back without them.
+        """
+        ...
+
+    async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
+        """Runs that were submitted at least so long ago and of which there is no event yet."""
+        ...
+
+    async def read_submitted(self, run: str) -> NewRun | None:
+        """A run that was submitted and of which there is no event yet."""
+        ...
+
+    async def append(self, found: Sequence[Unlogged]) -> list[Appended]:
+        """Add events to the log, each run judged alone."""
+        ...
+
+    async def put_log(
+        self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
+    ) -> bool:
+        """Put these events in the place of all that the log has of a run.
+
+        `expected_seq`: the number of its last event; None: it must not have the run. False: it
+        is not so, and nothing changed. The blobs that the run has stay, and these come to them.
+        """
+        ...
+
+    async def read_logs(self, runs: Sequence[str]) -> list[Snapshot]:
+        """Runs with all their events, and with no other rows."""
+        ...
+
+    async def list_logged(self, after: str, changed_ms: int, limit: int) -> list[Logged]:
+        """Runs that are open or have changed in the last `changed_ms`, by name, after `after`."""
+        ...
+
+    async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
+        """Tenant and name of runs that were deleted in the last `changed_ms`."""
+        ...
+
+    async def claim_check(self, identity: str, owner: str) -> Claim:
+        """Ask to look after a hot half; the claim lasts for a while and can be renewed.
+
+        `done` counts for the identity that was looked after last: an old server that comes back
+        has missed what happened on the other.
+        """
+        ...
+
+    async def finish_check(self, identity: str) -> None:
+        """All that this hot half has lost is back."""
+        ...
+
+    async def release_check(self, identity: str, owner: str) -> None:
+        """Give a claim up: somebody else may look after the hot half at once."""
+        ...
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        """One run, as of its last recorded event."""
+        ...
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        """Runs, the newest first."""
+        ...
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        """Events of a run in their order."""
+        ...
+
+    async def list_tenants(self) -> list[str]:
+        """As a store does."""
+        ...
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        """As a store does; the plans of submitted runs are listed too."""
+        ...
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        """Number of the first event whose hash is not right; None: the chain holds."""
+        ...
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        """Remove runs that are over, and remember their names for a while."""
+        ...
+
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        """As a store does."""
+        ...
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        """As a store does."""
+        ...
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        """As a store does."""
+        ...
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        """As a store does."""
+        ...
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        """As a store does."""
+        ...

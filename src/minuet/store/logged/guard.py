@@ -1,0 +1,243 @@
+"""Finding out that the hot half has lost something, and bringing it back from the log.
+
+The hot half's identity changes when its server was restarted or emptied, or when another has
+taken its place. Then, before anybody takes work again, all runs that are open in the log (or were
+until lately) are compared with the hot half, and those that lack something are made anew. One
+process does it, and the others wait for it.
+
+Making a run anew keeps no leases: whoever worked on it hands in for nothing, and its tokens are
+ready again. Its handlers get the same inputs and the same idempotency keys.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+from minuet.errors import (
+    MinuetError,
+    RunConflictError,
+    RunNotFoundError,
+    StoreError,
+    StoreUnavailableError,
+    StoreUnusableError,
+)
+from minuet.store.logged.base import HotStore, Log
+from minuet.store.records import Cancel, Snapshot
+from minuet.types import TERMINAL
+
+_log = logging.getLogger("minuet.store.logged")
+
+#: How often to look whether the hot half is still the same one.
+LOOK_S = 1.0
+
+#: How long whoever needs a run that the hot half lacks waits until that can be trusted.
+SOUND_S = 30.0
+
+#: Runs that ended so lately are compared too: the hot half may believe that they go on.
+ENDED_MS = 3_600_000
+
+#: Submissions older than this, of which there is no event, have lost whoever made them.
+SUBMITTED_MS = 2_000
+
+#: Runs compared at once, and made anew at the same time.
+PAGE = 500
+AT_ONCE = 50
+
+#: Deleted runs that are looked for.
+DELETED = 10_000
+
+#: Makes all rows of a run from its events.
+Rebuild = Callable[[Snapshot], Awaitable[Snapshot]]
+
+
+class Guard:
+    """Knows whether the hot half can be trusted at this moment."""
+
+    def __init__(self, hot: HotStore, log: Log, rebuild: Rebuild, owner: str) -> None:
+        self._hot = hot
+        self._log = log
+        self._rebuild = rebuild
+        self._owner = owner
+        #: Of the hot half that was compared with the log last.
+        self.identity: str | None = None
+        self._is_sound = asyncio.Event()
+        self._in_doubt = asyncio.Event()
+        #: The hot half that is being compared here and now.
+        self._claimed: str | None = None
+        #: Runs that cannot be made anew, and why.
+        self.broken: dict[str, MinuetError] = {}
+
+    async def wait_until_sound(self) -> None:
+        """Wait until nothing that the hot half has lost is missing."""
+        await self._is_sound.wait()
+
+    async def is_sound(self) -> bool:
+        """Whether the hot half still is the one that was compared with the log."""
+        if not self._is_sound.is_set():
+            return False
+        if await self._hot.identity() == self.identity:
+            return True
+        self._is_sound.clear()
+        self._in_doubt.set()
+        return False
+
+    async def leave(self) -> None:
+        """Let somebody else go on with what was begun here and is not done."""
+        if self._claimed is not None:
+            try:
+                await self._log.release_check(self._claimed, self._owner)
+            except MinuetError as error:
+                _log.info("others will wait until the claim has run out: %s", error)
+
+    async def attach(self) -> None:
+        """Refuse a hot half that belongs to another log: its runs would be recorded in this one
+        from their middle on, and all would fail there."""
+        ours = await self._log.identity()
+        theirs = await self._hot.attach(ours)
+        if theirs.id != ours.id:
+            raise StoreUnusableError(
+                f"this Redis has its record in {theirs.shown}, and not in {ours.shown}: correct "
+                "?record= in the URL of the store, or give this record a ?prefix= of its own"
+            )
+
+    async def work(self) -> None:
+        """Look after the hot half; ends when it is cancelled."""
+        while True:
+            self._in_doubt.clear()
+            try:
+                await self.look()
+            except StoreUnavailableError as error:
+                _log.info("cannot look after the hot store for now: %s", error)
+            except MinuetError as error:
+                _log.error("cannot look after the hot store: %s", error)
+            try:
+                async with asyncio.timeout(LOOK_S):
+                    await self._in_doubt.wait()
+            except TimeoutError:
+                pass
+
+    async def look(self) -> None:
+        """Compare with the log if the hot half is not the one that it was; seed what waits."""
+        identity = await self._hot.identity()
+        if identity != self.identity:
+            self._is_sound.clear()
+            if self.identity is not None:
+                # Another server, or one that was emptied: somebody may have taken it meanwhile.
+                await self.attach()
+            if await self._check(identity):
+                self.identity = identity
+                self._is_sound.set()
+        for new in await self._log.list_submitted(SUBMITTED_MS, PAGE):
+            await self._hot.create_runs([new])
+
+    async def _check(self, identity: str) -> bool:
+        """Whether everything is there that should be; False: look again later."""
+        self._claimed = identity
+        claim = await self._log.claim_check(identity, self._owner)
+        if claim != "yours":
+            self._claimed = None
+            return claim == "done"
+        # First of all: one of them may have the idempotency key of a run that is put back.
+        await self._remove_deleted()
+        after, count = "", 0
+        while True:
+            page = await self._log.list_logged(after, ENDED_MS, PAGE)
+            standings = {s.run: s for s in await self._hot.read_standings([r.run for r in page])}
+            gone, doubtful = [], []
+            for logged in page:
+                stands = standings.get(logged.run)
+                if stands is None:
+                    if logged.status not in TERMINAL:
+                        gone.append(logged.run)
+                elif stands.logged != logged.seq or stands.seq < logged.seq:
+                    doubtful.append(logged.run)
+            count += await self._restore_all(gone, self._put_back)
+            count += await self._restore_all(doubtful, self._restore)
+            await self._log.claim_check(identity, self._owner)
+            if len(page) < PAGE:
+                break
+            after = page[-1].run
+        if count:
+            _log.warning("the hot store had lost something: %d runs were made anew", count)
+        await self._log.finish_check(identity)
+        self._claimed = None
+        return True
+
+    # ── making a run anew ───────────────────────────────────────────────────────────────
+
+    async def _restore_all(
+        self, runs: Sequence[str], restore: Callable[[Snapshot], Awaitable[bool]]
+    ) -> int:
+        count = 0
+        for first in range(0, len(runs), AT_ONCE):
+            some = await self._log.read_logs(runs[first : first + AT_ONCE])
+            count += sum(await asyncio.gather(*(restore(logged) for logged in some)))
+        return count
+
+    async def restore(self, run: str) -> bool:
+        """Make a run anew, if it lacks what the log has; whether it did."""
+        for logged in await self._log.read_logs([run]):
+            return await self._restore(logged)
+        new = await self._log.read_submitted(run)
+        if new is not None:
+            await self._hot.create_runs([new])
+        return new is not None
+
+    async def _restore(self, logged: Snapshot) -> bool:
+        run, tenant = logged.run.run, logged.run.tenant
+        stored = await self._hot.read_snapshot(tenant, run)
+        if stored is None and logged.run.status in TERMINAL:
+            return False
+        if stored is not None and stored.run.seq != len(stored.events):
+            self.broken[run] = StoreError(
+                f"run {run} is damaged: it has {len(stored.events)} events and says that it has "
+                f"{stored.run.seq}; `minuet doctor --repair` puts it right"
+            )
+            return False
+        if stored is not None and stored.events[: len(logged.events)] == logged.events:
+            return False
+        return await self._put_back(logged, stored.run.seq if stored else None)
+
+    async def _put_back(self, logged: Snapshot, expected_seq: int | None = None) -> bool:
+        """Make a run anew in the place of what the hot half has of it: of nothing, or up to an
+        event."""
+        run = logged.run
+        try:
+            rows = await self._rebuild(logged)
+        except StoreUnavailableError:
+            raise
+        except MinuetError as error:
+            _log.error("run %s cannot be made anew from its record: %s", run.run, error)
+            self.broken[run.run] = error
+            return False
+        return await self._hot.put_run(run.tenant, rows, expected_seq)
+
+    async def _remove_deleted(self) -> None:
+        deleted = {run: tenant for tenant, run in await self._log.list_deleted(ENDED_MS, DELETED)}
+        for stands in await self._hot.read_standings(list(deleted)):
+            await self.remove(deleted[stands.run], stands.run)
+
+    async def remove(self, tenant: str, run: str) -> None:
+        """Remove a run that was deleted, and that the hot half has again or still."""
+        try:
+            await self._hot.change_run(tenant, run, Cancel("deleted"))
+        except (RunConflictError, RunNotFoundError):
+            pass
+        await self._hot.delete_runs(tenant, [run])
+
+    async def thaw(self, tenant: str, run: str) -> bool:
+        """Bring back a run that ended and was removed from the hot half; whether there is one."""
+        try:
+            async with asyncio.timeout(SOUND_S):
+                # Before, a run that was deleted may have its idempotency key.
+                while not await self.is_sound():
+                    await self.wait_until_sound()
+        except TimeoutError:
+            raise StoreUnavailableError("the hot store is not compared with its record") from None
+        for logged in await self._log.read_logs([run]):
+            if logged.run.tenant == tenant:
+                rows = await self._rebuild(logged)
+                return await self._hot.put_run(tenant, rows, None)
+        return False

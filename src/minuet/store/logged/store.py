@@ -1,0 +1,472 @@
+"""A store in two halves: a hot one that is fast, and a log that is durable.
+
+Workers exchange tokens on the hot half (Redis), so a hop costs what it costs there. Its events
+flow to the log (PostgreSQL) within milliseconds (`flusher`). What makes the pair as durable as
+the log alone:
+
+* **Submitting** writes the log first. A run that was accepted and is not in the hot half is
+  created there by whoever finds it (`guard`).
+* **The take gate**: `wait_until_durable` holds a handler back until its inputs are in the log.
+  Nodes without effects do not wait.
+* **The report gate**: runs and events are read from the log; a change from outside is answered
+  when the log has it.
+* **The log is right**: whatever the hot half loses is brought back from it, run by run.
+
+So internal progress that the log does not have yet can be lost and is then made again, from the
+same inputs and with the same idempotency keys; nothing that anybody was told of can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from typing import TypeVar
+
+from minuet import events
+from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
+from minuet.store.check import check_new_runs
+from minuet.store.lenient import DAMAGE
+from minuet.store.logged.base import HotStore, Log
+from minuet.store.logged.flusher import Flusher
+from minuet.store.logged.guard import Guard, Rebuild
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    BlobEntry,
+    Cancel,
+    Change,
+    DeadLetter,
+    EventRecord,
+    Exchange,
+    Forgotten,
+    Held,
+    Key,
+    NewPlan,
+    NewRun,
+    Pause,
+    QueueDepth,
+    Reply,
+    Resume,
+    RetryRun,
+    Run,
+    Snapshot,
+    Start,
+    Swept,
+    Token,
+    WorkerEntry,
+    WorkerRecord,
+)
+from minuet.store.wake import end
+from minuet.types import RunStatus
+
+Value = TypeVar("Value")
+
+#: Seconds that closing waits for what is not recorded yet; others find it later.
+CLOSE_S = 5.0
+
+#: Seconds after which a caller is told that an answer is not durable yet.
+ANSWER_S = 30.0
+
+#: Seconds that a read waits for the log to catch up, and runs that it waits for.
+CATCH_UP_S = 2.0
+LIST_MAX = 1000
+
+#: The event that a change leaves.
+_LEAVES: dict[type[Change], type[events.Event]] = {
+    Start: events.RunStarted,
+    Cancel: events.RunCancelled,
+    Pause: events.RunPaused,
+    Resume: events.RunResumed,
+    RetryRun: events.RunRetried,
+    NewPlan: events.RunPatched,
+}
+
+
+class LoggedStore:
+    """A hot store and its log."""
+
+    #: What leaves the hot half stays in the log.
+    retention_ms: int | None = None
+
+    def __init__(
+        self, hot: HotStore, log: Log, rebuild: Rebuild, *, owner: str | None = None
+    ) -> None:
+        self._hot = hot
+        self._log = log
+        self.overlaps = hot.overlaps
+        #: `owner` tells this process from the others that look after the same hot half.
+        self._guard = Guard(hot, log, rebuild, owner or secrets.token_hex(8))
+        self._flusher = Flusher(hot, log, self._guard)
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def durability(self) -> str:
+        return f"{self._log.durability} (in front of it: {self._hot.durability.partition(':')[0]})"
+
+    async def open(self) -> None:
+        await self._log.open()
+        try:
+            await self._hot.open()
+            await self._guard.attach()
+        except BaseException:
+            await self._hot.close()
+            await self._log.close()
+            raise
+        self.start()
+
+    def start(self) -> None:
+        """Begin to record what happens, and to look after the hot half."""
+        self._flusher = Flusher(self._hot, self._log, self._guard)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self._flusher.work()),
+            loop.create_task(self._guard.work()),
+        ]
+
+    async def close(self) -> None:
+        if self._tasks:
+            await self._flusher.drain(CLOSE_S)
+        tasks, self._tasks = self._tasks, []
+        await end(*tasks)
+        await self._guard.leave()
+        self._flusher.fail(StoreUnavailableError("the store is closed"))
+        await self._hot.close()
+        await self._log.close()
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    async def exchange(self, request: Exchange) -> Reply:
+        await self._guard.wait_until_sound()
+        reply = await self._hot.exchange(request)
+        self._flusher.want(item.run for item in request.hand_in)
+        return reply
+
+    async def wait_until_durable(self, tenant: str, held: Held) -> bool:
+        """The take gate."""
+        return await self._flusher.durable(held.run, held)
+
+    async def sweep(self, limit: int = 1000) -> Swept:
+        await self._guard.wait_until_sound()
+        return await self._hot.sweep(limit)
+
+    async def wait_for_work(
+        self,
+        tenant: str,
+        queues: Sequence[str],
+        timeout_ms: int,
+        runs: Collection[str] | None = None,
+    ) -> bool:
+        return await self._hot.wait_for_work(tenant, queues, timeout_ms, runs)
+
+    # ── what comes from outside ─────────────────────────────────────────────────────────
+
+    async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        # The log comes first, and takes whatever it is given.
+        check_new_runs(runs)
+        submitted = await self._log.submit(runs)
+        new = [one for one in submitted if isinstance(one, NewRun)]
+        created = iter(await self._create(new) if new else ())
+        answers = [next(created) if isinstance(one, NewRun) else one for one in submitted]
+        await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        return answers
+
+    async def _create(self, new: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        answers = await self._hot.create_runs(new)
+        # The log has decided whose a key is. A run that has it all the same was deleted.
+        others = [
+            (one.tenant, answer.run)
+            for one, answer in zip(new, answers, strict=True)
+            if isinstance(answer, Run) and answer.run != one.run
+        ]
+        for tenant, run in others:
+            await self._guard.remove(tenant, run)
+        return await self._hot.create_runs(new) if others else answers
+
+    async def change_run(
+        self, tenant: str, run: str, change: Change, expected_seq: int | None = None
+    ) -> Run:
+        async def make() -> Run:
+            return await self._hot.change_run(tenant, run, change, expected_seq)
+
+        before = await self._seq(tenant, run)
+        changed = await self._with_run(tenant, run, make)
+        wanted = _LEAVES[type(change)]
+        await self._acknowledge(tenant, run, before, lambda event: isinstance(event, wanted))
+        return changed
+
+    async def resolve(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
+    ) -> bool:
+        def is_it(event: events.Event) -> bool:
+            return isinstance(event, events.NodeResumed) and (event.node, event.scope) == key[1:]
+
+        before = await self._seq(tenant, key[0])
+        resolved = await self._hot.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
+        if resolved:
+            await self._acknowledge(tenant, key[0], before, is_it)
+        return resolved
+
+    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+        while True:
+            hot = self._guard.identity
+            kept = await self._hot.record_step(tenant, held, name, value)
+            # A handler goes on from here, with effects of its own.
+            if kept is None or not await self._flusher.durable(held.run, held):
+                return None
+            if self._guard.identity == hot:
+                return kept
+            # The server that kept it may have lost it, and not the lease.
+            value = kept
+
+    async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
+        await self._durable(*runs)
+        await self._hot.delete_runs(tenant, runs)
+        return await self._log.delete_runs(tenant, runs)
+
+    async def put_run(
+        self,
+        tenant: str,
+        rows: Snapshot,
+        expected_seq: int | None,
+        *,
+        blobs: Sequence[bytes] = (),
+    ) -> bool:
+        name = rows.run.run
+        stored = await self._hot.read_run(tenant, name)
+        logged = await self._log.read_run(tenant, name)
+        known = stored or logged
+        if rows.run.tenant != tenant or (known.seq if known else None) != expected_seq:
+            return False
+        # The log first: should the hot half not follow, it is made anew from it.
+        if not await self._log.put_log(rows, logged.seq if logged else None, blobs=blobs):
+            return False
+        self._guard.broken.pop(name, None)
+        return await self._hot.put_run(tenant, rows, stored.seq if stored else None)
+
+    async def _with_run(self, tenant: str, run: str, call: Callable[[], Awaitable[Value]]) -> Value:
+        """Make a call about a run that the hot half may have removed since it ended."""
+        try:
+            return await call()
+        except RunNotFoundError:
+            if not await self._guard.thaw(tenant, run):
+                raise
+            return await call()
+
+    async def _acknowledge(
+        self, tenant: str, run: str, before: int, is_it: Callable[[events.Event], bool]
+    ) -> None:
+        """Wait until what was just done to a run after event `before` is in the log.
+
+        The hot half may have lost it by now, or may have lacked events when it did it, so that the
+        log has another one in its place: then nobody is told that it has happened.
+        """
+        made = await self._find_made(tenant, run, before, is_it)
+        await self._durable(run)
+        if made is None or not await self._has(tenant, made):
+            raise StoreUnavailableError(f"run {run}: this was lost before it was durable")
+
+    async def _find_made(
+        self, tenant: str, run: str, after: int, is_it: Callable[[events.Event], bool]
+    ) -> EventRecord | None:
+        while True:
+            page = await self._hot.read_events(tenant, run, after, LIST_MAX)
+            for record in page:
+                try:
+                    event = events.decode_event(record.data)
+                except DAMAGE:
+                    continue  # It is damaged, and so it is not the one that was just made.
+                if is_it(event):
+                    return record
+            if len(page) < LIST_MAX:
+                return None
+            after = page[-1].seq
+
+    async def _seq(self, tenant: str, run: str) -> int:
+        row = await self._hot.read_run(tenant, run)
+        return row.seq if row is not None else 0
+
+    async def _has(self, tenant: str, event: EventRecord) -> bool:
+        return await self._log.read_events(tenant, event.run, event.seq - 1, 1) == [event]
+
+    async def _durable(self, *runs: str) -> None:
+        """The report gate: what is not durable is not answered."""
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                await asyncio.gather(*(self._flusher.durable(run) for run in dict.fromkeys(runs)))
+        except TimeoutError:
+            raise StoreUnavailableError(
+                "this has happened, but is not durable yet: the record cannot be written"
+            ) from None
+
+    async def _catch_up(self, *runs: str) -> None:
+        """Before a read of the log: have it contain all that has happened by now.
+
+        When that takes long, the hot half or the log is away; what was durable before is then
+        the best answer.
+        """
+        try:
+            async with asyncio.timeout(CATCH_UP_S):
+                left = runs or await self._hot.list_unlogged(0, LIST_MAX)
+                await asyncio.gather(*(self._flusher.durable(run) for run in left))
+        except (TimeoutError, StoreUnavailableError):
+            pass
+
+    async def wait_for_change(self, run: str, after_seq: int, timeout_ms: int) -> bool:
+        if not await self._hot.wait_for_change(run, after_seq, timeout_ms):
+            return False
+        return await self._durable_within(run, timeout_ms)
+
+    async def wait_for_end(self, run: str, timeout_ms: int) -> bool:
+        if not await self._hot.wait_for_end(run, timeout_ms):
+            return False
+        return await self._durable_within(run, timeout_ms)
+
+    async def _durable_within(self, run: str, timeout_ms: int) -> bool:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000):
+                return await self._flusher.durable(run)
+        except TimeoutError:
+            return False
+
+    # ── reads of the log ────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        await self._catch_up(run)
+        return await self._log.read_run(tenant, run)
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        await self._catch_up()
+        return await self._log.list_runs(
+            tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+        )
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        await self._catch_up(run)
+        return await self._log.read_events(tenant, run, after_seq, limit)
+
+    # ── reads of the hot half, answered when they are durable ───────────────────────────
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        while True:
+            found = await self._hot.read_snapshot(tenant, run)
+            if found is None:
+                if not await self._guard.thaw(tenant, run):
+                    return None
+                continue
+            await self._durable(run)
+            if await self._has(tenant, found.events[-1]):
+                return found
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        found = await self.read_snapshot(tenant, run)
+        return list(found.tokens) if found is not None else []
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        # For a handler, which has passed the take gate: they are durable.
+        return await self._hot.read_steps(tenant, key)
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        async def read() -> list[Token]:
+            return await self._hot.list_waiting(tenant, kind, key=key, limit=limit)
+
+        return await self._twice(read, lambda token: token.run)
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        async def read() -> list[DeadLetter]:
+            return await self._hot.list_dead_letters(tenant, run=run, status=status, limit=limit)
+
+        return await self._twice(read, lambda letter: letter.run)
+
+    async def _twice(
+        self, read: Callable[[], Awaitable[list[Value]]], run_of: Callable[[Value], str]
+    ) -> list[Value]:
+        """What is there before and after its runs are durable."""
+        before = await read()
+        await self._durable(*map(run_of, before))
+        after = await read() if before else []
+        return [one for one in before if one in after]
+
+    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+        return await self._hot.discard_dead_letter(tenant, key)
+
+    async def list_queues(self) -> list[QueueDepth]:
+        return await self._hot.list_queues()
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        return await self._hot.find_queues(tenant, prefix, after=after, limit=limit)
+
+    async def list_tenants(self) -> list[str]:
+        await self._catch_up()
+        return await self._log.list_tenants()
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        # A run is in the log before it is anywhere else; one with a new plan is there by now.
+        await self._catch_up()
+        return await self._log.list_plans(tenant, after=after, limit=limit)
+
+    # ── workers: each says again and again that it is there, so the hot half will do ────
+
+    async def register_worker(self, record: WorkerRecord) -> bool:
+        return await self._hot.register_worker(record)
+
+    async def drain_worker(self, tenant: str, worker: str) -> bool:
+        return await self._hot.drain_worker(tenant, worker)
+
+    async def remove_worker(self, tenant: str, worker: str) -> bool:
+        return await self._hot.remove_worker(tenant, worker)
+
+    async def list_workers(self, tenant: str, *, limit: int = 10_000) -> list[WorkerEntry]:
+        return await self._hot.list_workers(tenant, limit=limit)
+
+    async def forget_idle(self) -> Forgotten:
+        return await self._hot.forget_idle()
+
+    # ── blobs ───────────────────────────────────────────────────────────────────────────
+
+    async def put_blob(
+        self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> str:
+        return await self._log.put_blob(data, run=run, tenant=tenant)
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return await self._log.get_blob(ref, run=run, tenant=tenant)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._log.touch_blobs(tenant, refs)
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._log.list_blobs(tenant, idle_ms=idle_ms, after=after, limit=limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._log.delete_blobs(tenant, blobs)
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        """Number of the first event of a run whose hash is not right; None: the chain holds."""
+        return await self._log.find_break(tenant, run)

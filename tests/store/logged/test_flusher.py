@@ -1,0 +1,200 @@
+"""Events get into the log in their order and once, whoever carries them and whoever dies."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.store.logged.conftest import Another, Pair, make_rows
+
+from minuet.store.logged.base import Mark
+from minuet.store.logged.flusher import Flusher
+from minuet.store.logged.guard import Guard
+from minuet.store.records import DEFAULT_TENANT, Held
+
+#: More calls than a pass makes.
+BORDERS_MAX = 20
+
+
+class Died(BaseException):
+    """The process that makes the call is no more."""
+
+
+class Mortal:
+    """A half of the store, to a process that dies at its nth call: just before it, or after."""
+
+    def __init__(self, half: Any, calls: itertools.count[int], border: int, *, after: bool) -> None:
+        self._half, self._calls, self._border, self._after = half, calls, border, after
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        verb = getattr(self._half, name)
+
+        async def call(*arguments: Any, **options: Any) -> Any:
+            dies = next(self._calls) == self._border
+            if dies and not self._after:
+                raise Died
+            answer = await verb(*arguments, **options)
+            if dies:
+                raise Died
+            return answer
+
+        return call
+
+
+def flusher_of(hot: Any, log: Any, name: str = "somebody") -> Flusher:
+    return Flusher(hot, log, Guard(hot, log, make_rows, name))
+
+
+async def flush_all(pair: Pair, runs: list[str]) -> None:
+    flusher = flusher_of(pair.hot, pair.log)
+    for run in runs:
+        flusher.want([run])
+        await flusher.flush()
+
+
+@pytest.mark.parametrize("after", [False, True])
+async def test_a_flusher_may_die_at_any_call_and_another_goes_on(pair: Pair, after: bool) -> None:
+    runs = [await pair.create() for _ in range(3)]
+    died = 0
+    for border in range(1, BORDERS_MAX):
+        await pair.work(hops=2)
+        calls = itertools.count(1)
+        mortal = flusher_of(
+            Mortal(pair.hot, calls, border, after=after),
+            Mortal(pair.log, calls, border, after=after),
+        )
+        mortal.want(runs)
+        try:
+            await mortal.flush()
+        except Died:
+            died += 1
+        else:
+            break
+        await flush_all(pair, runs)
+        assert [await pair.is_logged(run) for run in runs] == [True] * 3
+    assert died >= 4, "read, look for what is left, append, mark"
+
+
+async def test_two_flushers_at_once_record_everything_once(pair: Pair) -> None:
+    runs = [await pair.create() for _ in range(5)]
+    flushers = [flusher_of(pair.hot, pair.log, name) for name in ("one", "two")]
+    for _ in range(8):
+        for flusher in flushers:
+            flusher.want(runs)
+        await asyncio.gather(pair.work(hops=2), *(flusher.flush() for flusher in flushers))
+    await flush_all(pair, runs)
+    assert [await pair.is_logged(run) for run in runs] == [True] * 5
+
+
+async def test_what_nobody_asked_for_is_found_after_a_while(pair: Pair, clock: Any) -> None:
+    run = await pair.create()
+    flusher = flusher_of(pair.hot, pair.log)
+    await flusher.flush()
+    assert not await pair.is_logged(run)
+
+    clock.advance(10_000)
+    later = flusher_of(pair.hot, pair.log)
+    await later.flush()
+
+    assert await pair.is_logged(run)
+
+
+async def test_a_late_flusher_does_not_mark_what_has_happened_instead(pair: Pair) -> None:
+    """It read events that were lost since; others have their numbers now."""
+    run = await pair.create()
+    await flush_all(pair, [run])
+    before = await pair.hot.read_snapshot(DEFAULT_TENANT, run)
+    assert before is not None
+    (grant,) = await pair.exchange(take=1)
+    await pair.exchange(pair.done(grant, b'"lost"'))
+    late = await pair.hot.read_unlogged([run])
+    lost = await pair.hot.read_run(DEFAULT_TENANT, run)
+    assert lost is not None
+
+    assert await pair.hot.put_run(DEFAULT_TENANT, before, lost.seq)
+    await flush_all(pair, [run])
+    (grant,) = await pair.exchange(take=1)
+    await pair.exchange(pair.done(grant, b'"instead"'))
+    mark = Mark(run, late[0].logged, late[0].run.seq, late[0].digest)
+    assert await pair.hot.mark_logged([mark]) == ([False], [])
+    await flush_all(pair, [run])
+    assert await pair.is_logged(run)
+
+    assert await pair.log.append(late) == ["forked"]
+    assert await pair.is_logged(run)
+
+
+async def test_a_log_that_was_set_back_gets_its_events_again(pair: Pair) -> None:
+    run = await pair.create()
+    await pair.work(hops=1)
+    await flush_all(pair, [run])
+    (logged,) = await pair.log.read_logs([run])
+    short = logged.events[:2]
+    row = type(logged.run)(**{**_fields(logged.run), "seq": 2})
+    assert await pair.log.put_log(type(logged)(row, events=short), logged.run.seq)
+
+    await pair.work(hops=1)
+    for _ in range(2):
+        await flush_all(pair, [run])
+
+    assert await pair.is_logged(run)
+
+
+def _fields(row: Any) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in row.__struct_fields__}
+
+
+async def test_the_gate_opens_when_the_log_has_the_inputs(pair: Pair) -> None:
+    run = await pair.create()
+    guard = Guard(pair.hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(pair.hot, pair.log, guard)
+    (grant,) = await pair.exchange(take=1)
+    waiting = asyncio.create_task(
+        flusher.durable(run, Held(run, grant.node, grant.scope, grant.lease))
+    )
+    await asyncio.sleep(0)
+    assert not waiting.done()
+
+    await flusher.flush()
+
+    assert await waiting is True
+    assert len(await pair.log.read_events(DEFAULT_TENANT, run)) > 0
+
+
+async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair) -> None:
+    run = await pair.create()
+    hot: Any = Another(pair.hot, "the first")
+    guard = Guard(hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(hot, pair.log, guard)
+    (grant,) = await pair.exchange(take=1)
+    hot.name = "the second"
+    waiting = asyncio.create_task(
+        flusher.durable(run, Held(run, grant.node, grant.scope, grant.lease))
+    )
+    await asyncio.sleep(0)
+
+    await flusher.flush()
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await guard.look()
+    await flusher.flush()
+
+    assert await waiting is True
+
+
+async def test_the_gate_stays_shut_for_a_lease_that_is_lost(pair: Pair) -> None:
+    run = await pair.create()
+    guard = Guard(pair.hot, pair.log, make_rows, "somebody")
+    await guard.look()
+    flusher = Flusher(pair.hot, pair.log, guard)
+    waiting = asyncio.create_task(flusher.durable(run, Held(run, "a", "", "another lease")))
+    await asyncio.sleep(0)
+
+    await flusher.flush()
+
+    assert await waiting is False
