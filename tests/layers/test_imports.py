@@ -140,11 +140,17 @@ def is_exempt(name: str, target: str) -> bool:
 
 def our_imports(name: str, tree: ast.Module, *, is_package: bool) -> Iterator[tuple[int, str]]:
     """Give line and full name of everything of ours that a module imports."""
+    for line, target in every_import(name, tree, is_package=is_package):
+        if target.split(".")[0] == "minuet":
+            yield line, target
+
+
+def every_import(name: str, tree: ast.Module, *, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Give line and full name of everything that a module imports."""
     for node in ast.walk(tree):
         if isinstance(node, ast.stmt | ast.expr):
             for target in imported_names(name, node, is_package=is_package):
-                if target.split(".")[0] == "minuet":
-                    yield node.lineno, target
+                yield node.lineno, target
 
 
 def imported_names(name: str, node: ast.AST, *, is_package: bool) -> list[str]:
