@@ -69,7 +69,7 @@ requirements: $(DEV) ## Which requirement is shown by which test; writes docs/re
 	@$(RUN) tools/requirements.py
 
 docs: requirements ## Write the generated pages of docs/ again
-	@if [ -f tools/docs.py ]; then $(RUN) tools/docs.py; fi
+	@$(RUN) -m tools.docs
 
 pins: ## Resolve the newest allowed versions into requirements/*.txt
 	@PYTHON="$(PYTHON)" sh tools/pins.sh

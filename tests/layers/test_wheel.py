@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.layers.test_imports import every_import
+from tests.layers.layers import every_import
 from tests.planted.bugs import BUGS, Bug
 
 from minuet.simulation.parts import Parts
