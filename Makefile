@@ -47,8 +47,8 @@ format: $(DEV) ## Format the code and fix what the linter can fix
 	@$(RUN) -m ruff format .
 
 sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all: a table)
-	@$(RUN) -m minuet.simulation --jobs $(TEST_WORKERS) --seeds $(or $(SEEDS),2000) \
-		$(if $(SEED),--seed $(SEED)) $(if $(BUG),--bug $(BUG))
+	@$(RUN) -m $(if $(BUG),tests.planted $(BUG),minuet.simulation) --jobs $(TEST_WORKERS) \
+		--seeds $(or $(SEEDS),2000) $(if $(SEED),--seed $(SEED))
 
 faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
 	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
@@ -69,7 +69,7 @@ requirements: $(DEV) ## Which requirement is shown by which test; writes docs/re
 	@$(RUN) tools/requirements.py
 
 docs: requirements ## Write the generated pages of docs/ again
-	@if [ -f tools/docs.py ]; then $(RUN) tools/docs.py; fi
+	@$(RUN) -m tools.docs
 
 pins: ## Resolve the newest allowed versions into requirements/*.txt
 	@PYTHON="$(PYTHON)" sh tools/pins.sh

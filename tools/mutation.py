@@ -92,7 +92,7 @@ def executed_lines(tests: list[str]) -> dict[str, set[Line]]:
         for path in measured.measured_files():
             for line, contexts in measured.contexts_by_lineno(path).items():
                 for context in contexts:
-                    # `tests/x.py::test_y[case]|run`
+                    # tests/x.py::test_y[case]|run
                     test = context.partition("|")[0].partition("[")[0]
                     while test:
                         found.setdefault(test, set()).add((path, line))

@@ -471,15 +471,16 @@ def test_json_stands_alone_and_holds_everything(shop: Any, minuet: Any) -> None:
 def test_a_broken_rule_of_the_engine_is_not_blamed_on_the_workflow(
     shop: Any, minuet: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    from tests.planted.bugs import BUGS
+
     from minuet.rehearsal import stage
-    from minuet.simulation.bugs import BUGS
 
     bug = BUGS["send-apart"]
     monkeypatch.setattr(
         stage, "ModelStore", lambda clock: bug.store(clock, transition=bug.transition)
     )
 
-    with bug.planted():
+    with bug.patch():
         called = minuet("simulate", "shop.yaml", "--seeds", "5", "--json")
 
     assert called.code == 1

@@ -66,6 +66,17 @@ def test_every_requirement_is_pinned_by_its_version_alone(root: Path) -> None:
     assert not [line for line in lines if not re.fullmatch(r"[\w.-]+==[\w.]+", line)]
 
 
+def test_every_folder_of_tests_is_explained(root: Path) -> None:
+    text = (root / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    section = text.split("### Where a test goes\n")[1].split("\n## ")[0]
+    folders = {
+        f"tests/{path.relative_to(root / 'tests').parts[0]}"
+        for path in (root / "tests").rglob("test_*.py")
+    }
+
+    assert folders <= set(re.findall(r"`(tests/\w+)`", section))
+
+
 def test_no_file_names_a_folder_of_one_machine(root: Path) -> None:
     assert not list(places(root, MACHINE_PATH))
 

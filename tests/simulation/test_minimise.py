@@ -6,19 +6,22 @@ import json
 
 import msgspec
 import pytest
+from tests.planted.__main__ import main as main_of_planted
+from tests.planted.bugs import BUGS, catch
 
 from minuet.simulation.__main__ import main
-from minuet.simulation.batch import catch
 from minuet.simulation.config import Config
 from minuet.simulation.minimise import minimise
 from minuet.simulation.world import simulate
 
+BUG = BUGS["skip-dropped"]
+
 
 def test_minimising_leaves_out_what_does_not_matter() -> None:
-    found = catch("skip-dropped").outcome
+    found = catch(BUG).outcome
     assert found is not None
 
-    smallest = minimise(found.config)
+    smallest = minimise(found.config, parts=BUG)
 
     assert smallest.broken is not None
     assert found.broken is not None
@@ -27,7 +30,7 @@ def test_minimising_leaves_out_what_does_not_matter() -> None:
     assert smallest.steps <= found.steps
     # The config alone is enough to see it again.
     again = msgspec.json.decode(msgspec.json.encode(smallest.config), type=Config)
-    assert simulate(again).broken == smallest.broken
+    assert simulate(again, BUG).broken == smallest.broken
 
 
 def test_a_sound_world_cannot_be_minimised() -> None:
@@ -38,18 +41,19 @@ def test_a_sound_world_cannot_be_minimised() -> None:
 def test_the_command_tells_the_seed_the_rule_and_the_last_lines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    found = catch("skip-dropped").outcome
+    found = catch(BUG).outcome
     assert found is not None
     seed = str(found.config.seed)
 
-    code = main(["--bug", "skip-dropped", "--start", seed, "--seeds", "1", "--jobs", "1"])
+    code = main_of_planted([BUG.name, "--start", seed, "--seeds", "1", "--jobs", "1"])
 
     told = capsys.readouterr().out
     assert code == 1
     assert f"seed {seed}: sent:" in told
     assert "BROKEN" in told
+    assert f"python -m tests.planted {BUG.name} --trace --config" in told
     config = told.split("--config '")[1].split("'")[0]
-    assert json.loads(config) == {"seed": found.config.seed, "bug": "skip-dropped"}
+    assert json.loads(config) == {"seed": found.config.seed}
 
 
 def test_the_command_runs_a_sound_batch(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,7 @@
 
 A kind turns plain data into the model's value and reports what does not fit (`read`), turns
 it back (`dump`), and says what it accepts to an editor (`schema`) and to people (`noun`).
-`model.field` combines them into the table of the document's fields.
+`model.fields` combines them into the table of the document's fields.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 All spellings of a field have become one (`node_id` → `id`, `depends_on` → `dependencies`, …),
 defaults are filled in, and nothing has been resolved: references are still names and
-conditions and templates are still text. `model.reader` makes these from YAML and JSON,
+conditions and templates are still text. `model.document` makes these from YAML and JSON,
 `plan.compile` turns them into a plan. The classes hold the document, not its meaning.
 """
 

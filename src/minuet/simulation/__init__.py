@@ -20,7 +20,7 @@ seen again. `world.simulate` runs one seed; `python -m minuet.simulation` runs m
     checker     what must hold after every step (`rules`: of calls and their answers)
     judge       what must hold at the end
     coverage    what must have happened at least once in many seeds
-    bugs        mistakes planted to see whether they are found (`mistakes`, `trespasses`: how)
+    parts       what the engine is made of: the real one, or one with a mistake in it
     world       all of it together, as a `config` describes it (in `surroundings`)
     batch       many seeds on many cores
     minimise    the smallest world in which a seed still fails

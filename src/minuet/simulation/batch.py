@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import multiprocessing
 import time
@@ -10,8 +11,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from minuet.simulation.bugs import BUGS
 from minuet.simulation.config import Config, Outcome
+from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.world import simulate
 
 #: Seeds that a process works on before it asks for more.
@@ -43,12 +44,16 @@ class Summary(msgspec.Struct):
 
 
 def run_batch(
-    configs: Iterable[Config], *, jobs: int = 1, failures_max: int | None = None
+    configs: Iterable[Config],
+    *,
+    parts: Parts = REAL,
+    jobs: int = 1,
+    failures_max: int | None = None,
 ) -> Summary:
     """Simulate all of these worlds, or stop after some have failed."""
     summary = Summary()
     began = time.perf_counter()
-    for outcome in outcomes(configs, jobs=jobs):
+    for outcome in outcomes(configs, parts=parts, jobs=jobs):
         summary.add(outcome)
         if failures_max is not None and len(summary.failures) >= failures_max:
             break
@@ -56,40 +61,20 @@ def run_batch(
     return summary
 
 
-def outcomes(configs: Iterable[Config], *, jobs: int = 1) -> Iterator[Outcome]:
+def outcomes(configs: Iterable[Config], *, parts: Parts = REAL, jobs: int = 1) -> Iterator[Outcome]:
     """Simulate worlds, in their order if one process does it."""
+    one = functools.partial(_simulate, parts)
     if jobs <= 1:
-        yield from map(_simulate, configs)
+        yield from map(one, configs)
         return
     context = multiprocessing.get_context("spawn")
     with context.Pool(jobs, initializer=gc.freeze) as pool:
-        yield from pool.imap(_simulate, configs, chunksize=_CHUNK)
+        yield from pool.imap(one, configs, chunksize=_CHUNK)
 
 
-def _simulate(config: Config) -> Outcome:
-    outcome = simulate(config)
+def _simulate(parts: Parts, config: Config) -> Outcome:
+    outcome = simulate(config, parts)
     return outcome if outcome.broken is not None else msgspec.structs.replace(outcome, trace=())
-
-
-class Catch(msgspec.Struct, frozen=True):
-    """How a planted bug was found, or not."""
-
-    bug: str
-    #: Seeds tried, the one that found it included.
-    seeds: int
-    outcome: Outcome | None
-    elapsed_s: float
-
-
-def catch(bug: str, *, start: int = 0, seeds: int | None = None) -> Catch:
-    """Try seeds until one finds a planted bug."""
-    limit = BUGS[bug].seeds if seeds is None else seeds
-    began = time.perf_counter()
-    for number in range(limit):
-        outcome = _simulate(Config(start + number, bug=bug))
-        if outcome.broken is not None:
-            return Catch(bug, number + 1, outcome, time.perf_counter() - began)
-    return Catch(bug, limit, None, time.perf_counter() - began)
 
 
 def count_kinds(failures: Iterable[Outcome]) -> dict[str, int]:

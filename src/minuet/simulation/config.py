@@ -14,7 +14,6 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     """A world, described. Whatever is None is drawn from the seed."""
 
     seed: int
-    bug: str | None = None
     #: The kind of store whose faults there are (`profiles`); None: all of them.
     store: str | None = None
     tenants: int | None = None
@@ -27,6 +26,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, whatever was drawn.
     add: tuple[str, ...] = ()
+    #: How much more often the nemesis strikes.
+    haste: int = 1
     #: Without interference from clients.
     calm_clients: bool = False
     #: Compare what came of the runs with what comes of them when nothing goes wrong.

@@ -13,24 +13,27 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from minuet.simulation.config import Config, Outcome
+from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.world import simulate
 
 
-def minimise(config: Config, report: Callable[[str], None] = lambda line: None) -> Outcome:
+def minimise(
+    config: Config, report: Callable[[str], None] = lambda line: None, *, parts: Parts = REAL
+) -> Outcome:
     """Shrink a failing world; ValueError if it does not fail."""
-    best = simulate(config)
+    best = simulate(config, parts)
     if best.broken is None:
         raise ValueError(f"seed {config.seed} does not fail")
     rule, progress = best.broken.id, True
     while progress:
         progress = False
         for what, smaller in _smaller(best):
-            outcome = simulate(smaller)
+            outcome = simulate(smaller, parts)
             if outcome.broken is not None and outcome.broken.id == rule:
                 report(f"{what}: still {rule}, {outcome.steps} steps")
                 best, progress = outcome, True
                 break
-    return _cut(best, rule)
+    return _cut(best, rule, parts)
 
 
 def _smaller(outcome: Outcome) -> Iterator[tuple[str, Config]]:
@@ -52,12 +55,12 @@ def _smaller(outcome: Outcome) -> Iterator[tuple[str, Config]]:
             yield f"{name} {number}", msgspec.structs.replace(config, **{name: number})
 
 
-def _cut(outcome: Outcome, rule: str) -> Outcome:
+def _cut(outcome: Outcome, rule: str, parts: Parts) -> Outcome:
     """Give the world no more steps than it needs to fail."""
     low, high = 1, outcome.steps + 1
     while low < high:
         middle = (low + high) // 2
-        tried = simulate(msgspec.structs.replace(outcome.config, steps_max=middle))
+        tried = simulate(msgspec.structs.replace(outcome.config, steps_max=middle), parts)
         if tried.broken is not None and tried.broken.id == rule:
             high, outcome = middle, tried
         else:

@@ -25,7 +25,6 @@ from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
 from minuet.plan.digest import digest_plan, encode_plan
-from minuet.simulation.bugs import BUGS, Bug
 from minuet.simulation.checker import Broken, Checker
 from minuet.simulation.client import Client, Promises, Script, draw_actions
 from minuet.simulation.config import Config, Outcome
@@ -40,6 +39,7 @@ from minuet.simulation.logged import LogModel, LogServer, SimHotStore, SimLog
 from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceededError
 from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
@@ -73,20 +73,17 @@ class BrokenError(Exception):
 class World:
     """Everything that one seed makes."""
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, parts: Parts = REAL) -> None:
         self.config = config
-        self.bug = BUGS[config.bug] if config.bug else Bug(name="none")
+        self.parts = parts
         self.streams = Streams(config.seed)
         self.coverage = Coverage()
         drawn = draw_faults(self.streams.get("faults"))
-        kind = config.store or self.bug.profile
-        profile = PROFILES[kind] if kind else None
+        profile = PROFILES[config.store] if config.store else None
         if profile is not None:
             drawn = profile.apply(drawn)
-        strong = dict.fromkeys((*self.bug.faults, *config.add), 1.0)
-        self.faults = Faults({**drawn.strength, **strong}).without(
-            *self.bug.without, *config.without
-        )
+        strong = dict.fromkeys(config.add, 1.0)
+        self.faults = Faults({**drawn.strength, **strong}).without(*config.without)
         chance = self.streams.get("world")
         self.lease_s = chance.choice((1.0, 3.0))
         self._workers = _drawn(config.workers, chance.choice((1, 2, 3)))
@@ -96,7 +93,7 @@ class World:
         self.crashes_max = chance.choice((2, 3, 3))
         self.loop = SimLoop(self.streams.get("schedule"), steps_max=config.steps_max)
         self.clock = StoreClock(self.loop.time)
-        self.model = self.bug.store(self.clock, transition=self.bug.transition)
+        self.model = parts.store(self.clock, transition=parts.transition)
         self.programs: dict[str, Program] = {}
         #: The log of a logged store, whose hot half the model is then.
         self.log: LogModel | None = None
@@ -139,8 +136,7 @@ class World:
         tenants = _drawn(config.tenants, self.streams.get("tenants").choice((1, 2, 2, 3)))
         self.tenants = TENANTS[: min(tenants, self._runs)]
         drawn_fleet = self.streams.get("fleet").random() < 0.5
-        wanted = config.fleet if config.fleet is not None else self.bug.fleet
-        self.is_fleet = drawn_fleet if wanted is None else wanted
+        self.is_fleet = drawn_fleet if config.fleet is None else config.fleet
         self._placing = Placing(self.model, self.streams.get("placing"), self.coverage, self.fail)
         if self.is_fleet:
             self.checker.watch_exchange = self._placing.check_exchange
@@ -166,7 +162,7 @@ class World:
             self.coverage,
             self.trace,
             self.lease_s,
-            self.bug.haste,
+            config.haste,
         )
         self.intruder = Intruder(
             self.server,
@@ -236,7 +232,7 @@ class World:
         clock = StoreClock(self.loop.time)
         clock.offset_ms = skew_ms
         member = name.partition(".")[0]
-        return self.bug.worker(
+        return self.parts.worker(
             self._connect(name),
             handlers=self._handlers_of(member),
             tenant=self._members[member],
@@ -247,7 +243,7 @@ class World:
             drain_ms=chance.choice((0, 500, 5_000)),
             crashes_max=self.crashes_max,
             clock=clock,
-            ids=self.bug.ids(chance.getrandbits(62), self.model),
+            ids=self.parts.ids(chance.getrandbits(62), self.model),
         )
 
     def _connect(self, name: str) -> Store:
@@ -266,7 +262,7 @@ class World:
             return self._rebuilt(logged)
 
         hot = SimHotStore(self.server)
-        return self.bug.logged(hot, log, make_rows, owner=name)
+        return self.parts.logged(hot, log, make_rows, owner=name)
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
         return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
@@ -466,16 +462,14 @@ def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
     return msgspec.structs.replace(workflow, plan=plan, data=data, digest=digest_plan(data))
 
 
-def simulate(config: Config) -> Outcome:
+def simulate(config: Config, parts: Parts = REAL) -> Outcome:
     """Run one world; and, where that is possible, compare it with a world without faults."""
-    world = World(config)
+    world = World(config, parts)
     outcome = run_world(world)
     if outcome.broken is not None or not (config.compare and outcome.results):
         return outcome
     without = tuple(sorted({*config.without, *FAULTS}))
-    calm = msgspec.structs.replace(
-        config, without=without, calm_clients=True, bug=None, fleet=world.is_fleet
-    )
+    calm = msgspec.structs.replace(config, without=without, calm_clients=True, fleet=world.is_fleet)
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:
         outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
@@ -488,7 +482,7 @@ def run_world(world: World) -> Outcome:
     collecting = gc.isenabled()
     gc.disable()
     try:
-        with small_parts(world.sends_max), errors_logged(world.fail), world.bug.planted():
+        with small_parts(world.sends_max), errors_logged(world.fail), world.parts.patch():
             broken = _run(world)
         return world.outcome(broken)
     finally:

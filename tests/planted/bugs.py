@@ -1,54 +1,71 @@
 """Mistakes, planted to see whether the simulation finds them.
 
 A simulation that does not find these proves nothing by finding nothing else. `Bug.seeds` says
-within how many seeds each must be found; a test holds it to it.
+within how many seeds each must be found; a test checks it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+import time
 
 import msgspec
+from tests.planted import mistakes as wrong
+from tests.planted import trespasses as open_to_all
+from tests.planted import unlogged
 
-from minuet.ids import Ids, SeededIds
-from minuet.simulation import mistakes as wrong
-from minuet.simulation import trespasses as open_to_all
-from minuet.simulation import unlogged
+from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
-from minuet.simulation.model import ModelStore
-from minuet.store.logged import LoggedStore
-from minuet.store.transition import Transition
-from minuet.worker.worker import Worker
+from minuet.simulation.parts import Parts
+from minuet.simulation.world import simulate
 
 
-def _seeded(seed: int, model: ModelStore) -> Ids:
-    return SeededIds(seed)
-
-
-class Bug(msgspec.Struct, frozen=True, kw_only=True):
-    """A mistake: which part of the engine is replaced by a wrong one."""
+class Bug(Parts, frozen=True, kw_only=True):
+    """An engine with a mistake in it, and the worlds in which it shows."""
 
     name: str
-    summary: str = ""
+    summary: str
     #: Faults without which it does not show; they are on.
     faults: tuple[str, ...] = ()
     #: Faults that would excuse it; they are off.
     without: tuple[str, ...] = ()
     #: How much more often the nemesis strikes.
-    haste: float = 1.0
+    haste: int = 1
     #: Whether the worlds have a fleet; None: as the seed says.
     fleet: bool | None = None
+    #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
+    profile: str | None = None
     #: Seeds within which it must be found.
     seeds: int = 60
-    transition: type[Transition] = Transition
-    store: type[ModelStore] = ModelStore
-    worker: type[Worker] = Worker
-    #: The kind of store that has it (`profiles`), and what it is on a logged store.
-    profile: str | None = None
-    logged: type[LoggedStore] = LoggedStore
-    ids: Callable[[int, ModelStore], Ids] = _seeded
-    planted: Callable[[], AbstractContextManager[None]] = nullcontext
+
+    def describe(self, seed: int) -> Config:
+        """The world of a seed in which it is looked for."""
+        return Config(
+            seed,
+            store=self.profile,
+            fleet=self.fleet,
+            without=self.without,
+            add=self.faults,
+            haste=self.haste,
+        )
+
+
+class Catch(msgspec.Struct, frozen=True):
+    """How a planted bug was found, or not."""
+
+    #: Seeds tried, the one that found it included.
+    seeds: int
+    outcome: Outcome | None
+    elapsed_s: float
+
+
+def catch(bug: Bug) -> Catch:
+    """Try seeds until one finds a planted bug."""
+    began = time.perf_counter()
+    for seed in range(bug.seeds):
+        outcome = simulate(bug.describe(seed), bug)
+        if outcome.broken is not None:
+            return Catch(seed + 1, outcome, time.perf_counter() - began)
+    return Catch(bug.seeds, None, time.perf_counter() - began)
 
 
 _ALL = (
@@ -313,7 +330,7 @@ _ALL = (
         name="key-per-attempt",
         summary="the idempotency key changes with the attempt",
         faults=("fail",),
-        planted=wrong.key_per_attempt,
+        patch=wrong.key_per_attempt,
     ),
     Bug(
         name="no-take-gate",
@@ -335,13 +352,13 @@ _ALL = (
         summary="events count as recorded when they are about to be",
         profile="logged",
         seeds=100,
-        planted=unlogged.marks_before_it_appends,
+        patch=unlogged.marks_before_it_appends,
     ),
     Bug(
         name="appended-out-of-order",
         summary="the end of what is new is recorded before its beginning",
         profile="logged",
-        planted=unlogged.appends_out_of_order,
+        patch=unlogged.appends_out_of_order,
     ),
 )
 

@@ -1,4 +1,4 @@
-"""Wrong versions of a logged store, for `simulation.bugs`."""
+"""Wrong versions of a logged store, for `tests.planted.bugs`."""
 
 from __future__ import annotations
 

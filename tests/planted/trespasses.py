@@ -1,6 +1,6 @@
 """Wrong versions of the store in which tenants reach each other's runs, and runs go wrongly.
 
-As `mistakes`: for `simulation.bugs`, and nothing else uses them.
+As `mistakes`: for `tests.planted.bugs`, and nothing else uses them.
 """
 
 from __future__ import annotations

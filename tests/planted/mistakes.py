@@ -1,4 +1,4 @@
-"""Wrong versions of parts of the engine, for `simulation.bugs`.
+"""Wrong versions of parts of the engine, for `tests.planted.bugs`.
 
 Each is a mistake that was made in real systems, that this engine once had, or that somebody
 could make here. Nothing but the simulation uses them.
