@@ -18,7 +18,7 @@ from minuet.simulation import unlogged
 from minuet.simulation.faults import BENIGN, FAULTS
 from minuet.simulation.model import ModelStore
 from minuet.store.logged import LoggedStore
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 from minuet.worker.worker import Worker
 
 

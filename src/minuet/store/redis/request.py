@@ -35,7 +35,7 @@ from minuet.store.records import (
     Start,
     Waiting,
 )
-from minuet.store.transition import fingerprint
+from minuet.store.rules.shared import fingerprint
 
 pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode

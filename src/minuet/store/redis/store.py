@@ -66,7 +66,7 @@ from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
 from minuet.store.reply import TIMED_OUT
-from minuet.store.transition import check_rows, key_conflict
+from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
 
