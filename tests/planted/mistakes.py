@@ -40,7 +40,7 @@ from minuet.store.records import (
     Swept,
     Token,
 )
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 from minuet.types import TERMINAL
 from minuet.worker.job import Job
 from minuet.worker.placed_queues import PlacedQueues, Whose
@@ -90,7 +90,7 @@ class ForgetsExpiredToken(Transition):
         token, run = self.token(key), self.run(key[0])
         if token is None or run is None or token.state != "leased":
             return False
-        self._end(run, token, "done", "completed")
+        self._end_token(run, token, "done", "completed")
         if run.counter == 0:
             self._complete(run)
         return True

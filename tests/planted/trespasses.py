@@ -24,7 +24,7 @@ from minuet.store.records import (
     Take,
 )
 from minuet.store.reply import Room
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 
 
 def _tenant_of(step: Transition, run: str, tenant: str) -> str:

@@ -19,6 +19,7 @@ from minuet.clock import ManualClock
 from minuet.errors import DamagedRowError
 from minuet.events import NodeWaiting
 from minuet.store.redis import rows
+from minuet.store.redis.columns import TOKEN
 
 #: Its token waits, and reads an output of another node when it goes on.
 HELD = {
@@ -88,7 +89,7 @@ def _packed(values: list[Any]) -> bytes:
 
 def _new_tail(tail: Callable[[bytes], bytes]) -> Callable[[bytes], bytes]:
     def change(data: bytes) -> bytes:
-        old = rows._columns(data, rows.TOKEN_NUMBERS, 6)[2]
+        _, old = rows.columns_of(TOKEN, data)
         assert old
         return data[: -len(old)] + tail(old)
 

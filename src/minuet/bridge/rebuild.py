@@ -35,7 +35,7 @@ from minuet.store.records import (
     Snapshot,
     Token,
 )
-from minuet.store.transition import fingerprint
+from minuet.store.rules.shared import fingerprint
 from minuet.types import TERMINAL
 
 _ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)

@@ -15,7 +15,7 @@ from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory import Taken
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
 from minuet.store.reply import Room
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 
 #: What the store would lose in a failover that loses everything.
 _TABLES = (

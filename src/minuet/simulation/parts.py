@@ -14,7 +14,7 @@ import msgspec
 from minuet.ids import Ids, SeededIds
 from minuet.simulation.model import ModelStore
 from minuet.store.logged import LoggedStore
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 from minuet.worker.worker import Worker
 
 

@@ -50,8 +50,9 @@ from minuet.store.records import (
     WorkerRecord,
 )
 from minuet.store.reply import TIMED_OUT, Room, grant, header, output_of
+from minuet.store.rules.leases import lease_end
+from minuet.store.rules.transition import Transition
 from minuet.store.tables import RunTable, Table, TokenTable
-from minuet.store.transition import Transition, lease_end
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
 

@@ -10,7 +10,8 @@ from minuet.clock import Clock
 from minuet.store.logged.base import LogIdentity, Mark, Standing, Unlogged
 from minuet.store.memory import MemoryStore
 from minuet.store.records import EventRecord, Held, Snapshot
-from minuet.store.transition import Transition, is_open
+from minuet.store.rules.leases import is_open
+from minuet.store.rules.transition import Transition
 
 
 class HotMemoryStore(MemoryStore):

@@ -21,7 +21,7 @@ from minuet.store.records import (
     Run,
     Snapshot,
 )
-from minuet.store.transition import key_conflict
+from minuet.store.rules.shared import key_conflict
 from minuet.types import TERMINAL, RunStatus
 
 

@@ -15,7 +15,7 @@ from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
 from minuet.store.records import LEASE_MS_MAX, Change, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 
 _DUE = statement("due")
 _NEXT_DUE = statement("next_due")

@@ -21,7 +21,8 @@ from minuet.store.postgres.step import write_step
 from minuet.store.postgres.wanted import Wanted
 from minuet.store.records import Exchange, Held, Reply, Result, Run
 from minuet.store.reply import header
-from minuet.store.transition import Transition, lease_end
+from minuet.store.rules.leases import lease_end
+from minuet.store.rules.transition import Transition
 
 _SETTLE_ROWS = statement("settle_rows")
 _STILL_LEASED = statement("still_leased")

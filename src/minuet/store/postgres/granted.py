@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from minuet.store.lenient import damage_of, reads_of, tags_of, text_of
 from minuet.store.records import Exchange, Grant, Output, Run, Token
 from minuet.store.reply import output_of
-from minuet.store.transition import lease_end
+from minuet.store.rules.leases import lease_end
 
 #: Where a row lies in its table (`ctid`): it moves whenever the row changes.
 Place: TypeAlias = tuple[int, int]

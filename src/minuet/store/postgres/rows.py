@@ -15,7 +15,7 @@ from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
 from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Run, Token
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 
 #: What asyncpg returns, and what it takes.
 Row: TypeAlias = Any

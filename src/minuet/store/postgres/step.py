@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import Rows
 from minuet.store.postgres.statements import statement
-from minuet.store.transition import Transition
+from minuet.store.rules.transition import Transition
 
 Value = TypeVar("Value")
 

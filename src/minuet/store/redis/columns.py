@@ -1,44 +1,262 @@
-"""Rows as the scripts hold them: arrays, whose columns have names only here.
+"""How rows are kept on Redis: their columns, in the order in which they are stored.
 
-In the scripts `token[T_STATE]` is the state of a token and `run[R_SEQ]` the last event number of a
-run; before a script is sent, each such name becomes a number. A row with a field for each column
-would cost a server three times the time. What is stored of a row comes last in its array, as
-`rows` reads it; before it stands what only one call needs.
+The columns of runs and tokens are the fields of `records.Run` and `records.Token`. Here stands only
+where each of them is kept since layout 3, which never changes. A field that a record gets later
+comes last in the tail of its row, with no further declaration.
+
+A row of a run or a token is numbers, then strings with their lengths, and then the tail: packed
+values, of which nil stands for the default, and which is left out when all are nil. The other rows
+are packed values only. `script.py` turns the names of columns in scripts into places in an array.
 """
 
 from __future__ import annotations
 
-import re
+import struct
+from collections.abc import Iterable
+from types import UnionType
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
 
-from minuet.store.redis.rows import RUN_COLUMNS, TOKEN_COLUMNS
+import msgspec
 
-#: Name and key; fields to write, and how many values they are; outputs of this call's events by
-#: number; whether it has changed; whether it is new; what it was before; what never changes of it
-#: and its input, where they are known.
-_RUN = (
-    *("name", "key", "out", "count", "outputs", "changed", "new"),
-    *("old_status", "old_deadline", "old_ended", "cold", "input"),
-)
+from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token
 
-#: Name in sorted sets; its run's row; whether it has changed, is new, was leased.
-_TOKEN = ("member", "run", "node", "scope", "changed", "new", "was_leased")
+#: A time that there is not, where a number must stand.
+NEVER = -(2**53)
 
-
-def _numbers(prefix: str, of_the_call: tuple[str, ...], stored: tuple[str, ...]) -> dict[str, str]:
-    names = (*of_the_call, *stored)
-    numbers = {f"{prefix}{name.upper()}": str(place) for place, name in enumerate(names, 1)}
-    bounds = {"FIRST": len(of_the_call) + 1, "LAST": len(names)}
-    return numbers | {f"{prefix}{name}": str(place) for name, place in bounds.items()}
-
-
-_NUMBERS = {
-    **_numbers("R_", _RUN, RUN_COLUMNS),
-    **_numbers("T_", _TOKEN, TOKEN_COLUMNS),
+#: The fields of a run's hash, by the first byte of their names.
+FIELDS = {
+    # What changes of the run, what never changes, and its input. At its creation it may have had
+    # another input.
+    "run": "R",
+    "origin": "I",
+    "input": "i",
+    "first_input": "o",
+    # Each with more behind it, which names one of them. `listed`: a live arrival, by its number.
+    "token": "t",
+    "join": "j",
+    "arrival": "a",
+    "listed": "n",
+    "step": "s",
+    "event": "e",
+    "dead_letter": "d",
+    # Up to which event the log behind this store has the run.
+    "logged": "m",
 }
 
-_NAME = re.compile(r"\b[RT]_[A-Z_]+\b")
+#: What became of an item, as one byte of an answer.
+RESULT_CODES = {
+    "applied": "a",
+    "held": "h",
+    "duplicate": "d",
+    "stale": "s",
+    "replan": "r",
+    "closed": "c",
+    "limit": "l",
+}
 
 
-def number_columns(text: str) -> str:
-    """A script with numbers in place of the names of columns."""
-    return _NAME.sub(lambda name: _NUMBERS[name.group()], text)
+class Column(NamedTuple):
+    """A column that is packed."""
+
+    name: str
+    #: How a script holds it: `boolean`, `number`, `string` or `table`.
+    kind: str
+    #: What it holds, where that is not the value as it is: `payload`, `json` or `reads`.
+    form: str
+    #: What nil stands for.
+    default: Any
+    #: Whether it is a field of the record, or only kept by this store.
+    is_field: bool
+
+
+class Layout:
+    """The columns of one kind of row."""
+
+    def __init__(
+        self,
+        letter: str,
+        record: type[msgspec.Struct],
+        *,
+        implied: tuple[str, ...],
+        numbers: dict[str, str] | None = None,
+        strings: tuple[str, ...] = (),
+        tail: tuple[str, ...],
+        extra: dict[str, type] | None = None,
+        of_call: dict[str, str] | None = None,
+        least: int | None = None,
+    ) -> None:
+        #: What the names of its columns begin with in scripts.
+        self.letter = letter
+        fields = {field.name: field for field in msgspec.structs.fields(record)}
+        extra = extra or {}
+        #: By name: the type of a number in `struct`.
+        self.numbers = numbers or {}
+        self.strings = strings
+        known = {*implied, *self.numbers, *strings, *tail}
+        names = (*tail, *(name for name in fields if name not in known))
+        self.tail = tuple(_column(name, fields.get(name), extra.get(name)) for name in names)
+        #: How many columns the tail has in rows of the earliest layout.
+        self.least = len(tail) if least is None else least
+        #: What only one call needs, and how that begins in a script.
+        self.of_call = of_call or {}
+        self.defaults = {name: _default(field) for name, field in fields.items()}
+        #: Columns that have no default, and those that may be nothing.
+        self.required = {name for name, field in fields.items() if field.required}
+        self.optional = {name for name, field in fields.items() if _is_optional(field.type)}
+        self.struct = struct.Struct(">" + "".join(code[0] for code in self.numbers.values()))
+
+    @property
+    def has_struct(self) -> bool:
+        return bool(self.numbers)
+
+    @property
+    def stored(self) -> tuple[str, ...]:
+        """Names of what is stored, in their order; `tail` stands for where the tail begins."""
+        tail = tuple(column.name for column in self.tail)
+        return (*self.numbers, *self.strings, "tail", *tail) if self.has_struct else tail
+
+    @property
+    def format(self) -> str:
+        """The numbers and strings of a row, as `struct` of Lua reads and writes them."""
+        return ">" + "".join(self.numbers.values()) + "I4c0" * len(self.strings)
+
+
+def _is_optional(annotation: Any) -> bool:
+    return type(None) in get_args(annotation)
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.default is msgspec.NODEFAULT else field.default
+
+
+def _column(name: str, field: msgspec.structs.FieldInfo | None, extra: type | None) -> Column:
+    if field is None:
+        assert extra is not None, f"{name} is no field of the record"
+        return Column(name, *_kind(extra), None, False)
+    return Column(name, *_kind(field.type), _default(field), True)
+
+
+def _kind(annotation: Any) -> tuple[str, str]:
+    """How a script holds a value of this type, and in which form."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        (annotation,) = (one for one in arguments if one is not type(None))
+        return _kind(annotation)
+    if origin is Literal:
+        return ("string", "")
+    if origin is tuple:
+        return ("string", "reads") if arguments[0] is Read else ("table", "")
+    if origin is dict:
+        return ("string", "json")
+    kinds = {bool: "boolean", int: "number", str: "string", bytes: "string"}
+    return (kinds[annotation], "payload" if annotation is bytes else "")
+
+
+def _nothing(names: Iterable[str]) -> dict[str, str]:
+    return dict.fromkeys(names, "false")
+
+
+ORIGIN = Layout(
+    "O",
+    Run,
+    implied=tuple(Run.__struct_fields__),
+    tail=("workflow", "plan", "created_ms", "tags", "idempotency_key", "parent"),
+)
+
+RUN = Layout(
+    "R",
+    Run,
+    # The name of its hash says which run it is; the rest is in fields of its own.
+    implied=("run", "input", "created_ms", "tags", "idempotency_key", "parent"),
+    numbers={"started_ms": "d", "counter": "I4", "seq": "I4", "generation": "I4"},
+    strings=("tenant", "workflow", "plan", "status"),
+    tail=("deadline_ms", "scoped", "dead_letters", "ended_ms", "error"),
+    # Whether an instance in a loop or a map has an output.
+    extra={"scoped": bool},
+    of_call={
+        **_nothing(("name", "key")),
+        # Fields to write, and how many values they are.
+        "out": "false",
+        "count": "0",
+        # Outputs of this call's events by number; whether it has changed; whether it is new.
+        **_nothing(("outputs", "changed", "new")),
+        # What it was before; what never changes of it and its input, where they are known.
+        **_nothing(("old_status", "old_deadline", "old_ended", "cold", "input")),
+    },
+)
+
+TOKEN = Layout(
+    "T",
+    Token,
+    implied=("run", "node", "scope", "tenant"),
+    numbers={
+        "due_ms": "d",
+        "taken_ms": "d",
+        "hop": "I4",
+        "attempt": "I4",
+        "delivery": "I4",
+        "event": "I4",
+        "source_event": "I4",
+    },
+    strings=("state", "outcome", "lease", "session", "queue", "source"),
+    tail=(
+        *("skip", "source_scope", "reads", "joined", "lane", "expiry", "cursor"),
+        *("wait", "wait_key", "resolution", "slot", "slot_limit", "lost"),
+    ),
+    # The event that holds its source's output (0: it is looked up); whether it comes from a join.
+    extra={"source_event": int, "joined": bool},
+    # Name in sorted sets; its run's row; whether it has changed, is new, was leased.
+    of_call=_nothing(("member", "run", "node", "scope", "changed", "new", "was_leased")),
+    # `lost` came with layout 3.
+    least=12,
+)
+
+JOIN = Layout(
+    "J",
+    Join,
+    implied=("run", "node", "scope"),
+    tail=("need", "total", "live", "skipped", "fired", "hop", "listed"),
+    # How many live arrivals are listed.
+    extra={"listed": int},
+    # Its run's row; node and scope; live arrivals of this call.
+    of_call=_nothing(("run", "name", "pending")),
+)
+
+ARRIVAL = Layout(
+    "A",
+    Arrival,
+    implied=("run", "node", "scope", "source"),
+    tail=("source_scope", "live", "late"),
+)
+
+#: A live arrival, with the event that holds its output.
+LISTED = Layout(
+    "N",
+    Arrival,
+    implied=tuple(Arrival.__struct_fields__),
+    tail=("source", "source_scope", "event"),
+    extra={"event": int},
+)
+
+DEAD_LETTER = Layout(
+    "D",
+    DeadLetter,
+    implied=("run",),
+    tail=(
+        *("node", "scope", "generation", "tenant", "queue", "reason", "error"),
+        *("fingerprint", "attempts", "at_ms", "status"),
+    ),
+)
+
+#: By the name that constructors in scripts have for them.
+LAYOUTS = {
+    "origin": ORIGIN,
+    "run": RUN,
+    "token": TOKEN,
+    "join": JOIN,
+    "arrival": ARRIVAL,
+    "listed": LISTED,
+    "dead_letter": DEAD_LETTER,
+}

@@ -13,14 +13,18 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from minuet.store.redis.columns import number_columns
+from minuet.store.redis.script import expand_names
 
 _FOLDER = Path(__file__).parent / "lua"
 
+#: The rules: `store/rules` again, in files and functions of the same names.
+RULES = ("slots", "tokens", "joins", "leases", "runs", "items")
+
 #: What the verbs share; each part uses those before it.
 _PARTS = (
-    *("rows", "event", "transition", "hand_in", "grant", "take", "commit"),
-    *("runs", "remove", "record", "workers", "touch", "verb"),
+    *("server", "keys", "event", "rows", "changes", "dead_letters", "request"),
+    *(f"rules/{name}" for name in RULES),
+    *("grant", "take", "commit", "remove", "logged", "workers", "shared_blobs", "verb"),
 )
 
 #: Verbs that write nothing: they run where writing is refused.
@@ -70,7 +74,7 @@ def _function(verb: str, text: str) -> str:
 
 def make(source: str) -> Library:
     """A library of this text."""
-    text = number_columns(source)
+    text = expand_names(source)
     digest = hashlib.sha256(text.encode()).hexdigest()
     name = f"minuet_{digest[:16]}"
     return Library(name, f"#!lua name={name}\nlocal LIBRARY = '{name}'\n{text}".encode())

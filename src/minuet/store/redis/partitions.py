@@ -29,6 +29,7 @@ from minuet.store.records import (
     Slot,
     Take,
 )
+from minuet.store.redis.columns import RESULT_CODES
 from minuet.store.redis.rows import grants_of, headers_of
 
 #: On a cluster. The number is part of where runs lie: it never changes.
@@ -36,8 +37,8 @@ CLUSTER_PARTITIONS = 16
 
 Item = TypeVar("Item")
 
-#: What became of an item, by the first letter: so it is told.
-_RESULTS: dict[int, Result] = {ord(word[0]): word for word in get_args(Result)}
+#: What became of an item, by the byte that stands for it in an answer.
+_RESULTS: dict[int, Result] = {ord(RESULT_CODES[word]): word for word in get_args(Result)}
 
 
 class _Call(Protocol):
@@ -154,9 +155,9 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
     for places, answer in answers:
         if answer[0] == b"session":
             raise SessionError(f"session {request.session}: call {request.seq} after {answer[1]}")
-        _, now, letters, part_revoked, part_granted, part_headers, _, _, taken_ms, _ = answer
+        _, now, codes, part_revoked, part_granted, part_headers, _, _, taken_ms, _ = answer
         now_ms = max(now_ms, now)
-        results += zip(places, [_RESULTS[letter] for letter in letters], strict=False)
+        results += zip(places, [_RESULTS[code] for code in codes], strict=False)
         revoked += [Held(*(word.decode() for word in held)) for held in part_revoked]
         granted += grants_of(part_granted, request.lease, taken_ms)
         headers.update((header.run, header) for header in headers_of(part_headers))

@@ -12,9 +12,22 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.events import RunCreated, decode_event
-from minuet.store.records import LIVE_STATES, EventRecord, Run, Snapshot, Token
+from minuet.store.records import LIVE_STATES, EventRecord, Snapshot, Token
+from minuet.store.redis.columns import (
+    ARRIVAL,
+    DEAD_LETTER,
+    FIELDS,
+    JOIN,
+    LISTED,
+    NEVER,
+    ORIGIN,
+    RUN,
+    TOKEN,
+    Column,
+    Layout,
+)
 from minuet.store.redis.request import as_json, opaque, pack
-from minuet.store.redis.rows import NEVER, RECORD, RUN_NUMBERS, TOKEN_NUMBERS, struct_row
+from minuet.store.redis.rows import RECORD
 
 #: A field of a hash and its value.
 Field: TypeAlias = tuple[str, bytes]
@@ -38,7 +51,7 @@ class WholeRun:
             for token in rows.tokens
             if token.scope and token.event and not token.skip
         ]
-        self.row = _run_row(run, scoped=bool(self.scoped))
+        self.row = _struct_row(RUN, run, scoped=bool(self.scoped) or None)
         self.live = [(token.node, token.scope, opaque(_token_row(token, joined))) for token in live]
         self.letters = [
             (x.status, f"{run.run}\0{x.node}\0{x.scope}\0{x.generation:08d}", x.at_ms)
@@ -47,9 +60,9 @@ class WholeRun:
         self.fields = [
             *_origin(rows),
             *_joins(rows),
-            *((f"t{t.node}\0{t.scope}", _token_row(t, joined)) for t in settled),
-            *((f"e{event.seq}", _event(event)) for event in rows.events),
-            *((f"s{node}\0{scope}\0{name}", value) for node, scope, name, value in rows.steps),
+            *((f"{FIELDS['token']}{t.node}\0{t.scope}", _token_row(t, joined)) for t in settled),
+            *((f"{FIELDS['event']}{event.seq}", _event(event)) for event in rows.events),
+            *((f"{FIELDS['step']}{n}\0{s}\0{name}", value) for n, s, name, value in rows.steps),
             *_letters(rows),
         ]
 
@@ -76,23 +89,38 @@ def _row(*values: Any) -> bytes:
     return b"".join(map(pack, values))
 
 
-def _text(value: Any) -> msgspec.Raw | None:
-    return None if value is None else as_json(value)
+def _struct_row(layout: Layout, record: Any, **extra: Any) -> bytes:
+    """A row of a run or a token. What only Redis keeps of it is given apart."""
+    values = [_number(layout, record, extra, name) for name in layout.numbers]
+    row = [layout.struct.pack(*values)]
+    for name in layout.strings:
+        data = getattr(record, name).encode()
+        row += (len(data).to_bytes(4, "big"), data)
+    return b"".join(row) + _packed_row(layout, record, **extra)
 
 
-def _run_row(run: Run, *, scoped: bool) -> bytes:
-    return struct_row(
-        RUN_NUMBERS,
-        (_time(run.started_ms), run.counter, run.seq, run.generation),
-        (run.tenant, run.workflow, run.plan, run.status),
-    ) + _row(
-        *(run.deadline_ms, scoped or None, run.dead_letters or None, run.ended_ms),
-        _text(run.error),
-    )
+def _number(layout: Layout, record: Any, extra: dict[str, Any], name: str) -> int:
+    value = extra[name] if name in extra else getattr(record, name)
+    return NEVER if value is None else value
 
 
-def _time(ms: int | None) -> int:
-    return NEVER if ms is None else ms
+def _packed_row(layout: Layout, record: Any, **extra: Any) -> bytes:
+    """A packed row, or the tail of one, in which nil stands for the default."""
+    return _row(*(_wire(layout, column, record, extra) for column in layout.tail))
+
+
+def _wire(layout: Layout, column: Column, record: Any, extra: dict[str, Any]) -> Any:
+    value = extra[column.name] if column.name in extra else getattr(record, column.name)
+    if value is None or (layout.has_struct and value == column.default):
+        return None
+    match column.form:
+        case "payload":
+            return opaque(value)
+        case "reads":
+            return opaque(pack(value))
+        case "json":
+            return as_json(value)
+    return value
 
 
 def _origin(rows: Snapshot) -> Iterator[Field]:
@@ -102,53 +130,34 @@ def _origin(rows: Snapshot) -> Iterator[Field]:
     created = decode_event(rows.events[0].data) if rows.events else None
     if isinstance(created, RunCreated):
         workflow, plan, given = created.workflow, created.plan, bytes(created.input)
-    key, parent = run.idempotency_key, run.parent
-    yield "I", _row(workflow, plan, run.created_ms, as_json(run.tags), key, parent)
-    yield "i", run.input
+    yield FIELDS["origin"], _packed_row(ORIGIN, run, workflow=workflow, plan=plan)
+    yield FIELDS["input"], run.input
     if given != run.input:
-        yield "o", given
+        yield FIELDS["first_input"], given
 
 
-def _token_row(t: Token, joined: set[tuple[str, str]]) -> bytes:
-    return struct_row(
-        TOKEN_NUMBERS,
-        # Where the output of its source stands is looked up.
-        (_time(t.due_ms), t.taken_ms, t.hop, t.attempt, t.delivery, t.event, 0),
-        (t.state, t.outcome, t.lease, t.session, t.queue, t.source),
-    ) + _row(
-        *(t.skip or None, t.source_scope or None),
-        *(opaque(pack(t.reads)) if t.reads else None, (t.node, t.scope) in joined or None),
-        *(t.lane or None, t.expiry or None, t.cursor or None),
-        # A token that waits has a key, be it empty.
-        *(t.wait or None, t.wait_key if t.wait else None),
-        None if t.resolution is None else opaque(t.resolution),
-        *(t.slot or None, t.slot_limit or None, t.lost or None),
-    )
+def _token_row(token: Token, joined: set[tuple[str, str]]) -> bytes:
+    # Where the output of its source is, is looked up.
+    is_joined = (token.node, token.scope) in joined or None
+    return _struct_row(TOKEN, token, source_event=0, joined=is_joined)
 
 
 def _joins(rows: Snapshot) -> Iterator[Field]:
     listed: dict[str, int] = {}
     for a in rows.arrivals:
         to = f"{a.node}\0{a.scope}"
-        yield f"a{to}\0{a.source}", _row(a.source_scope, a.live, a.late)
+        yield f"{FIELDS['arrival']}{to}\0{a.source}", _packed_row(ARRIVAL, a)
         if a.live and not a.late:
             listed[to] = listed.get(to, 0) + 1
-            yield f"n{to}\0{listed[to]}", _row(a.source, a.source_scope, 0)
+            yield f"{FIELDS['listed']}{to}\0{listed[to]}", _packed_row(LISTED, a, event=0)
     for j in rows.joins:
         name = f"{j.node}\0{j.scope}"
-        counts = (j.need, j.total, j.live, j.skipped, j.fired, j.hop, listed.get(name, 0))
-        yield f"j{name}", _row(*counts)
+        yield f"{FIELDS['join']}{name}", _packed_row(JOIN, j, listed=listed.get(name, 0))
 
 
 def _letters(rows: Snapshot) -> Iterator[Field]:
-    for x in rows.dead_letters:
-        yield (
-            f"d{x.generation}",
-            _row(
-                *(x.node, x.scope, x.generation, x.tenant, x.queue, x.reason, as_json(x.error)),
-                *(x.fingerprint, x.attempts, x.at_ms, x.status),
-            ),
-        )
+    for letter in rows.dead_letters:
+        yield f"{FIELDS['dead_letter']}{letter.generation}", _packed_row(DEAD_LETTER, letter)
 
 
 class _Output(msgspec.Struct):

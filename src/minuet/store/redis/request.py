@@ -15,7 +15,6 @@ import msgspec
 from minuet.store.blob import blob_of
 from minuet.store.identifiers import are_long, is_long, slot_key
 from minuet.store.records import (
-    LEASE_MS_MAX,
     PAYLOAD_BYTES_MAX,
     Cancel,
     Change,
@@ -35,7 +34,8 @@ from minuet.store.records import (
     Start,
     Waiting,
 )
-from minuet.store.transition import fingerprint
+from minuet.store.rules.leases import lease_end
+from minuet.store.rules.shared import fingerprint
 
 pack = msgspec.msgpack.Encoder().encode
 _json = msgspec.json.Encoder().encode
@@ -86,7 +86,7 @@ def exchange(request: Exchange, now_ms: int | None, session_ms: int, *, strict: 
         request.session,
         request.seq,
         request.lease,
-        min(max(request.lease_ms, 0), LEASE_MS_MAX),
+        lease_end(request, 0),
         session_ms,
         strict,
         request.renew,
@@ -209,8 +209,7 @@ def _change(change: Change) -> tuple[Any, ...]:
             deliveries = _deliveries(change.entries)
             return ("start", deliveries, change.deadline_ms, _optional(change.input))
         case Cancel():
-            error = {"code": change.reason, "message": change.reason}
-            return ("cancel", change.reason, change.by, as_json(error))
+            return ("cancel", change.reason, change.by)
         case Pause():
             return ("pause", change.by)
         case Resume():

@@ -37,96 +37,69 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
-
-#: What changes of a run, as it is stored: numbers, strings, where the rest begins, and columns that
-#: most runs do not have.
-RUN_COLUMNS = (
-    *("started_ms", "counter", "seq", "generation"),
-    *("tenant", "workflow", "plan", "status"),
-    "tail",
-    # Whether an instance in a loop or a map has an output: `scoped`.
-    *("deadline_ms", "scoped", "dead_letters", "ended_ms", "error"),
+from minuet.store.redis.columns import (
+    ARRIVAL,
+    DEAD_LETTER,
+    FIELDS,
+    JOIN,
+    NEVER,
+    ORIGIN,
+    RUN,
+    TOKEN,
+    Column,
+    Layout,
 )
-RUN_NUMBERS, _RUN_STRINGS = struct.Struct(">dIII"), 4
 
-#: The same of a token. The event that holds its source's output is 0 when it is to be looked up.
-TOKEN_COLUMNS = (
-    *("due_ms", "taken_ms", "hop", "attempt", "delivery", "event", "source_event"),
-    *("state", "outcome", "lease", "session", "queue", "source"),
-    "tail",
-    *("skip", "source_scope", "reads", "joined", "lane", "expiry", "cursor"),
-    *("wait", "wait_key", "resolution", "slot", "slot_limit", "lost"),
-)
-TOKEN_NUMBERS, _TOKEN_STRINGS = struct.Struct(">ddIIIII"), 6
-
-#: A time that there is not.
-NEVER = -(2**53)
-
-
-class _RunTail(msgspec.Struct, array_like=True, gc=False):
-    deadline_ms: int | None = None
-    scoped: bool | None = None
-    dead_letters: int | None = None
-    ended_ms: int | None = None
-    error: str | None = None
-
-
-class _RunOrigin(msgspec.Struct, array_like=True, gc=False):
-    """What never changes of a run."""
-
-    workflow: str
-    plan: str
-    created_ms: int
-    tags: str
-    idempotency_key: str | None
-    parent: str | None
-
-
+#: Nil, as it is packed.
 _NOTHING = msgspec.Raw(b"\xc0")
 
 #: A packed string, and in it what `UNREADABLE_READS` is.
 _PACKED_UNREADABLE = msgspec.Raw(b"\xa4\x91\x92\xa0\xa0")
 
-
-class _TokenTail(msgspec.Struct, array_like=True, gc=False):
-    skip: bool | None = None
-    source_scope: str | None = None
-    reads: msgspec.Raw = _NOTHING
-    joined: bool | None = None
-    lane: str | None = None
-    expiry: int | None = None
-    cursor: int | None = None
-    wait: str | None = None
-    wait_key: str | None = None
-    resolution: msgspec.Raw = _NOTHING
-    slot: str | None = None
-    slot_limit: int | None = None
-    lost: tuple[str, ...] | None = None
+_TYPES = {"boolean": bool, "number": int, "string": str, "table": tuple[str, ...]}
 
 
-class _JoinRow(msgspec.Struct, array_like=True, gc=False):
-    need: int
-    total: int
-    live: int
-    skipped: int
-    fired: bool
-    hop: int
-    listed: int
+class _Packed:
+    """Rows, or tails of rows, that are packed values one after the other."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.row: Any = msgspec.defstruct(
+            f"{layout.letter}_row",
+            [_wire(layout, number, column) for number, column in enumerate(layout.tail)],
+            array_like=True,
+            gc=False,
+        )
+        self._decode = msgspec.msgpack.Decoder(self.row).decode
+        count = len(layout.tail)
+        self._head = _head(count)
+        #: Rows of earlier versions have fewer columns.
+        self._earlier = [_head(n) for n in range(count - 1, layout.least - 1, -1)]
+
+    def decode(self, data: bytes) -> Any:
+        """The row; whatever it lacks is nil."""
+        try:
+            return self._decode(self._head + data)
+        except msgspec.DecodeError:
+            for head in self._earlier:
+                try:
+                    return self._decode(head + data)
+                except msgspec.DecodeError:
+                    continue
+            raise
+
+    def rescue(self, data: bytes) -> Any:
+        """What can be read of a damaged row."""
+        return struct_of(self.row, _values(len(self.row.__struct_fields__), data))
 
 
-class _ArrivalRow(msgspec.Struct, array_like=True, gc=False):
-    source_scope: str
-    live: bool
-    late: bool
-
-
-_decode_run_tail = msgspec.msgpack.Decoder(_RunTail).decode
-_decode_origin = msgspec.msgpack.Decoder(_RunOrigin).decode
-_decode_token_tail = msgspec.msgpack.Decoder(_TokenTail).decode
-_decode_join = msgspec.msgpack.Decoder(_JoinRow).decode
-_decode_arrival = msgspec.msgpack.Decoder(_ArrivalRow).decode
-_decode_letter = msgspec.msgpack.Decoder(list[Any]).decode
-_decode_reads = msgspec.msgpack.Decoder(tuple[Read, ...]).decode
+def _wire(layout: Layout, number: int, column: Column) -> tuple[str, Any] | tuple[str, Any, Any]:
+    """The field of a packed row: nil where it may be missing, or is the default."""
+    if column.form in ("payload", "reads"):
+        return (column.name, msgspec.Raw, _NOTHING)
+    kind: Any = _TYPES[column.kind]
+    if layout.has_struct or number >= layout.least:
+        return (column.name, kind | None, None)
+    return (column.name, kind | None if column.name in layout.optional else kind)
 
 
 def _head(count: int) -> bytes:
@@ -134,12 +107,11 @@ def _head(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big")
 
 
-_ORIGIN, _JOIN, _ARRIVAL, _RUN_TAIL, _TOKEN_TAIL = (
-    _head(len(row.__struct_fields__))
-    for row in (_RunOrigin, _JoinRow, _ArrivalRow, _RunTail, _TokenTail)
+_ORIGIN, _RUN_TAIL, _TOKEN_TAIL, _JOIN, _ARRIVAL, _LETTER = map(
+    _Packed, (ORIGIN, RUN, TOKEN, JOIN, ARRIVAL, DEAD_LETTER)
 )
-_OLD_TOKEN_TAIL = _head(12)
-_LETTER = _head(11)
+_decode_values = msgspec.msgpack.Decoder(list[Any]).decode
+_decode_reads = msgspec.msgpack.Decoder(tuple[Read, ...]).decode
 
 #: How long the head of a string is, by its first byte; shorter strings have a head of one byte.
 _HEADS = {0xD9: 2, 0xDA: 3, 0xDB: 5}
@@ -154,57 +126,61 @@ def _payload(raw: msgspec.Raw) -> bytes | None:
     return data[_HEADS.get(first, 1) :] if 0xA0 <= first <= 0xBF or first in _HEADS else b""
 
 
-def struct_row(numbers: struct.Struct, values: Sequence[int], strings: Sequence[str]) -> bytes:
-    """The numbers and strings of a row, as Lua makes them."""
-    row = [numbers.pack(*values)]
-    for string in strings:
-        data = string.encode()
-        row += (len(data).to_bytes(4, "big"), data)
-    return b"".join(row)
-
-
-def _columns(data: bytes, numbers: struct.Struct, strings: int) -> tuple[Any, list[Any], bytes]:
-    """The numbers, the strings and the tail of a row."""
-    at, found = numbers.size, []
-    for _ in range(strings):
+def columns_of(layout: Layout, data: bytes) -> tuple[dict[str, Any], bytes]:
+    """The numbers and the strings of a row by name, and its tail."""
+    found: dict[str, Any] = dict(zip(layout.numbers, layout.struct.unpack_from(data), strict=True))
+    for name, code in layout.numbers.items():
+        if code == "d":
+            found[name] = None if found[name] == NEVER else int(found[name])
+    at = layout.struct.size
+    for name in layout.strings:
         length = int.from_bytes(data[at : at + 4], "big")
         at += 4 + length
-        found.append(data[at - length : at].decode())
-    return numbers.unpack_from(data), found, data[at:]
+        found[name] = data[at - length : at].decode()
+    return found, data[at:]
 
 
-def _time(ms: float) -> int | None:
-    return None if ms == NEVER else int(ms)
+def _fields(layout: Layout, row: Any) -> dict[str, Any]:
+    """The fields of a record that a packed row holds; nil is their default."""
+    return {
+        column.name: _value(column, getattr(row, column.name))
+        for column in layout.tail
+        if column.is_field
+    }
+
+
+def _value(column: Column, value: Any) -> Any:
+    if column.form in ("payload", "reads"):
+        value = _payload(value)
+    if value is None:
+        return column.default
+    if column.form == "reads":
+        return _reads(value)
+    return _OBJECTS[column.name](value) if column.form == "json" else value
+
+
+#: Objects that are kept as JSON.
+_OBJECTS = {"tags": tags_of, "error": error_of}
 
 
 def run_of(reply: Sequence[Any]) -> Run:
     """A run, from its name and its three fields."""
-    name, row_data, origin_data, input = reply
-    numbers, strings, tail = _columns(row_data, RUN_NUMBERS, _RUN_STRINGS)
-    started_ms, counter, seq, generation = numbers
-    tenant, workflow, plan, status = strings
-    row = _run_tail(tail) if tail else _RunTail()
-    origin = _origin(origin_data)
-    return Run(
-        run=name.decode(),
-        tenant=tenant,
-        workflow=workflow,
-        plan=plan,
-        status=status,
-        counter=counter,
-        seq=seq,
-        generation=generation,
-        input=input or b"",
-        tags=tags_of(origin.tags),
-        idempotency_key=origin.idempotency_key,
-        created_ms=origin.created_ms,
-        started_ms=_time(started_ms),
-        ended_ms=row.ended_ms,
-        deadline_ms=row.deadline_ms,
-        error=None if row.error is None else error_of(row.error),
-        dead_letters=row.dead_letters or 0,
-        parent=origin.parent,
-    )
+    name, data, origin_data, input = reply
+    fields, tail = columns_of(RUN, data)
+    try:
+        row = _RUN_TAIL.decode(tail) if tail else _RUN_TAIL.row()
+    except msgspec.DecodeError:
+        row = _RUN_TAIL.rescue(tail)
+    # What it was at its creation comes first: its plan may be another one by now.
+    fields = {**_fields(ORIGIN, _origin(origin_data)), **fields, **_fields(RUN, row)}
+    return Run(run=name.decode(), input=input or b"", **fields)
+
+
+def _origin(data: bytes) -> Any:
+    try:
+        return _ORIGIN.decode(data)
+    except DAMAGE:
+        return _ORIGIN.rescue(data)
 
 
 def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
@@ -213,87 +189,36 @@ def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
     for name, plan, generation, deadline_ms, origin_data, input in zip(*[rest] * 6, strict=True):
         origin = _origin(origin_data)
         yield RunHeader(
-            name.decode(),
-            origin.workflow,
-            plan.decode(),
-            input or b"",
-            generation,
-            origin.created_ms,
-            deadline_ms,
-            {} if origin.tags == "{}" else tags_of(origin.tags),
+            run=name.decode(),
+            workflow=origin.workflow,
+            plan=plan.decode(),
+            input=input or b"",
+            generation=generation,
+            created_ms=origin.created_ms,
+            deadline_ms=deadline_ms,
+            tags={} if origin.tags == "{}" else tags_of(origin.tags),
         )
 
 
 def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token:
     """A token, from its row."""
     try:
-        numbers, strings, tail = _columns(data, TOKEN_NUMBERS, _TOKEN_STRINGS)
+        fields, tail = columns_of(TOKEN, data)
     except DAMAGE:
         # Nobody takes it: `lua/rows.lua` does not see it.
         return Token(run, node, scope, tenant, "", reads=UNREADABLE_READS, lane="pause")
-    due_ms, taken_ms, hop, attempt, delivery, event, _ = numbers
-    state, outcome, lease, session, queue, source = strings
-    row = _token_tail(tail) if tail else _TokenTail()
-    reads = _payload(row.reads)
-    resolution = _payload(row.resolution)
-    return Token(
-        run,
-        node,
-        scope,
-        tenant,
-        queue,
-        state,
-        outcome,
-        row.skip or False,
-        _time(due_ms),
-        hop,
-        attempt,
-        row.expiry or 0,
-        delivery,
-        lease,
-        session,
-        int(taken_ms),
-        source,
-        row.source_scope or "",
-        () if reads is None else _reads(reads),
-        row.cursor or 0,
-        row.wait or "",
-        row.wait_key or "",
-        resolution,
-        event,
-        row.lane or "",
-        row.slot or "",
-        row.slot_limit or 0,
-        row.lost or (),
-    )
+    del fields["source_event"]
+    row = _token_tail(tail) if tail else _TOKEN_TAIL.row()
+    return Token(run=run, node=node, scope=scope, tenant=tenant, **fields, **_fields(TOKEN, row))
 
 
-def _token_tail(tail: bytes) -> _TokenTail:
+def _token_tail(tail: bytes) -> Any:
     try:
-        return _decode_token_tail(_TOKEN_TAIL + tail)
+        return _TOKEN_TAIL.decode(tail)
     except msgspec.DecodeError:
-        pass
-    try:
-        # As it was before layout 3: without its last column.
-        return _decode_token_tail(_OLD_TOKEN_TAIL + tail)
-    except msgspec.DecodeError:
-        row = struct_of(_TokenTail, _values(len(_TokenTail.__struct_fields__), tail))
+        row = _TOKEN_TAIL.rescue(tail)
         row.reads, row.resolution = _PACKED_UNREADABLE, _NOTHING
         return row
-
-
-def _run_tail(tail: bytes) -> _RunTail:
-    try:
-        return _decode_run_tail(_RUN_TAIL + tail)
-    except msgspec.DecodeError:
-        return struct_of(_RunTail, _values(len(_RunTail.__struct_fields__), tail))
-
-
-def _origin(data: bytes) -> _RunOrigin:
-    try:
-        return _decode_origin(_ORIGIN + data)
-    except DAMAGE:
-        return struct_of(_RunOrigin, _values(len(_RunOrigin.__struct_fields__), data))
 
 
 def _reads(data: bytes) -> tuple[Read, ...]:
@@ -307,7 +232,7 @@ def _values(count: int, data: Any) -> list[Any]:
     """The first values of a damaged row, as many as can be read."""
     for length in range(count, 0, -1):
         try:
-            return _decode_letter(_head(length) + data)
+            return _decode_values(_head(length) + data)
         except DAMAGE:
             continue
     return []
@@ -379,9 +304,7 @@ def event_of(run: str, seq: int, data: bytes) -> EventRecord:
 
 def dead_letter_of(run: str, data: bytes) -> DeadLetter:
     """A dead letter, from its row."""
-    node, scope, generation, tenant, queue, reason, error, *rest = _decode_letter(_LETTER + data)
-    error = error_of(error)
-    return DeadLetter(run, node, scope, generation, tenant, queue, reason, error, *rest)
+    return DeadLetter(run=run, **_fields(DEAD_LETTER, _LETTER.decode(data)))
 
 
 def snapshot_of(tenant: str, run: str, fields: dict[bytes, bytes]) -> Snapshot:
@@ -392,31 +315,33 @@ def snapshot_of(tenant: str, run: str, fields: dict[bytes, bytes]) -> Snapshot:
         by_kind.setdefault(name[0], []).append((name[1:].split("\0", 2), value))
 
     def rows(kind: str) -> list[tuple[list[str], bytes]]:
-        return sorted(by_kind.get(kind, ()))
+        return sorted(by_kind.get(FIELDS[kind], ()))
 
-    letters = [dead_letter_of(run, data) for _, data in rows("d")]
+    def stored(kind: str) -> bytes:
+        return fields[FIELDS[kind].encode()]
+
+    letters = [dead_letter_of(run, data) for _, data in rows("dead_letter")]
     return Snapshot(
-        run=run_of((run.encode(), fields[b"R"], fields[b"I"], fields[b"i"])),
-        tokens=tuple(token_of(tenant, run, n, s, data) for (n, s), data in rows("t")),
-        joins=tuple(_join(run, n, s, data) for (n, s), data in rows("j")),
-        arrivals=tuple(_arrival(run, n, s, source, d) for (n, s, source), d in rows("a")),
+        run=run_of((run.encode(), stored("run"), stored("origin"), stored("input"))),
+        tokens=tuple(token_of(tenant, run, n, s, data) for (n, s), data in rows("token")),
+        joins=tuple(_join(run, n, s, data) for (n, s), data in rows("join")),
+        arrivals=tuple(_arrival(run, n, s, source, d) for (n, s, source), d in rows("arrival")),
         events=tuple(
             event_of(run, seq, data)
-            for seq, data in sorted((int(seq), data) for (seq,), data in by_kind["e"])
+            for seq, data in sorted((int(seq), data) for (seq,), data in by_kind[FIELDS["event"]])
         ),
-        steps=tuple((n, s, name, value) for (n, s, name), value in rows("s")),
+        steps=tuple((n, s, name, value) for (n, s, name), value in rows("step")),
         dead_letters=tuple(sorted(letters, key=lambda x: (x.node, x.scope, x.generation))),
     )
 
 
 def _join(run: str, node: str, scope: str, data: bytes) -> Join:
-    row = _decode_join(_JOIN + data)
-    return Join(run, node, scope, row.need, row.total, row.live, row.skipped, row.fired, row.hop)
+    return Join(run=run, node=node, scope=scope, **_fields(JOIN, _JOIN.decode(data)))
 
 
 def _arrival(run: str, node: str, scope: str, source: str, data: bytes) -> Arrival:
-    row = _decode_arrival(_ARRIVAL + data)
-    return Arrival(run, node, scope, source, row.source_scope, row.live, row.late)
+    fields = _fields(ARRIVAL, _ARRIVAL.decode(data))
+    return Arrival(run=run, node=node, scope=scope, source=source, **fields)
 
 
 def worker_of(row: Sequence[Any]) -> WorkerEntry:

@@ -58,6 +58,7 @@ from minuet.store.redis import request as requests
 from minuet.store.redis import rows
 from minuet.store.redis.address import parse_address
 from minuet.store.redis.blobs import SharedBlobs
+from minuet.store.redis.columns import FIELDS
 from minuet.store.redis.connection import Connection
 from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
@@ -66,7 +67,7 @@ from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
 from minuet.store.reply import TIMED_OUT
-from minuet.store.transition import check_rows, key_conflict
+from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
 
@@ -286,8 +287,7 @@ class RedisStore:
         if kind == b"missing":
             raise RunNotFoundError(run)
         if kind == b"conflict":
-            message, status, seq = answer
-            raise RunConflictError(run, message.decode(), status=status.decode(), seq=seq)
+            raise _conflict(answer)
         self._notify(answer[1])
         return rows.run_of(answer[0])
 
@@ -312,9 +312,8 @@ class RedisStore:
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
         check_name("step", name)
-        place = (held.run, held.node, held.scope, held.lease)
         kept = await self._run(
-            "record_step", self._home(held.run), self._now_ms(), tenant, *place, name, opaque(value)
+            "record_step", self._home(held.run), self._now_ms(), tenant, held, name, opaque(value)
         )
         self._notify(0)
         return kept[0] if kept else None
@@ -437,7 +436,7 @@ class RedisStore:
         return dict(zip(flat[::2], flat[1::2], strict=True))
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
-        found = await self._read_rows(tenant, run, "t")
+        found = await self._read_rows(tenant, run, FIELDS["token"])
         tokens = []
         for field, data in found.items():
             node, scope = field[1:].decode().split("\0")
@@ -446,7 +445,7 @@ class RedisStore:
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         run, node, scope = key
-        prefix = f"s{node}\0{scope}\0"
+        prefix = f"{FIELDS['step']}{node}\0{scope}\0"
         found = await self._read_rows(tenant, run, prefix)
         return {f.decode().removeprefix(prefix): value for f, value in sorted(found.items())}
 
@@ -617,5 +616,10 @@ def _created(answer: Sequence[Any]) -> Run | RunConflictError:
     kind, *rest = answer
     if kind == b"run":
         return rows.run_of(rest[0])
-    run, message, status, seq = rest
+    return _conflict(rest)
+
+
+def _conflict(answer: Sequence[Any]) -> RunConflictError:
+    """Why a run was not created or changed, as `rules/runs.lua` says it."""
+    run, message, status, seq = answer
     return RunConflictError(run.decode(), message.decode(), status=status.decode(), seq=seq)

@@ -29,11 +29,12 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.reply import Room, grant, header, output_of
+from minuet.store.rules.leases import lease_end
+from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Row, Rows, to_json, token_of
 from minuet.store.sqlite.statements import statement
-from minuet.store.transition import Transition, lease_end
 
 if TYPE_CHECKING:
     import apsw

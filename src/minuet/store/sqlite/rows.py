@@ -20,9 +20,9 @@ from minuet.store.records import (
     Run,
     Token,
 )
+from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.known import BYTES_MAX, Known
 from minuet.store.sqlite.statements import statement
-from minuet.store.transition import Transition
 
 if TYPE_CHECKING:
     import apsw

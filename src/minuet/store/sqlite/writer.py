@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from minuet.clock import Clock
 from minuet.errors import MinuetError, StoreError, StoreUnavailableError
 from minuet.store.records import SESSION_MS_MAX, Exchange
+from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure, unusable
 from minuet.store.sqlite.exchange import ExchangeGroup
 from minuet.store.sqlite.known import Known
@@ -24,7 +25,6 @@ from minuet.store.sqlite.migrate import migrate
 from minuet.store.sqlite.owners import Owner
 from minuet.store.sqlite.rows import Rows
 from minuet.store.sqlite.statements import statement
-from minuet.store.transition import Transition
 
 if TYPE_CHECKING:
     import apsw

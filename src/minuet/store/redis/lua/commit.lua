@@ -34,7 +34,7 @@ local function move_tokens()
       end
     end
     if not token.gone then
-      put(run, 't' .. token[T_NODE] .. '\0' .. token[T_SCOPE], pack_token(token))
+      put(run, F_TOKEN .. token[T_NODE] .. '\0' .. token[T_SCOPE], pack_token(token))
     end
   end
   return wake
@@ -60,18 +60,18 @@ local function move_runs()
     if ended_ms ~= run[R_OLD_ENDED] then
       if ended_ms then enter(ENDED, name, ended_ms) else leave(ENDED, name) end
     end
-    put(run, 'R', pack_run(run))
+    put(run, F_RUN, pack_run(run))
   end
 end
 
 local function list_arrivals()
   for _, join in pairs(joins) do
-    for _, arrival in ipairs(join.pending) do
-      join.listed = join.listed + 1
-      put(join.run, 'n' .. join.name .. '\0' .. join.listed, pack(unpack(arrival, 1, 3)))
+    local run, name = join[J_RUN], join[J_NAME]
+    for _, arrival in ipairs(join[J_PENDING]) do
+      join[J_LISTED] = join[J_LISTED] + 1
+      put(run, F_LISTED .. name .. '\0' .. join[J_LISTED], pack(unpack(arrival, 1, N_LAST)))
     end
-    put(join.run, 'j' .. join.name, pack(join.need, join.total, join.live, join.skipped, join.fired,
-      join.hop, join.listed))
+    put(run, F_JOIN .. name, pack(unpack(join, 1, J_LAST)))
   end
 end
 

@@ -1,6 +1,18 @@
--- Events as JSON, byte for byte as `events.encode_event` writes them: fields in their order, those
--- with their default left out. Fragments of JSON come ready from the caller. The same names and
--- numbers come again in most events of a call, so what they look like is kept.
+-- All JSON that scripts write: the events of `events.py`, byte for byte as `events.encode_event`
+-- writes them: fields in their order, those with their default left out. Fragments of JSON come ready
+-- from the caller. The same names and numbers come again in most events of a call, so what they look
+-- like is kept.
+
+--: By type, with `_` in place of the dot: how an event is written.
+local events = {}
+
+--: How many bytes stand before an event in its record.
+local HEAD_BYTES = 16
+
+-- What the other parts see of this one: the rest would be in their way.
+local begin_events, place, record_of, completed_record, event_field, output_of, reason_error
+
+do
 
 local ESCAPES = {
   ['"'] = '\\"', ['\\'] = '\\\\', ['\b'] = '\\b', ['\f'] = '\\f', ['\n'] = '\\n', ['\r'] = '\\r',
@@ -11,7 +23,7 @@ local function escape(char) return ESCAPES[char] or format('\\u%04x', char:byte(
 
 local quoted, numbers, event_fields
 
-local function begin_events()
+function begin_events()
   quoted, numbers, event_fields = {}, {}, {}
 end
 
@@ -57,7 +69,7 @@ local function list(name, values)
   return ',"' .. name .. '":[' .. concat(values, ',') .. ']'
 end
 
-local function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ']' end
+function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ']' end
 
 -- The beginning of every event about a node instance.
 local function about(kind, token)
@@ -80,21 +92,140 @@ end
 
 -- The record of an event: when it was, where in the record the output stands (0 0: it has none),
 -- and the event.
-local HEAD, HEAD_BYTES = '>dI4I4', 16
-local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":', ',"output":'
+local HEAD = '>dI4I4'
 
-local function event_field(seq)
+function record_of(event) return struct_pack(HEAD, now, 0, 0) .. event end
+
+function event_field(seq)
   local field = event_fields[seq]
   if not field then
-    field = 'e' .. format('%d', seq)
+    field = F_EVENT .. format('%d', seq)
     event_fields[seq] = field
   end
   return field
 end
 
-local function output_of(record)
+function output_of(record)
   -- A damaged record: nobody can take this for an output.
   if #record < HEAD_BYTES then return '' end
   local first, last = struct_unpack('>I4I4', record, 9)
   return first == 0 and 'null' or sub(record, first, last)
 end
+
+-- The record of a `node.completed`. In one go, because every string that is made on the way costs time
+-- for each of its bytes. The output begins after `lead` bytes of white space and has `size` bytes.
+local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":', ',"output":'
+local MORE = ',"more":true'
+
+function completed_record(token, counter, output, lead, size, to, error, notes, withdrawn, more)
+  local node, scope = quote(token[T_NODE]), quote(token[T_SCOPE])
+  local before = HEAD_BYTES + #COMPLETED + #node + #SCOPE + #scope + #OUTPUT + lead
+  local rest = '}'
+  if error or notes or withdrawn or more then
+    rest = json('error', error) .. json('notes', notes) .. list('withdrawn', withdrawn)
+      .. (more and MORE or '') .. '}'
+  end
+  return struct_pack(HEAD, now, before + 1, before + size)
+    .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. list('to', to)
+    .. number('counter', counter, 0) .. number('attempt', token[T_ATTEMPT], 1)
+    .. number('hop', token[T_HOP], 0) .. taken_by(token) .. rest
+end
+
+function events.node_sent(token, counter, to, withdrawn, more)
+  return about('node.sent', token) .. list('to', to) .. number('counter', counter, 0)
+    .. list('withdrawn', withdrawn) .. (more and MORE or '') .. '}'
+end
+
+function events.node_skipped(token, counter, to, withdrawn)
+  return about('node.skipped', token) .. list('to', to) .. number('counter', counter, 0)
+    .. number('hop', token[T_HOP], 0) .. list('withdrawn', withdrawn) .. '}'
+end
+
+function events.node_retried(token, error, due_ms)
+  return about('node.retried', token) .. number('attempt', token[T_ATTEMPT])
+    .. json('error', error) .. number('due_ms', due_ms) .. taken_by(token) .. '}'
+end
+
+function events.node_failed(token, counter, error, dead_letter)
+  local reason = dead_letter and ',"dead_letter":' .. quote(dead_letter) or ''
+  return about('node.failed', token) .. number('attempt', token[T_ATTEMPT])
+    .. json('error', error) .. number('counter', counter, 0) .. reason .. taken_by(token) .. '}'
+end
+
+function events.node_waiting(token, payload)
+  return about('node.waiting', token) .. ',"kind":' .. quote(token[T_WAIT])
+    .. text('key', token[T_WAIT_KEY]) .. number('due_ms', token[T_DUE_MS]) .. json('data', payload)
+    .. taken_by(token) .. '}'
+end
+
+function events.node_resumed(token, resolution, by)
+  return about('node.resumed', token) .. json('resolution', resolution) .. text('by', by) .. '}'
+end
+
+function events.step_recorded(token, name, value)
+  return about('step.recorded', token) .. ',"name":' .. quote(name) .. json('value', value) .. '}'
+end
+
+function events.lease_expired(token)
+  return about('lease.expired', token) .. number('expiry', token[T_EXPIRY])
+    .. text('session', token[T_SESSION]) .. text('lease', token[T_LEASE]) .. '}'
+end
+
+function events.lease_returned(token, lease, late)
+  return about('lease.returned', token) .. number('expiry', token[T_EXPIRY] or 0)
+    .. ',"lease":' .. quote(lease) .. (late and ',"late":true' or '') .. '}'
+end
+
+--: Tags of a run that has none.
+local NOTHING = '{}'
+
+function events.run_created(workflow, plan, input, tags, parent)
+  return '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)
+    .. json('input', input) .. (tags ~= NOTHING and json('tags', tags) or '')
+    .. (parent and ',"parent":' .. quote(parent) or '') .. '}'
+end
+
+function events.run_started(run, to, input)
+  return '{"type":"run.started","to":[' .. concat(to, ',') .. ']'
+    .. number('counter', run[R_COUNTER], 0) .. number('deadline_ms', run[R_DEADLINE_MS])
+    .. json('input', input) .. '}'
+end
+
+function events.run_paused(by) return '{"type":"run.paused"' .. text('by', by) .. '}' end
+
+function events.run_resumed(by) return '{"type":"run.resumed"' .. text('by', by) .. '}' end
+
+-- `to`: {{source, what it sent}, …}
+function events.run_patched(run, to, by, withdrawn)
+  local sent = {}
+  for i, one in ipairs(to) do sent[i] = '[' .. quote(one[1]) .. ',' .. one[2] .. ']' end
+  return '{"type":"run.patched","plan":' .. quote(run[R_PLAN]) .. list('to', sent)
+    .. number('counter', run[R_COUNTER], 0) .. text('by', by) .. list('withdrawn', withdrawn) .. '}'
+end
+
+function events.run_retried(run, places, by)
+  return '{"type":"run.retried"' .. number('generation', run[R_GENERATION])
+    .. list('tokens', places) .. number('counter', run[R_COUNTER], 0) .. text('by', by)
+    .. number('deadline_ms', run[R_DEADLINE_MS]) .. '}'
+end
+
+function events.run_completed() return '{"type":"run.completed"}' end
+
+function events.run_failed(token, error)
+  return about('run.failed', token) .. json('error', error) .. '}'
+end
+
+function events.run_cancelled(reason, by)
+  return '{"type":"run.cancelled"' .. text('reason', reason) .. text('by', by) .. '}'
+end
+
+-- The error of a run that was ended from outside.
+function reason_error(reason)
+  return '{"code":' .. quote(reason) .. ',"message":' .. quote(reason) .. '}'
+end
+
+end
+
+--: What stands for the error of a run whose row cannot be read: see `store/lenient.py`.
+local UNREADABLE_ERROR =
+  '{"code":"unreadable","message":"not readable in the store: the row of the run"}'

@@ -1,9 +1,6 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
--- As in `store/records.py`, where they are explained.
-local REPLY_BYTES_MAX, INPUT_BYTES_MAX = 16777216, 67108864
-
 --: As many outputs may be loaded before anybody knows how large they are.
 local UNSIZED = 16
 
@@ -53,23 +50,25 @@ local function add_output(found, run, node, scope, event)
   found[count + 1], found[count + 2], found[count + 3] = node, scope, event
 end
 
+local function add_arrival(found, run, arrival)
+  add_output(found, run, arrival[N_SOURCE], arrival[N_SOURCE_SCOPE], arrival[N_EVENT])
+end
+
 local function add_arrived(found, run, token)
   local name = token[T_NODE] .. '\0' .. token[T_SCOPE]
   local join = joins[token[T_MEMBER]]
   if not join then
-    local data = call('HGET', run[R_KEY], 'j' .. name)
+    local data = call('HGET', run[R_KEY], F_JOIN .. name)
     if not data then return end
     join = parse_join(data)
   end
   local fields = {}
-  for i = 1, join.listed do fields[i] = 'n' .. name .. '\0' .. i end
+  for i = 1, join[J_LISTED] do fields[i] = F_LISTED .. name .. '\0' .. i end
   for _, data in ipairs(get_fields(run[R_KEY], fields)) do
-    local sound, source, scope, event = pcall(unpack_row, data)
-    if sound then add_output(found, run, source, scope, event) end
+    local arrival = { pcall(unpack_row, data) }
+    if table.remove(arrival, 1) then add_arrival(found, run, arrival) end
   end
-  for _, arrival in ipairs(join.pending) do
-    add_output(found, run, unpack(arrival, 1, 3))
-  end
+  for _, arrival in ipairs(join[J_PENDING]) do add_arrival(found, run, arrival) end
 end
 
 -- An instance that had an output by an event (0 or nil: that has one), or nil.

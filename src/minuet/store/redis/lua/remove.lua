@@ -5,23 +5,23 @@ local function hide_run(run, letters)
   local name, tenant, status = run[R_NAME], run[R_TENANT], run[R_STATUS]
   for _, data in ipairs(get_fields(run[R_KEY], letters)) do
     if data then
-      local node, scope, generation, owner, _, _, _, _, _, _, kept = unpack_row(data)
-      leave(dead_key(owner, kept), name .. '\0' .. node .. '\0' .. scope
-        .. format('\0%08d', generation))
+      local letter = { unpack_row(data) }
+      leave(dead_key(letter[D_TENANT], letter[D_STATUS]),
+        letter_member(name, letter[D_NODE], letter[D_SCOPE], letter[D_GENERATION]))
     end
   end
   leave(runs_key(tenant, status), name)
   leave(runs_key(tenant, status, run[R_WORKFLOW]), name)
   leave(ENDED, name)
   leave(DEADLINES, name)
-  local _, _, _, _, idempotency_key = unpack_row(call('HGET', run[R_KEY], 'I'))
-  return idempotency_key
+  local origin = { unpack_row(call('HGET', run[R_KEY], F_ORIGIN)) }
+  return origin[O_IDEMPOTENCY_KEY]
 end
 
 -- Remove a run that is over and all that belongs to it.
 local function remove_run(run)
   local letters = {}
-  for generation = 1, run[R_GENERATION] do letters[generation] = 'd' .. generation end
+  for generation = 1, run[R_GENERATION] do letters[generation] = F_DEAD_LETTER .. generation end
   expect(IDEMPOTENCY, 'hash')
   doomed[#doomed + 1] = { run, hide_run(run, letters) }
 end

@@ -99,7 +99,8 @@ local function load_shown(member)
   local name, node, scope = parts(member)
   local run = runs[name]
   if run ~= nil then return load_token(name, node, scope) end
-  local found = call('HMGET', RUN .. name, 'R', 't' .. node .. '\0' .. scope, 'I', 'i')
+  local found = call('HMGET', RUN .. name, F_RUN, F_TOKEN .. node .. '\0' .. scope, F_ORIGIN,
+    F_INPUT)
   run = found[1] and parse_run(name, found[1])
   runs[name] = run
   if not run then return false end
@@ -116,7 +117,7 @@ function take(tenant, session, lease, names, limit, only, until_ms, taken)
     local token = tokens[member] or load_shown(member)
     if token then
       if not fit(token, #taken == 0) then return false end
-      change_token(token)
+      touch_token(token)
       token[T_STATE], token[T_LEASE], token[T_SESSION] = 'leased', lease, session
       token[T_DUE_MS], token[T_TAKEN_MS] = until_ms, now
       token[T_DELIVERY] = token[T_DELIVERY] + 1

@@ -5,7 +5,7 @@ local function verb(name, flags, act)
     begin_rows(keys[1], arguments[2] ~= nil)
     begin_events()
     begin_changes()
-    begin_items(arguments[1])
+    begin_request(arguments[1])
     begin_answer()
     return act(arguments[1])
   end

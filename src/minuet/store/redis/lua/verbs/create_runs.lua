@@ -6,7 +6,7 @@
 
 local given, asked = unpack(unpack_row(request), 1, 2)
 now = clock(given)
-local NOTHING = '{}'
+--: By "tenant \0 key": runs that this call creates under an idempotency key.
 local keys = {}
 
 local function known_run(new)
@@ -17,48 +17,13 @@ local function known_run(new)
   return id and load_run(id)
 end
 
-local function conflict(run, message)
-  return { 'conflict', run[R_NAME], message, run[R_STATUS], run[R_SEQ] }
-end
-
-local function check_same(known, new)
-  if known[R_TENANT] ~= new[4] then
-    return { 'conflict', new[1], 'this id cannot be used', '', 0 }
-  end
-  local cold, input = known[R_COLD], known[R_INPUT]
-  if not known[R_NEW] then
-    local found = call('HMGET', known[R_KEY], 'I', 'i', 'o')
-    cold, input = found[1], found[3] or found[2]
-  end
-  local workflow, plan = unpack_row(cold)
-  if workflow == new[2] and plan == new[3] and input == new[5] then return { 'run', known } end
-  return conflict(known,
-    'exists with the same id or idempotency key, but another workflow or input')
-end
-
-local function create_run(new)
-  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent =
-    unpack(new, 1, 10)
-  local cold = pack(workflow, plan, now, tags, key, parent)
-  local run = { id, RUN .. id, false, 0, false, false, true, false, false, false, cold, input,
-    nil, 0, 0, 1, tenant, workflow, plan, 'PENDING', 0 }
-  runs[id] = run
-  put(run, 'I', cold)
-  put(run, 'i', input)
-  if key then keys[tenant .. '\0' .. key] = id end
-  append(run, '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)
-    .. json('input', input) .. (tags ~= NOTHING and json('tags', tags) or '')
-    .. (parent and ',"parent":' .. quote(parent) or '') .. '}')
-  if entries then start(run, entries, deadline_ms) end
-  return { 'run', run }
-end
-
 local answers, created = {}, {}
 for i, new in ipairs(asked) do
   local known = known_run(new)
   if not known and not are_staged(new[11], new[12]) then return { 'gone' } end
   created[i] = not known
   answers[i] = known and check_same(known, new) or create_run(new)
+  if not known and new[8] then keys[new[4] .. '\0' .. new[8]] = new[1] end
 end
 expect(IDEMPOTENCY, 'hash')
 local wake = commit()

@@ -5,7 +5,7 @@
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
 --    how many were taken by each take, when they were taken, runs that have ended}. Results are
---    one letter each.
+--    one byte each (`RESULT_CODES` in `columns.py`).
 
 local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only
 local item_count
@@ -48,17 +48,17 @@ if seq == last_seq and lease == last_lease then
   table.sort(taken, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
   -- All of it has fitted before.
   for _, token in ipairs(taken) do fit(token, true) end
-  for i = 1, #results do wanted[i] = sub(results, i, i) == 'r' end
+  for i = 1, #results do wanted[i] = sub(results, i, i) == CODES.replan end
   replanned = runs_of(wanted, item_count)
   return reply(taken, taken_ms)
 end
 if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
 
-local until_ms = now + lease_ms
-local letters = {}
+local until_ms = lease_end(lease_ms)
+local codes = {}
 revoked, members, counts = {}, {}, {}
-for i = 1, item_count do letters[i] = sub(hand_in(tenant, until_ms), 1, 1) end
-results = concat(letters)
+for i = 1, item_count do codes[i] = CODES[hand_in(tenant, until_ms)] end
+results = concat(codes)
 for _, one in ipairs(held) do
   if not renew(tenant, one, until_ms) then revoked[#revoked + 1] = one end
 end

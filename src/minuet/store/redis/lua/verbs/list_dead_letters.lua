@@ -15,7 +15,7 @@ for _, status in ipairs(statuses) do
   for i = 1, #shown, 2 do
     local member = shown[i]
     local run, generation = parts(member), tonumber(sub(member, -8))
-    local row = call('HGET', RUN .. run, 'd' .. generation)
+    local row = call('HGET', RUN .. run, F_DEAD_LETTER .. generation)
     add(tonumber(shown[i + 1]), member, run, row)
   end
 end
@@ -23,11 +23,11 @@ end
 local run = name and load_run(name)
 if run and run[R_TENANT] == tenant then
   for generation = 1, run[R_GENERATION] do
-    local row = call('HGET', run[R_KEY], 'd' .. generation)
+    local row = call('HGET', run[R_KEY], F_DEAD_LETTER .. generation)
     if row then
-      local node, scope, _, _, _, _, _, _, _, at_ms, status = unpack_row(row)
-      local member = node .. '\0' .. scope .. format('\0%08d', generation)
-      add(at_ms, member, name, wanted[status] and row)
+      local letter = { unpack_row(row) }
+      local member = letter_member(name, letter[D_NODE], letter[D_SCOPE], generation)
+      add(letter[D_AT_MS], member, name, wanted[letter[D_STATUS]] and row)
     end
   end
 end

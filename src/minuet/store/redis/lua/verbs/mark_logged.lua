@@ -16,7 +16,7 @@ for i, mark in ipairs(marks) do
   local run = load_run(name)
   marked[i] = 0
   if fits(run, logged, seq, digest) then
-    call('HSET', run[R_KEY], 'm', seq)
+    call('HSET', run[R_KEY], F_LOGGED, seq)
     if run[R_SEQ] == seq then call('ZREM', UNLOGGED, name) end
     marked[i] = 1
   end

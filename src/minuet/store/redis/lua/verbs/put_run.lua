@@ -9,11 +9,7 @@
 local tenant, name, expected, row, key, staged, staged_count, fields, live, scoped, letters,
   blobs, blobs_count = unpack(unpack_row(request), 1, 13)
 local old = load_run(name)
-if expected then
-  if not old or old[R_TENANT] ~= tenant or old[R_SEQ] ~= expected then return { 'no' } end
-elseif old then
-  return { 'no' }
-end
+if not is_expected(old, tenant, expected) then return { 'no' } end
 expect(IDEMPOTENCY, 'hash')
 local owner = key and call('HGET', IDEMPOTENCY, tenant .. '\0' .. key)
 if owner and owner ~= name and load_run(owner) then return { 'key', owner } end
@@ -22,36 +18,12 @@ if not (are_staged(staged, staged_count) and are_staged(blobs, blobs_count)) the
 end
 now = 0
 
--- What is there goes.
-local old_key
-if old then
-  for _, token in ipairs(stored_tokens(old)) do
-    change_token(token)
-    free_slot(token)
-    token[T_STATE], token.gone = 'gone', true
-  end
-  old_key = hide_run(old, fields_of(old, 'd'))
-end
-
--- What was given comes.
+local old_key = old and hide_run(old, fields_of(old, F_DEAD_LETTER))
 local run = parse_run(name, row)
-run[R_NEW], run.replaces, run.staged = true, true, staged and stage_key(staged)
-runs[name] = run
-change_run(run)
+put_run(old, run, live)
+run.staged = staged and stage_key(staged)
 run[R_OUT], run[R_COUNT] = fields, #fields
 written_runs[1] = run
-for _, one in ipairs(live) do
-  local node, scope = one[1], one[2]
-  local member = name .. '\0' .. node .. '\0' .. scope
-  local token = parse_token(run, node, scope, member, one[3])
-  token[T_NEW] = true
-  tokens[member] = token
-  change_token(token)
-  if token[T_SLOT] and token[T_LANE] ~= 'slot' then
-    local slot = slot_of(token)
-    holders[slot] = (holders[slot] or 0) + 1
-  end
-end
 for _, member in ipairs(scoped) do enter(scopes_key(name), member, 0) end
 for _, letter in ipairs(letters) do enter(dead_key(tenant, letter[1]), letter[2], letter[3]) end
 local work = commit()

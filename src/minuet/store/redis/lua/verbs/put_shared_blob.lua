@@ -2,5 +2,5 @@
 
 local given, touch_ms, bytes = unpack(unpack_row(request), 1, 3)
 now = clock(given)
-if not touch(touch_ms) then call('SET', base, bytes, 'PXAT', format('%.0f', now + FAR)) end
+if not touch_blob(touch_ms) then call('SET', base, bytes, 'PXAT', format('%.0f', now + FAR)) end
 return 1

@@ -3,4 +3,4 @@
 
 local given, touch_ms = unpack(unpack_row(request), 1, 2)
 now = clock(given)
-return touch(touch_ms) and 1 or 0
+return touch_blob(touch_ms) and 1 or 0

@@ -12,7 +12,7 @@ local function touched_ms()
 end
 
 -- Touch the blob, unless that was done just now. Whether it is there.
-local function touch(touch_ms)
+local function touch_blob(touch_ms)
   local last = touched_ms()
   if not last then return false end
   if math.abs(now - last) >= touch_ms then

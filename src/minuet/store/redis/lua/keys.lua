@@ -1,0 +1,43 @@
+-- Names of keys. The only key of a call is the partition's name, such as `minuet:{p0}`; all keys begin
+-- with it.
+
+--: The partition, and the names of its keys.
+local base
+local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BORN, RECORD, BEATS
+local WAKE, ENDS
+local RUN, READY, ASIDE
+
+local function use_partition(name)
+  if name == base then return end
+  base = name
+  LEASES, TIMERS, DEADLINES = base .. ':leases', base .. ':timers', base .. ':deadlines'
+  ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
+  WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
+  UNLOGGED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
+  BEATS = base .. ':beats'
+  RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
+end
+
+local function stage_key(name) return base .. ':stage:' .. name end
+local function scopes_key(name) return base .. ':scopes:' .. name end
+local function blobs_key(name) return base .. ':blobs:' .. name end
+local function session_key(session) return base .. ':session:' .. session end
+local function waiters_key(slot) return base .. ':waiters:' .. slot end
+local function dead_key(tenant, status) return base .. ':dead:' .. tenant .. '\0' .. status end
+
+local function waiting_key(tenant, kind, key)
+  local name = base .. ':waiting:' .. tenant .. '\0' .. kind
+  return key and name .. '\0' .. key or name
+end
+
+local function runs_key(tenant, status, workflow)
+  local name = base .. ':runs:' .. tenant .. '\0' .. status
+  return workflow and name .. '\0' .. workflow or name
+end
+
+-- Run, node and scope of a token, from its name in sorted sets.
+local function parts(member)
+  local first = find(member, '\0', 1, true)
+  local second = find(member, '\0', first + 1, true)
+  return sub(member, 1, first - 1), sub(member, first + 1, second - 1), sub(member, second + 1)
+end

@@ -1,0 +1,66 @@
+-- Deliveries, and the joins that some of them arrive at.
+
+-- A join has fired: what only leads to it is no longer wanted. There may be such tokens even when all
+-- have arrived, behind a join on the way that did not wait for them.
+local function withdraw(run, scope, names)
+  local nodes = {}
+  for _, node in ipairs(names) do nodes[node] = true end
+  for _, token in ipairs(tokens_in(run, LIVE)) do
+    if nodes[token[T_NODE]] and sub(token[T_SCOPE], 1, #scope) == scope then
+      end_token(run, token, 'dead', 'superseded')
+      withdrawn = withdrawn or {}
+      withdrawn[#withdrawn + 1] = place(token[T_NODE], token[T_SCOPE])
+    end
+  end
+end
+
+-- Count an arrival at a join, once per source; fire the join when it is due.
+local function arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+  source_scope, event)
+  local name = node .. '\0' .. scope
+  local member = run[R_NAME] .. '\0' .. name
+  local join, known = find_join(run, name, member, source)
+  if known then return false end
+  join = join or new_join{ need = need, total = total, pending = {} }
+  join[J_RUN], join[J_NAME], joins[member] = run, name, join
+  arrivals[member .. '\0' .. source] = true
+  put(run, F_ARRIVAL .. name .. '\0' .. source,
+    pack_arrival{ source_scope = source_scope, live = live, late = join[J_FIRED] })
+  if live then
+    join[J_LIVE], join[J_HOP] = join[J_LIVE] + 1, math.max(join[J_HOP], hop)
+    if not join[J_FIRED] then
+      local pending = join[J_PENDING]
+      pending[#pending + 1] =
+        new_listed{ source = source, source_scope = source_scope, event = event }
+    end
+  else
+    join[J_SKIPPED] = join[J_SKIPPED] + 1
+  end
+  local arrived = join[J_LIVE] + join[J_SKIPPED]
+  if not join[J_FIRED] and (join[J_LIVE] >= join[J_NEED] or arrived >= join[J_TOTAL]) then
+    join[J_FIRED] = true
+    emit(run, node, scope, join[J_LIVE] > 0, queue, reads, join[J_HOP], '', nil, 0, true)
+    if withdraws then withdraw(run, scope, withdraws) end
+  end
+  return true
+end
+
+-- Send deliveries from one source instance; say which were sent, as they stand in an event. Each
+-- call of `read` gives the next of them. `event` is the number of the event that holds the source's
+-- output. What was withdrawn is in `withdrawn`.
+local function deliver_all(run, source, source_scope, event, hop, count, read)
+  local sent = {}
+  withdrawn = nil
+  for _ = 1, count do
+    local node, scope, live, need, total, queue, reads, withdraws, fragment = read()
+    local new
+    if total <= 1 then
+      new = emit(run, node, scope, live, queue, reads, hop, source, source_scope, event)
+    else
+      new = arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+        source_scope, event)
+    end
+    if new then sent[#sent + 1] = fragment end
+  end
+  return sent
+end

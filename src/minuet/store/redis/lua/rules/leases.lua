@@ -1,0 +1,102 @@
+-- Leases: renewed, expired, taken up again; and what only their holder may do.
+
+-- When a lease that is granted or renewed now runs out. `request.py` has bounded its length.
+local function lease_end(lease_ms) return now + lease_ms end
+
+-- Whether a lease is one of those of a token that have expired.
+local function is_lost(token, lease)
+  for _, one in ipairs(token[T_LOST] or {}) do
+    if one == lease then return lease ~= '' end
+  end
+  return false
+end
+
+-- Whether a token's lease has expired and nobody has taken the token since. Its last worker may go
+-- on as if nothing had happened.
+local function is_open(token)
+  return token[T_STATE] == 'ready' and is_lost(token, token[T_LEASE])
+end
+
+local function set_lost(token, lost) token[T_LOST] = lost[1] and lost or nil end
+
+-- The worker of an expired lease is alive, so the expiry was no crash.
+local function returned(run, token, lease, late)
+  local kept = {}
+  for _, one in ipairs(token[T_LOST]) do
+    if one ~= lease then kept[#kept + 1] = one elseif late then kept[#kept + 1] = '' end
+  end
+  set_lost(token, kept)
+  local expiry = math.max(0, (token[T_EXPIRY] or 0) - 1)
+  token[T_EXPIRY] = expiry > 0 and expiry or nil
+  append(run, events.lease_returned(token, lease, late))
+end
+
+-- The worker of the token's last lease goes on.
+local function revive(run, token, until_ms)
+  touch_token(token)
+  token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
+  returned(run, token, token[T_LEASE], false)
+end
+
+-- A worker names a lease that is not the token's. If it is one that has expired, its worker is
+-- alive, so the expiry was no crash.
+local function come_back(run, token, lease)
+  if not LIVE[token[T_STATE]] or not is_lost(token, lease) then return end
+  local late = 0
+  for _, one in ipairs(token[T_LOST]) do
+    if one == '' then late = late + 1 end
+  end
+  if late >= RETURNS_MAX then return end
+  touch_token(token)
+  returned(run, token, lease, true)
+end
+
+-- Extend a lease; false when the token is no longer this worker's.
+local function renew(tenant, held, until_ms)
+  local token, run = load_token(held[1], held[2], held[3])
+  if not token or run[R_TENANT] ~= tenant then return false end
+  local lease = held[4]
+  if token[T_LEASE] ~= lease then
+    come_back(run, token, lease)
+    return false
+  end
+  if token[T_STATE] == 'leased' then
+    touch_token(token)
+    token[T_DUE_MS] = until_ms
+    return true
+  end
+  if not is_open(token) then return false end
+  revive(run, token, until_ms)
+  return true
+end
+
+-- Let others take the token of a worker that did not renew in time. Until somebody does, the lease can
+-- be taken up again, and the slot is kept for the worker that goes on.
+local function expire(name, node, scope)
+  local token, run = load_token(name, node, scope)
+  if not token or token[T_STATE] ~= 'leased' then return false end
+  touch_token(token)
+  token[T_EXPIRY] = (token[T_EXPIRY] or 0) + 1
+  local lost = {}
+  for i, one in ipairs(token[T_LOST] or {}) do lost[i] = one end
+  lost[#lost + 1] = token[T_LEASE]
+  set_lost(token, lost)
+  append(run, events.lease_expired(token))
+  token[T_STATE], token[T_DUE_MS] = 'ready', now
+  if run[R_STATUS] == 'PAUSED' then park(token) end
+  return true
+end
+
+-- Keep a step's result; nil when the lease is lost. The first result stays.
+local function record_step(tenant, held, name, value)
+  local node, scope, lease = held[2], held[3], held[4]
+  local token, run = load_token(held[1], node, scope)
+  if not token or run[R_TENANT] ~= tenant or token[T_LEASE] ~= lease then return nil end
+  if token[T_STATE] ~= 'leased' and not is_open(token) then return nil end
+  local field = F_STEP .. node .. '\0' .. scope .. '\0' .. name
+  local known = call('HGET', run[R_KEY], field)
+  if known then return known end
+  put(run, field, value)
+  append(run, events.step_recorded(token, name, value))
+  return value
+end

@@ -1,0 +1,213 @@
+-- Runs: created, started, changed from outside, closed, put in place as a whole.
+
+-- What the other parts see of this one: the rest would be in their way.
+local is_expected, close, complete, create_run, check_same, change_run, pass_deadline, put_run
+
+do
+
+-- Whether what is stored of a run is what somebody expects who wants to replace it.
+function is_expected(run, tenant, expected)
+  if not run or not expected then return not run and not expected end
+  return run[R_TENANT] == tenant and run[R_SEQ] == expected
+end
+
+function close(run, status, error)
+  if run[R_COUNTER] > 0 then
+    for _, token in ipairs(tokens_in(run, LIVE)) do end_token(run, token, 'dead', 'cancelled') end
+  end
+  run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = status, now, error, nil
+  ended[#ended + 1] = run[R_NAME]
+end
+
+function complete(run)
+  append(run, events.run_completed())
+  close(run, 'COMPLETED', nil)
+end
+
+local function cancel(run, reason, by)
+  append(run, events.run_cancelled(reason, by))
+  close(run, 'CANCELLED', reason_error(reason))
+end
+
+local function start(run, entries, deadline_ms, input)
+  touch_run(run)
+  if input then
+    if not run[R_NEW] then put(run, F_FIRST_INPUT, call('HGET', run[R_KEY], F_INPUT)) end
+    put(run, F_INPUT, input)
+    run[R_INPUT] = input
+  end
+  run[R_STATUS], run[R_STARTED_MS] = 'RUNNING', now
+  run[R_DEADLINE_MS] = deadline_ms and now + deadline_ms
+  local sent = deliver_all(run, '', '', 0, 0, #entries, each_of(entries))
+  append(run, events.run_started(run, sent, input))
+  if run[R_COUNTER] == 0 then complete(run) end
+end
+
+-- Create a run and, when it has entries, start it. `new` is as `create_runs.lua` gets it.
+function create_run(new)
+  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent =
+    unpack(new, 1, 10)
+  local cold = pack_origin{ workflow = workflow, plan = plan, created_ms = now, tags = tags,
+    idempotency_key = key, parent = parent }
+  local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
+    tenant = tenant, workflow = workflow, plan = plan }
+  runs[id] = run
+  put(run, F_ORIGIN, cold)
+  put(run, F_INPUT, input)
+  append(run, events.run_created(workflow, plan, input, tags, parent))
+  if entries then start(run, entries, deadline_ms) end
+  return { 'run', run }
+end
+
+local function conflict(run, message)
+  return { 'conflict', run[R_NAME], message, run[R_STATUS], run[R_SEQ] }
+end
+
+-- Workflow, plan and input of a run as it was created.
+local function created(run)
+  local cold, input = run[R_COLD], run[R_INPUT]
+  if not run[R_NEW] then
+    local found = call('HMGET', run[R_KEY], F_ORIGIN, F_INPUT, F_FIRST_INPUT)
+    cold, input = found[1], found[3] or found[2]
+  end
+  local origin = { unpack_row(cold) }
+  return origin[O_WORKFLOW], origin[O_PLAN], input
+end
+
+-- Whether a run that exists is what was asked for again. What it was at its creation counts: since
+-- then it may have got its input, or another plan.
+function check_same(known, new)
+  if known[R_TENANT] ~= new[4] then
+    return { 'conflict', new[1], 'this id cannot be used', '', 0 }
+  end
+  local workflow, plan, input = created(known)
+  if workflow == new[2] and plan == new[3] and input == new[5] then return { 'run', known } end
+  return conflict(known,
+    'exists with the same id or idempotency key, but another workflow or input')
+end
+
+-- Why a run cannot be changed in its present state.
+local function forbids(run, change)
+  return conflict(run, 'is ' .. run[R_STATUS] .. ' and cannot be ' .. change)
+end
+
+local function start_run(run, entries, deadline_ms, input)
+  if run[R_STATUS] ~= 'PENDING' then return forbids(run, 'started') end
+  start(run, entries, deadline_ms, input)
+end
+
+local function cancel_run(run, reason, by)
+  if TERMINAL[run[R_STATUS]] then return forbids(run, 'cancelled') end
+  cancel(run, reason, by)
+end
+
+local function pause_run(run, by)
+  if run[R_STATUS] ~= 'RUNNING' then return forbids(run, 'paused') end
+  run[R_STATUS] = 'PAUSED'
+  for _, token in ipairs(tokens_in(run, { ready = true })) do park(token) end
+  append(run, events.run_paused(by))
+end
+
+local function resume_run(run, by)
+  if run[R_STATUS] ~= 'PAUSED' then return forbids(run, 'resumed') end
+  run[R_STATUS] = 'RUNNING'
+  for _, token in ipairs(tokens_in(run, { ready = true })) do
+    if token[T_LANE] == 'pause' then
+      touch_token(token)
+      token[T_LANE] = nil
+    end
+  end
+  append(run, events.run_resumed(by))
+end
+
+local function retry_run(run, by, deadline_ms)
+  if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
+    return forbids(run, 'retried')
+  end
+  local again, places = {}, {}
+  for _, token in ipairs(tokens_in(run, { dead = true })) do
+    if token[T_OUTCOME] == 'failed' or token[T_OUTCOME] == 'cancelled' then
+      again[#again + 1] = token
+      places[#again] = place(token[T_NODE], token[T_SCOPE])
+    end
+  end
+  if #again == 0 and not run[R_STARTED_MS] then
+    return conflict(run,
+      'was cancelled before it was started: create a new run in its place')
+  end
+  if #again == 0 then return conflict(run, 'has nothing left to run again') end
+  local letter = pending_letter(run)
+  if letter then move_letter(run, letter, 'reprocessed') end
+  run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil,
+    deadline_ms and now + deadline_ms or nil
+  run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
+  for _, token in ipairs(again) do
+    touch_token(token)
+    token[T_STATE], token[T_OUTCOME], token[T_DUE_MS] = 'ready', '', now
+    token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
+    set_lost(token, {})
+  end
+  append(run, events.run_retried(run, places, by))
+end
+
+local function patch_run(run, plan, deliveries, by)
+  if TERMINAL[run[R_STATUS]] then return forbids(run, 'patched') end
+  local to, gone = {}, {}
+  -- Before its start, a run has no settled node that could deliver anything.
+  for _, one in ipairs(run[R_STATUS] ~= 'PENDING' and deliveries or {}) do
+    local source, scope, delivery = unpack(one, 1, 3)
+    local token = load_token(run[R_NAME], source, scope)
+    local sent = deliver_all(run, source, scope, token and token[T_EVENT] or 0,
+      token and token[T_HOP] + 1 or 0, 1, each_of({ delivery }))
+    for _, fragment in ipairs(sent) do to[#to + 1] = { source, fragment } end
+    for _, one_gone in ipairs(withdrawn or {}) do gone[#gone + 1] = one_gone end
+  end
+  run[R_PLAN] = plan
+  append(run, events.run_patched(run, to, by, gone))
+end
+
+local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
+  retry = retry_run, plan = patch_run }
+
+-- Change a run from outside; `expected` is the event number that the caller has seen. Result: nil, or
+-- why not.
+function change_run(run, expected, kind, ...)
+  if expected and run[R_SEQ] ~= expected then
+    return conflict(run, format('has moved on to event %d (expected %d)', run[R_SEQ], expected))
+  end
+  touch_run(run)
+  return CHANGES[kind](run, ...)
+end
+
+-- End a run whose time is over.
+function pass_deadline(name)
+  local run = load_run(name)
+  if not run or TERMINAL[run[R_STATUS]] or not run[R_DEADLINE_MS] then return false end
+  touch_run(run)
+  cancel(run, 'deadline_exceeded', '')
+  return true
+end
+
+-- Put a run in the place of what is there (nil: nothing). No other rule applies, because the rows that
+-- are there need not follow any. `live` are its live tokens: {node, scope, row} each.
+function put_run(old, run, live)
+  for _, token in ipairs(old and stored_tokens(old) or {}) do
+    touch_token(token)
+    free_slot(token)
+    token[T_STATE], token.gone = 'gone', true
+  end
+  run[R_NEW], run.replaces = true, true
+  runs[run[R_NAME]] = run
+  touch_run(run)
+  for _, one in ipairs(live) do
+    local node, scope = one[1], one[2]
+    local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
+    local token = parse_token(run, node, scope, member, one[3])
+    token[T_NEW] = true
+    tokens[member] = token
+    touch_token(token)
+    if token[T_SLOT] and token[T_LANE] ~= 'slot' then hold_slot(slot_of(token)) end
+  end
+end
+
+end

@@ -1,0 +1,61 @@
+-- Tokens: how they come, wait, become ready again and end.
+
+-- What a token reads, fixed at the event that makes it ready: the next one.
+local function fixed(run, reads)
+  local found = unpack_row(reads)
+  for _, read in ipairs(found) do read[3] = run[R_SEQ] + 1 end
+  return pack(found)
+end
+
+-- Make the target's token ready; false when the instance has one already. `event` is the number of the
+-- event that holds the source's output.
+local function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
+  local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
+  if has_token(run, node, scope, member) then return false end
+  -- Any worker can pass a skip on, whatever it takes to run the node.
+  if not live then queue, source, source_scope, event, reads = '', '', nil, 0, nil end
+  if source_scope == '' then source_scope = nil end
+  if reads then reads = fixed(run, reads) end
+  local token = new_token{
+    member = member, run = run, node = node, scope = scope, changed = true, new = true,
+    due_ms = now, hop = hop, queue = queue, skip = not live or nil, reads = reads,
+    source = source, source_scope = source_scope, source_event = event, joined = joined,
+    lane = lane_of(run),
+  }
+  tokens[member] = token
+  new_tokens[#new_tokens + 1] = token
+  changed_tokens[#changed_tokens + 1] = token
+  run[R_COUNTER] = run[R_COUNTER] + 1
+  return true
+end
+
+-- A live token ends: it no longer counts.
+local function end_token(run, token, state, outcome)
+  touch_token(token)
+  token[T_STATE], token[T_OUTCOME] = state, outcome
+  token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY] = nil, nil, nil
+  free_slot(token)
+  token[T_LANE] = nil
+  run[R_COUNTER] = run[R_COUNTER] - 1
+end
+
+local function make_ready(run, token, due_ms)
+  touch_token(token)
+  token[T_STATE], token[T_DUE_MS] = 'ready', due_ms
+  token[T_WAIT], token[T_WAIT_KEY] = nil, nil
+  free_slot(token)
+  token[T_LANE] = lane_of(run)
+end
+
+-- Give a waiting token what it waits for; false when it does not wait (any more).
+local function resume(tenant, name, node, scope, resolution, by, wait_key)
+  local token, run = load_token(name, node, scope)
+  if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'waiting' then return false end
+  if wait_key and token[T_WAIT_KEY] ~= wait_key then return false end
+  touch_token(token)
+  token[T_RESOLUTION] = resolution
+  append(run, events.node_resumed(token, resolution, by))
+  token[T_LEASE] = ''
+  make_ready(run, token, now)
+  return true
+end

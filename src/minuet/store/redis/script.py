@@ -1,0 +1,170 @@
+"""Names in the scripts, and what takes their place before a server is given them.
+
+Rows are arrays in scripts: a table with a field for each column would cost a server three times the
+time. Only names are written there, and nobody counts places:
+
+    token[T_STATE]                  a column of a row
+    new_token{ node = n, … }        a new row; columns that are not named have their default
+    pack_arrival{ live = true, … }  a packed row; columns that are not named are nil
+    head_token{ node = n, … }       the columns that only this call needs, followed by stored ones
+    T_FORMAT, T_NUMBERS(token)      the numbers and strings of a row
+    T_TAIL_OF(token), T_TAIL_KINDS  the columns of its tail
+    F_TOKEN                         how the fields of a kind begin in a run's hash
+    L_LIVE, LEASE_MS_MAX, …         sets of words, and limits of `records`
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from minuet.store import records
+from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
+from minuet.types import TERMINAL
+
+_LIMITS = ("LEASE_MS_MAX", "RETURNS_MAX", "REPLY_BYTES_MAX", "INPUT_BYTES_MAX")
+
+
+def expand_names(text: str) -> str:
+    """A script with numbers and literals in place of names."""
+    text = "".join(_expand_constructors(text))
+    text = _OF_ROW.sub(_of_row, text)
+    return _NAME.sub(lambda name: _NAMES[name.group()], text)
+
+
+def _places(layout: Layout) -> dict[str, int]:
+    """Where each column is in a script's array. A row that is packed as a whole is unpacked into
+    its array, so what only one call needs comes last there, and first in the others."""
+    if layout.has_struct:
+        names = (*layout.of_call, *layout.stored)
+    else:
+        names = (*layout.stored, *layout.of_call)
+    return {name: place for place, name in enumerate(names, 1)}
+
+
+# ── names ───────────────────────────────────────────────────────────────────────────────────
+
+
+def _quote(value: str) -> str:
+    return f"'{value}'"
+
+
+def _names() -> dict[str, str]:
+    names = {f"F_{name.upper()}": _quote(letter) for name, letter in FIELDS.items()}
+    names |= {name: str(getattr(records, name)) for name in _LIMITS}
+    codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
+    names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
+    names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
+    for layout in LAYOUTS.values():
+        places = _places(layout)
+        names |= {f"{layout.letter}_{name.upper()}": str(at) for name, at in places.items()}
+        kinds = ", ".join(_quote(column.kind) for column in layout.tail)
+        names[f"{layout.letter}_FORMAT"] = _quote(layout.format)
+        names[f"{layout.letter}_TAIL_KINDS"] = f"{{ {kinds} }}"
+        # The last column that is stored.
+        names[f"{layout.letter}_LAST"] = str(places[layout.stored[-1]])
+    return names
+
+
+def _set(words: Iterable[str]) -> str:
+    return "{ " + ", ".join(f"{word} = true" for word in sorted(words)) + " }"
+
+
+_NAMES = _names()
+_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_LIMITS)})\b")
+
+
+# ── parts of a row ──────────────────────────────────────────────────────────────────────────
+
+_BY_LETTER = {layout.letter: layout for layout in LAYOUTS.values()}
+_OF_ROW = re.compile(r"\b([A-Z])_(NUMBERS|TAIL_OF)\((\w+)\)")
+
+
+def _of_row(found: re.Match[str]) -> str:
+    letter, what, row = found.groups()
+    layout = _BY_LETTER[letter]
+    if what == "TAIL_OF":
+        return ", ".join(f"{row}[{letter}_{column.name.upper()}]" for column in layout.tail)
+    values = []
+    for name in layout.numbers:
+        never = " or L_NEVER" if name in layout.optional else ""
+        values.append(f"{row}[{letter}_{name.upper()}]{never}")
+    for name in layout.strings:
+        column = f"{row}[{letter}_{name.upper()}]"
+        values += (f"#{column}", column)
+    return ", ".join(values)
+
+
+# ── constructors ────────────────────────────────────────────────────────────────────────────
+
+_CONSTRUCTOR = re.compile(rf"\b(new|pack|head)_({'|'.join(LAYOUTS)})\s*\{{")
+
+
+def _expand_constructors(text: str) -> Iterator[str]:
+    at = 0
+    for found in _CONSTRUCTOR.finditer(text):
+        if found.start() < at:
+            raise ValueError(f"a constructor within another: {found.group()}")
+        yield text[at : found.start()]
+        parts, at = _split(text, found.end())
+        given = dict(_named(part) for part in parts)
+        what, kind = found.groups()
+        values = ", ".join(_values(LAYOUTS[kind], what, given))
+        yield {"new": f"{{ {values} }}", "pack": f"pack({values})", "head": values}[what]
+    yield text[at:]
+
+
+_PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|[^'(){}\[\],]+|.", re.DOTALL)
+
+
+def _split(text: str, at: int) -> tuple[list[str], int]:
+    """What stands between commas up to the brace that ends a constructor, and where that is."""
+    parts, depth = [""], 1
+    for piece in _PIECE.finditer(text, at):
+        word = piece.group()
+        depth += (word in "({[") - (word in ")}]")
+        if depth == 0:
+            return [part for part in parts if part.strip()], piece.end()
+        if word == "," and depth == 1:
+            parts.append("")
+        else:
+            parts[-1] += word
+    raise ValueError(f"a constructor does not end: {text[at : at + 80]}")
+
+
+def _named(part: str) -> tuple[str, str]:
+    name, _, value = part.partition("=")
+    return name.strip(), value.strip()
+
+
+def _values(layout: Layout, what: str, given: dict[str, str]) -> list[str]:
+    """The values of a row in their order, up to the last that is not nil."""
+    names = list(_places(layout))
+    if what == "head":
+        names = list(layout.of_call)
+    elif what == "pack":
+        names = list(layout.stored)
+    unknown = given.keys() - set(names)
+    if unknown:
+        raise ValueError(f"there is no column {', '.join(sorted(unknown))}")
+    values = [given.get(name) or _default(layout, name) for name in names]
+    while what == "new" and values[-1] == "nil":
+        values.pop()
+    return values
+
+
+def _default(layout: Layout, name: str) -> str:
+    if name in layout.of_call:
+        return layout.of_call[name]
+    if layout.has_struct and name == "tail":
+        return "0"
+    if layout.has_struct and name in {column.name for column in layout.tail}:
+        return "nil"
+    if name in layout.required:
+        raise ValueError(f"a new row needs its {name}")
+    value = layout.defaults.get(name, 0)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | str):
+        return str(value) if isinstance(value, int) else _quote(value)
+    return "nil"

@@ -1,0 +1,125 @@
+"""What one atomic step has touched: rows as it sees them, and what must be written back.
+
+No rule is here; `redis/lua/changes.lua` does the same for the rows of Redis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from minuet import events
+from minuet.store.records import (
+    Arrival,
+    DeadLetter,
+    EventRecord,
+    Join,
+    Key,
+    Run,
+    Token,
+)
+
+
+class Source(Protocol):
+    """The committed rows. Whatever it returns belongs to the caller, who may change it."""
+
+    def load_run(self, run: str) -> Run | None: ...
+
+    def load_token(self, key: Key) -> Token | None: ...
+
+    def has_token(self, key: Key) -> bool: ...
+
+    def hold_token(self, key: Key) -> None:
+        """Let nobody take a ready token before this step is committed."""
+        ...
+
+    def load_join(self, key: Key) -> Join | None: ...
+
+    def has_arrival(self, key: Key, source: str) -> bool: ...
+
+    def find_tokens(self, run: str, states: tuple[str, ...]) -> Iterable[Token]:
+        """All tokens of a run in these states."""
+        ...
+
+    def find_waiters(self, tenant: str, slot: str) -> Iterable[Token]:
+        """Tokens that wait for a slot, first come first."""
+        ...
+
+    def count_holders(self, tenant: str, slot: str) -> int: ...
+
+    def load_step(self, key: Key, name: str) -> bytes | None: ...
+
+    def load_event(self, run: str, seq: int) -> bytes | None: ...
+
+    def has_own_blob(self, run: str, ref: str) -> bool:
+        """Whether a run has a blob, or may have it where this cannot look."""
+        ...
+
+
+class Changes:
+    """The rows that one atomic step has touched."""
+
+    def __init__(self, source: Source, now_ms: int) -> None:
+        self._source = source
+        self.now_ms = now_ms
+        self.runs: dict[str, Run] = {}
+        self.tokens: dict[Key, Token] = {}
+        self.joins: dict[Key, Join] = {}
+        #: Rows that do not exist yet, and rows that were changed (new ones included).
+        self.new_runs: set[str] = set()
+        self.new_tokens: set[Key] = set()
+        self.new_joins: set[Key] = set()
+        self.changed_runs: set[str] = set()
+        #: Runs that this step has brought to their end.
+        self.ended: set[str] = set()
+        #: Changed runs of which more has changed than the counter and the event number.
+        self.rewritten_runs: set[str] = set()
+        self.changed_tokens: set[Key] = set()
+        #: Changed tokens of which the expired leases have changed: few ever have any.
+        self.changed_lost: set[Key] = set()
+        self.changed_joins: set[Key] = set()
+        self.events: list[EventRecord] = []
+        self.arrivals: dict[tuple[Key, str], Arrival] = {}
+        self.dead_letters: list[DeadLetter] = []
+        #: Runs whose pending dead letters were taken up again.
+        self.reprocessed: set[str] = set()
+        self.steps: dict[tuple[Key, str], bytes] = {}
+        #: Outputs that this step has committed.
+        self.outputs: dict[Key, bytes] = {}
+        #: Change in the number of holders of a slot, and slots that may have room.
+        self.holders: dict[tuple[str, str], int] = {}
+        self._freed: dict[tuple[str, str], None] = {}
+
+    def run(self, run: str) -> Run | None:
+        """The run, as this step sees it."""
+        row = self.runs.get(run)
+        if row is None:
+            row = self._source.load_run(run)
+            if row is not None:
+                self.runs[run] = row
+        return row
+
+    def token(self, key: Key) -> Token | None:
+        """The token, as this step sees it."""
+        row = self.tokens.get(key)
+        if row is None:
+            row = self._source.load_token(key)
+            if row is not None:
+                self.tokens[key] = row
+        return row
+
+    def _tokens_in(self, run: str, states: tuple[str, ...]) -> list[Token]:
+        """All tokens of a run that are in these states by now, in the order of their keys."""
+        found: dict[Key, Token] = {}
+        for row in self._source.find_tokens(run, states):
+            found[row.key] = self.tokens.setdefault(row.key, row)
+        for key, row in self.tokens.items():
+            if key[0] == run:
+                found[key] = row
+        return [found[key] for key in sorted(found) if found[key].state in states]
+
+    def _append(self, run: Run, event: events.Event) -> int:
+        run.seq += 1
+        self.changed_runs.add(run.run)
+        self.events.append(EventRecord(run.run, run.seq, self.now_ms, events.encode_event(event)))
+        return run.seq

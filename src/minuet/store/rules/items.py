@@ -1,0 +1,195 @@
+"""Items handed in: judged alone, before the first change is made for them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet import events
+from minuet.store.blob import blob_of
+from minuet.store.identifiers import are_long, is_long
+from minuet.store.records import (
+    PAYLOAD_BYTES_MAX,
+    DeadLetter,
+    Done,
+    Exchange,
+    Failed,
+    Item,
+    Released,
+    Result,
+    Retry,
+    Run,
+    Slot,
+    Token,
+    Waiting,
+)
+from minuet.store.rules.runs import Runs
+from minuet.store.rules.shared import fingerprint
+from minuet.types import TERMINAL
+
+
+class Items(Runs):
+    """The rules of what workers hand in."""
+
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        if token.lease != item.lease:
+            self._come_back(run, token, item.lease)
+            return "closed" if run.status in TERMINAL else "stale"
+        if token.state != "leased" and not self._hold_open(token):
+            return "closed" if token.outcome in ("cancelled", "superseded") else "duplicate"
+        if isinstance(item, Done):
+            if item.plan != run.plan:
+                return "replan"
+            if len(item.output) > PAYLOAD_BYTES_MAX or are_long(item.deliveries):
+                return "limit"
+            ref = blob_of(item.output)
+            if ref is not None and not self._source.has_own_blob(run.run, ref):
+                return "stale"
+        elif isinstance(item, Waiting) and is_long(item.key):
+            return "limit"
+        return None
+
+    def _done(self, run: Run, token: Token, item: Done) -> None:
+        more = item.cursor is not None
+        if more:
+            token.cursor = item.cursor or 0
+            self._make_ready(run, token, self.now_ms)
+        else:
+            self._end_token(run, token, "done", item.outcome)
+        # Withdrawing ends tokens of this run, never the token at hand: it has ended above.
+        sent, withdrawn = self._deliver_all(
+            run, item.node, item.scope, item.deliveries, hop=token.hop + 1
+        )
+        event: events.Event
+        if token.event and not token.skip:
+            event = events.NodeSent(item.node, item.scope, sent, run.counter, withdrawn, more)
+        elif item.outcome == "skipped":
+            event = events.NodeSkipped(
+                item.node, item.scope, sent, run.counter, token.hop, withdrawn
+            )
+        else:
+            event = events.NodeCompleted(
+                item.node,
+                item.scope,
+                msgspec.Raw(item.output),
+                sent,
+                run.counter,
+                token.attempt,
+                token.hop,
+                token.lease,
+                token.session,
+                token.taken_ms,
+                item.error,
+                item.notes,
+                withdrawn,
+                more,
+            )
+            self.outputs[token.key] = item.output.strip()
+        seq = self._append(run, event)
+        token.event = token.event or seq
+        if run.counter == 0:
+            self._complete(run)
+
+    def _retry(self, run: Run, token: Token, item: Retry) -> None:
+        due_ms = self.now_ms + max(0, item.delay_ms)
+        self._append(
+            run,
+            events.NodeRetried(
+                token.node,
+                token.scope,
+                token.attempt,
+                item.error,
+                due_ms,
+                token.lease,
+                token.session,
+                token.taken_ms,
+            ),
+        )
+        token.attempt += 1
+        self._make_ready(run, token, due_ms)
+
+    def _failed(self, run: Run, token: Token, item: Failed) -> None:
+        self._end_token(run, token, "dead", "failed")
+        if item.dead_letter is not None:
+            run.dead_letters += 1
+            self.dead_letters.append(
+                DeadLetter(
+                    *token.key,
+                    generation=run.generation,
+                    tenant=run.tenant,
+                    queue=token.queue,
+                    reason=item.dead_letter,
+                    error=item.error,
+                    fingerprint=fingerprint(token.node, item.error),
+                    attempts=token.attempt,
+                    at_ms=self.now_ms,
+                )
+            )
+        self._append(
+            run,
+            events.NodeFailed(
+                token.node,
+                token.scope,
+                token.attempt,
+                item.error,
+                run.counter,
+                item.dead_letter,
+                token.lease,
+                token.session,
+                token.taken_ms,
+            ),
+        )
+        self._append(run, events.RunFailed(token.node, token.scope, item.error))
+        self._close(run, "FAILED", {**item.error, "node": token.node, "scope": token.scope})
+
+    def _waiting(self, run: Run, token: Token, item: Waiting) -> None:
+        due_ms = item.due_ms
+        if item.delay_ms is not None:
+            due_ms = self.now_ms + max(0, item.delay_ms)
+        token.state, token.due_ms = "waiting", due_ms
+        token.wait, token.wait_key, token.resolution = item.kind, item.key, None
+        self._free_slot(token)
+        self.changed_tokens.add(token.key)
+        self._append(
+            run,
+            events.NodeWaiting(
+                token.node,
+                token.scope,
+                item.kind,
+                item.key,
+                due_ms,
+                msgspec.Raw(item.data),
+                token.lease,
+                token.session,
+                token.taken_ms,
+            ),
+        )
+
+    def _released(self, run: Run, token: Token) -> None:
+        self._make_ready(run, token, self.now_ms)
+
+    def hand_in(self, exchange: Exchange, item: Item) -> Result:
+        """Apply one item, or say why not."""
+        key = (item.run, item.node, item.scope)
+        token = self.tokens.get(key) or self.token(key)
+        run = self.runs.get(item.run) or self.run(item.run)
+        if token is None or run is None or run.tenant != exchange.tenant:
+            return "stale"
+        refusal = self._judge(run, token, item)
+        if refusal is not None:
+            return refusal
+        if token.state == "ready":
+            self._revive(exchange, run, token)
+        match item:
+            case Done():
+                self._done(run, token, item)
+            case Retry():
+                self._retry(run, token, item)
+            case Failed():
+                self._failed(run, token, item)
+            case Waiting():
+                self._waiting(run, token, item)
+            case Released():
+                self._released(run, token)
+            case Slot():
+                return self._ask_slot(run, token, item)
+        return "applied"

@@ -1,0 +1,125 @@
+"""Leases: renewed, expired, taken up again; and what only their holder may do."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet import events
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    LIVE_STATES,
+    RETURNS_MAX,
+    Exchange,
+    Held,
+    Key,
+    Run,
+    Token,
+)
+from minuet.store.rules.joins import Joins
+
+
+def lease_end(exchange: Exchange, now_ms: int) -> int:
+    """When a lease that is granted or renewed now runs out."""
+    return now_ms + min(max(exchange.lease_ms, 0), LEASE_MS_MAX)
+
+
+def is_lost(token: Token, lease: str) -> bool:
+    """Whether a lease is one of those of a token that have expired."""
+    return lease != "" and lease in token.lost
+
+
+def is_open(token: Token) -> bool:
+    """Whether a token's lease has expired and nobody has taken the token since: its last worker
+    may go on as if nothing had happened."""
+    return token.state == "ready" and is_lost(token, token.lease)
+
+
+class Leases(Joins):
+    """The rules of leases."""
+
+    def _hold_open(self, token: Token) -> bool:
+        """As `is_open`, and so it stays until this step is committed."""
+        if not is_open(token):
+            return False
+        self._source.hold_token(token.key)
+        return True
+
+    def _set_lost(self, token: Token, lost: tuple[str, ...]) -> None:
+        if token.lost != lost:
+            token.lost = lost
+            self.changed_lost.add(token.key)
+
+    def _returned(self, run: Run, token: Token, lease: str, *, late: bool) -> None:
+        """The worker of an expired lease is alive, so the expiry was no crash."""
+        kept = [one if one != lease else "" for one in token.lost if late or one != lease]
+        self._set_lost(token, tuple(kept))
+        token.expiry = max(0, token.expiry - 1)
+        self.changed_tokens.add(token.key)
+        self._append(
+            run, events.LeaseReturned(token.node, token.scope, token.expiry, lease, late=late)
+        )
+
+    def _revive(self, exchange: Exchange, run: Run, token: Token) -> None:
+        """The worker of the token's last lease goes on."""
+        token.state, token.due_ms, token.lane = "leased", lease_end(exchange, self.now_ms), ""
+        self._returned(run, token, token.lease, late=False)
+
+    def _come_back(self, run: Run, token: Token, lease: str) -> None:
+        """A worker names a lease that is not the token's. If it is one that has expired, its
+        worker is alive, so the expiry was no crash."""
+        if token.state not in LIVE_STATES or not is_lost(token, lease):
+            return
+        if token.lost.count("") >= RETURNS_MAX:
+            return
+        if token.state == "ready":
+            self._source.hold_token(token.key)
+        self._returned(run, token, lease, late=True)
+
+    def renew(self, exchange: Exchange, held: Held) -> bool:
+        """Extend a lease; False when the token is no longer this worker's."""
+        token = self.token((held.run, held.node, held.scope))
+        if token is None or token.tenant != exchange.tenant:
+            return False
+        if token.lease == held.lease and token.state == "leased":
+            token.due_ms = lease_end(exchange, self.now_ms)
+            self.changed_tokens.add(token.key)
+            return True
+        run = self.run(held.run)
+        assert run is not None
+        if token.lease != held.lease:
+            self._come_back(run, token, held.lease)
+        elif self._hold_open(token):
+            self._revive(exchange, run, token)
+            return True
+        return False
+
+    def expire(self, key: Key) -> bool:
+        """Let others take the token of a worker that did not renew in time. Until somebody does,
+        the lease can be taken up again, and the slot is kept for the worker that goes on."""
+        token, run = self.token(key), self.run(key[0])
+        if token is None or run is None or token.state != "leased":
+            return False
+        token.expiry += 1
+        self._set_lost(token, (*token.lost, token.lease))
+        expired = events.LeaseExpired(*key[1:], token.expiry, token.session, token.lease)
+        self._append(run, expired)
+        token.state, token.due_ms = "ready", self.now_ms
+        self.changed_tokens.add(key)
+        if run.status == "PAUSED":
+            self._park(token)
+        return True
+
+    def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
+        """Keep a step's result; None when the lease is lost. The first result stays."""
+        key = (held.run, held.node, held.scope)
+        token, run = self.token(key), self.run(held.run)
+        if token is None or run is None or run.tenant != tenant or token.lease != held.lease:
+            return None
+        if token.state != "leased" and not self._hold_open(token):
+            return None
+        known = self.steps.get((key, name)) or self._source.load_step(key, name)
+        if known is not None:
+            return known
+        self.steps[(key, name)] = value
+        self._append(run, events.StepRecorded(*key[1:], name, msgspec.Raw(value)))
+        return value

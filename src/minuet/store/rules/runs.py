@@ -1,0 +1,282 @@
+"""Runs: created, started, changed from outside, closed, put in place as a whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from minuet import events
+from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.store.lenient import DAMAGE
+from minuet.store.records import (
+    LIVE_STATES,
+    Cancel,
+    Change,
+    Delivery,
+    NewPlan,
+    NewRun,
+    Pause,
+    Resume,
+    RetryRun,
+    Run,
+    Snapshot,
+    Start,
+)
+from minuet.store.rules.leases import Leases
+from minuet.store.rules.shared import check_rows, key_conflict
+from minuet.store.rules.slots import slot_of
+from minuet.types import TERMINAL, RunStatus
+
+
+def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
+    """Whether what is stored of a run is what somebody expects who wants to replace it."""
+    if rows.run.tenant != tenant:
+        return False
+    if run is None or expected_seq is None:
+        return run is None and expected_seq is None
+    return run.tenant == tenant and run.seq == expected_seq
+
+
+class Runs(Leases):
+    """The rules of runs."""
+
+    def _close(self, run: Run, status: RunStatus, error: dict[str, Any] | None) -> None:
+        if run.counter:
+            for token in self._tokens_in(run.run, LIVE_STATES):
+                self._end_token(run, token, "dead", "cancelled")
+        run.status, run.ended_ms, run.error = status, self.now_ms, error
+        run.deadline_ms = None
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+        self.ended.add(run.run)
+
+    def _complete(self, run: Run) -> None:
+        self._append(run, events.RunCompleted())
+        self._close(run, "COMPLETED", None)
+
+    def _cancel(self, run: Run, reason: str, by: str) -> None:
+        self._append(run, events.RunCancelled(reason, by))
+        self._close(run, "CANCELLED", {"code": reason, "message": reason})
+
+    def _start(
+        self,
+        run: Run,
+        entries: tuple[Delivery, ...],
+        deadline_ms: int | None,
+        input: bytes | None = None,
+    ) -> None:
+        if input is not None:
+            run.input = input
+        run.status = "RUNNING"
+        run.started_ms = self.now_ms
+        run.deadline_ms = None if deadline_ms is None else self.now_ms + deadline_ms
+        sent, _ = self._deliver_all(run, "", "", entries, hop=0)
+        started = events.RunStarted(sent, run.counter, run.deadline_ms)
+        if input is not None:
+            started = msgspec.structs.replace(started, input=msgspec.Raw(input))
+        self._append(run, started)
+        if run.counter == 0:
+            self._complete(run)
+
+    def create_run(self, new: NewRun) -> Run:
+        """Create a run and, when it has entries, start it."""
+        run = Run(
+            run=new.run,
+            tenant=new.tenant,
+            workflow=new.workflow,
+            plan=new.plan,
+            input=new.input,
+            tags=new.tags,
+            idempotency_key=new.idempotency_key,
+            created_ms=self.now_ms,
+            parent=new.parent,
+        )
+        self.runs[run.run] = run
+        self.new_runs.add(run.run)
+        self._append(
+            run,
+            events.RunCreated(run.workflow, run.plan, msgspec.Raw(run.input), run.tags, run.parent),
+        )
+        if new.entries is not None:
+            self._start(run, new.entries, new.deadline_ms)
+        return run
+
+    def _conflict(self, run: Run, message: str) -> RunConflictError:
+        return RunConflictError(run.run, message, status=run.status, seq=run.seq)
+
+    def _created(self, run: str) -> events.RunCreated:
+        """A run's first event."""
+        for record in self.events:
+            if (record.run, record.seq) == (run, 1):
+                data: bytes | None = record.data
+                break
+        else:
+            data = self._source.load_event(run, 1)
+        created = events.decode_event(data or b"")
+        if not isinstance(created, events.RunCreated):
+            raise TypeError(f"it is {events.event_type(created)}")
+        return created
+
+    def check_same(self, known: Run, new: NewRun) -> Run | RunConflictError:
+        """Whether a run that exists is what was asked for again. What it was at its creation
+        counts: since then it may have got its input, or another plan."""
+        if known.tenant != new.tenant:
+            return RunConflictError(new.run, "this id cannot be used")
+        try:
+            created = self._created(known.run)
+        except DAMAGE as error:
+            return self._conflict(known, f"exists, and its first event cannot be read: {error}")
+        if (created.workflow, created.plan, bytes(created.input)) == (
+            new.workflow,
+            new.plan,
+            new.input,
+        ):
+            return known
+        message = "exists with the same id or idempotency key, but another workflow or input"
+        return self._conflict(known, message)
+
+    def _forbids(self, run: Run, change: str) -> RunConflictError:
+        """Why a run cannot be changed in its present state."""
+        return self._conflict(run, f"is {run.status} and cannot be {change}")
+
+    def _start_run(self, run: Run, change: Start) -> None:
+        if run.status != "PENDING":
+            raise self._forbids(run, "started")
+        self._start(run, change.entries, change.deadline_ms, change.input)
+
+    def _cancel_run(self, run: Run, change: Cancel) -> None:
+        if run.status in TERMINAL:
+            raise self._forbids(run, "cancelled")
+        self._cancel(run, change.reason, change.by)
+
+    def _pause_run(self, run: Run, change: Pause) -> None:
+        if run.status != "RUNNING":
+            raise self._forbids(run, "paused")
+        run.status = "PAUSED"
+        for token in self._tokens_in(run.run, ("ready",)):
+            self._park(token)
+        self._append(run, events.RunPaused(change.by))
+
+    def _resume_run(self, run: Run, change: Resume) -> None:
+        if run.status != "PAUSED":
+            raise self._forbids(run, "resumed")
+        run.status = "RUNNING"
+        for token in self._tokens_in(run.run, ("ready",)):
+            if token.lane == "pause":
+                token.lane = ""
+                self.changed_tokens.add(token.key)
+        self._append(run, events.RunResumed(change.by))
+
+    def _retry_run(self, run: Run, change: RetryRun) -> None:
+        if run.status not in ("FAILED", "CANCELLED"):
+            raise self._forbids(run, "retried")
+        tokens = [
+            t for t in self._tokens_in(run.run, ("dead",)) if t.outcome in ("failed", "cancelled")
+        ]
+        if not tokens:
+            if run.started_ms is None:
+                message = "was cancelled before it was started: create a new run in its place"
+                raise self._conflict(run, message)
+            raise self._conflict(run, "has nothing left to run again")
+        run.status, run.ended_ms, run.error = "RUNNING", None, None
+        run.deadline_ms = None if change.deadline_ms is None else self.now_ms + change.deadline_ms
+        run.generation += 1
+        run.counter = len(tokens)
+        for token in tokens:
+            token.state, token.outcome, token.due_ms = "ready", "", self.now_ms
+            token.attempt, token.expiry, token.lease, token.lane = 1, 0, "", ""
+            self._set_lost(token, ())
+            self.changed_tokens.add(token.key)
+        self.reprocessed.add(run.run)
+        places = [(t.node, t.scope) for t in tokens]
+        retried = events.RunRetried(run.generation, places, run.counter, change.by, run.deadline_ms)
+        self._append(run, retried)
+
+    def _patch_run(self, run: Run, change: NewPlan) -> None:
+        if run.status in TERMINAL:
+            raise self._forbids(run, "patched")
+        run.plan = change.plan
+        to: list[tuple[str, events.Sent]] = []
+        withdrawn: list[events.Place] = []
+        # Before its start, a run has no settled node that could deliver anything.
+        for source, scope, delivery in change.deliveries if run.status != "PENDING" else ():
+            token = self.token((run.run, source, scope))
+            hop = token.hop + 1 if token is not None else 0
+            sent, gone = self._deliver_all(run, source, scope, (delivery,), hop=hop)
+            to += [(source, one) for one in sent]
+            withdrawn += gone
+        self._append(run, events.RunPatched(change.plan, to, run.counter, change.by, withdrawn))
+
+    def change_run(self, tenant: str, run_id: str, change: Change, expected: int | None) -> Run:
+        """Change a run from outside; `expected` is the event number the caller has seen."""
+        run = self.run(run_id)
+        if run is None or run.tenant != tenant:
+            raise RunNotFoundError(run_id)
+        if expected is not None and run.seq != expected:
+            raise self._conflict(run, f"has moved on to event {run.seq} (expected {expected})")
+        match change:
+            case Start():
+                self._start_run(run, change)
+            case Cancel():
+                self._cancel_run(run, change)
+            case Pause():
+                self._pause_run(run, change)
+            case Resume():
+                self._resume_run(run, change)
+            case RetryRun():
+                self._retry_run(run, change)
+            case NewPlan():
+                self._patch_run(run, change)
+        self.rewritten_runs.add(run.run)
+        return run
+
+    def pass_deadline(self, run_id: str) -> bool:
+        """End a run whose time is over."""
+        run = self.run(run_id)
+        if run is None or run.status in TERMINAL or run.deadline_ms is None:
+            return False
+        self._cancel(run, "deadline_exceeded", "")
+        return True
+
+    def put_run(
+        self, tenant: str, rows: Snapshot, expected_seq: int | None, owner: str | None
+    ) -> bool:
+        """Put a run in the place of what is there; False when that is not what was expected.
+
+        `owner` is the run that has its idempotency key. The store removes what it has of the run
+        beside its row, and writes this step; no other rule applies, because the rows that are
+        there need not follow any.
+        """
+        check_rows(rows)
+        name = rows.run.run
+        run = self.run(name)
+        if not is_expected(run, tenant, rows, expected_seq):
+            return False
+        if owner not in (None, name):
+            raise key_conflict(rows.run, owner)
+        if run is None:
+            run = self.runs[name] = rows.run
+            self.new_runs.add(name)
+        else:
+            for token in self._tokens_in(name, LIVE_STATES):
+                if token.slot and token.lane != "slot":
+                    self._freed[slot_of(token)] = None
+            for field in run.__struct_fields__:
+                setattr(run, field, getattr(rows.run, field))
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+        self.events = list(rows.events)
+        self.tokens = {token.key: token for token in rows.tokens}
+        self.new_tokens = set(self.tokens)
+        self.changed_tokens = set(self.tokens)
+        self.joins = {join.key: join for join in rows.joins}
+        self.new_joins = set(self.joins)
+        self.changed_joins = set(self.joins)
+        self.arrivals = {((a.run, a.node, a.scope), a.source): a for a in rows.arrivals}
+        self.steps = {((run.run, n, scope), name): v for n, scope, name, v in rows.steps}
+        self.dead_letters = list(rows.dead_letters)
+        for token in rows.tokens:
+            if token.slot and token.lane != "slot":
+                self._hold_slot(slot_of(token))
+        return True

@@ -1,0 +1,87 @@
+"""Tokens: how they come, wait, become ready again and end."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from minuet import events
+from minuet.store.records import (
+    Delivery,
+    Key,
+    Read,
+    Run,
+    Token,
+    TokenOutcome,
+)
+from minuet.store.rules.slots import Slots, lane_of
+
+
+class Tokens(Slots):
+    """The rules of tokens."""
+
+    def _fixed(self, run: Run, reads: tuple[Read, ...]) -> tuple[Read, ...]:
+        """What a token reads, fixed at the event that makes it ready: the next one."""
+        return tuple([Read(read.node, read.prefix, run.seq + 1) for read in reads])
+
+    def _emit(
+        self, run: Run, delivery: Delivery, *, live: bool, hop: int, source: str, scope: str
+    ) -> bool:
+        """Make the target's token ready; False when the instance has one already."""
+        key = (run.run, delivery.node, delivery.scope)
+        if key in self.tokens or self._source.has_token(key):
+            return False
+        self.tokens[key] = Token(
+            run=run.run,
+            node=delivery.node,
+            scope=delivery.scope,
+            tenant=run.tenant,
+            # Any worker can pass a skip on, whatever it takes to run the node.
+            queue=delivery.queue if live else "",
+            skip=not live,
+            due_ms=self.now_ms,
+            hop=hop,
+            source=source if live else "",
+            source_scope=scope if live else "",
+            reads=self._fixed(run, delivery.reads) if live and delivery.reads else (),
+            lane=lane_of(run),
+        )
+        self.new_tokens.add(key)
+        self.changed_tokens.add(key)
+        run.counter += 1
+        return True
+
+    def _end_token(
+        self, run: Run, token: Token, state: Literal["done", "dead"], outcome: TokenOutcome
+    ) -> None:
+        """A live token ends: it no longer counts."""
+        token.state, token.outcome = state, outcome
+        token.due_ms, token.wait, token.wait_key = None, "", ""
+        if token.slot:
+            self._free_slot(token)
+        token.lane = ""
+        self.changed_tokens.add(token.key)
+        run.counter -= 1
+
+    def _make_ready(self, run: Run, token: Token, due_ms: int) -> None:
+        token.state, token.due_ms = "ready", due_ms
+        token.wait, token.wait_key = "", ""
+        self._free_slot(token)
+        token.lane = lane_of(run)
+        self.changed_tokens.add(token.key)
+
+    def resume(
+        self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
+    ) -> bool:
+        """Give a waiting token what it waits for; False when it does not wait (any more)."""
+        token, run = self.token(key), self.run(key[0])
+        if token is None or run is None or run.tenant != tenant or token.state != "waiting":
+            return False
+        if wait_key is not None and token.wait_key != wait_key:
+            return False
+        token.resolution = resolution
+        self._append(run, events.NodeResumed(*key[1:], msgspec.Raw(resolution), by))
+        token.lease = ""
+        self._make_ready(run, token, self.now_ms)
+        return True
