@@ -27,6 +27,9 @@ BYTES_MAX = 1 << 20
 #: Emptied so often, a schema is left alone: what was deleted is still in its files.
 USES_MAX = 50
 
+#: Tables that say how the schema was made.
+_MADE = ("migrations", "function_sets")
+
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
@@ -98,7 +101,7 @@ class Schemas:
         applied = await self._connection.fetch(f"SELECT version, checksum FROM {name}.migrations")
         if sorted(map(tuple, applied)) != self._expected or max(tables.values()) > BYTES_MAX:
             return False
-        deletes = [f"DELETE FROM {name}.{table}" for table in tables if table != "migrations"]
+        deletes = [f"DELETE FROM {name}.{table}" for table in tables if table not in _MADE]
         begins = [
             f"SELECT setval('{name}.{sequence}', 1, false)"
             for sequence, _, kind in found

@@ -8,10 +8,11 @@ fails, so sound rows cost nothing more.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar, get_args, get_origin
 
 import msgspec
+from msgspec.structs import FieldInfo
 
 from minuet.store.records import Read, Run
 
@@ -35,41 +36,29 @@ _KEY = "unreadable"
 
 Row = TypeVar("Row", bound=msgspec.Struct)
 
-_decode_object = msgspec.json.Decoder(dict[str, Any]).decode
-_decode_reads = msgspec.json.Decoder(tuple[Read, ...]).decode
-_decode_lost = msgspec.json.Decoder(tuple[str, ...]).decode
+
+def plain_type(field: FieldInfo) -> Any:
+    """The type of a field's values, None left out."""
+    parts = get_args(field.type)
+    if type(None) not in parts:
+        return field.type
+    (kind,) = (part for part in parts if part is not type(None))
+    return kind
 
 
-def tags_of(data: Any) -> dict[str, Any]:
-    """Tags, from their JSON."""
-    try:
-        return _decode_object(data)
-    except DAMAGE:
-        return unreadable_tags(data)
+def json_reader(field: FieldInfo) -> Callable[[Any], Any]:
+    """A function that reads a field from its JSON, or gives the stand-in."""
+    kind = plain_type(field)
+    decode = msgspec.json.Decoder(kind).decode
+    stand_in = _STAND_INS.get(field.name) or (lambda _: (get_origin(kind) or kind)())
 
+    def read(data: Any) -> Any:
+        try:
+            return decode(data)
+        except DAMAGE:
+            return stand_in(data)
 
-def error_of(data: Any) -> dict[str, Any]:
-    """An error, from its JSON."""
-    try:
-        return _decode_object(data)
-    except DAMAGE:
-        return unreadable_error(data)
-
-
-def reads_of(data: Any) -> tuple[Read, ...]:
-    """What a token reads, from its JSON."""
-    try:
-        return _decode_reads(data)
-    except DAMAGE:
-        return UNREADABLE_READS
-
-
-def lost_of(data: Any) -> tuple[str, ...]:
-    """Leases that were lost, from their JSON. Without them, a worker that comes back is late."""
-    try:
-        return _decode_lost(data)
-    except DAMAGE:
-        return ()
+    return read
 
 
 def text_of(data: bytes) -> str:
@@ -88,6 +77,21 @@ def unreadable_tags(value: Any) -> dict[str, Any]:
 
 def unreadable_error(value: Any) -> dict[str, Any]:
     return {"code": _KEY, "message": _MARK + _shown(value)}
+
+
+#: By the name of a field. Others become empty: without the leases that were lost, a worker that
+#: comes back is late.
+_STAND_INS: dict[str, Callable[[Any], Any]] = {
+    "tags": unreadable_tags,
+    "error": unreadable_error,
+    "reads": lambda _: UNREADABLE_READS,
+}
+
+_RUN_FIELDS = {field.name: field for field in msgspec.structs.fields(Run)}
+
+#: Tags and an error, from their JSON.
+tags_of: Callable[[Any], dict[str, Any]] = json_reader(_RUN_FIELDS["tags"])
+error_of: Callable[[Any], dict[str, Any]] = json_reader(_RUN_FIELDS["error"])
 
 
 def is_unreadable(value: dict[str, Any] | None) -> bool:
@@ -121,10 +125,8 @@ def _value(field: msgspec.structs.FieldInfo, values: dict[str, Any]) -> Any:
         try:
             return msgspec.convert(value, field.type)
         except DAMAGE:
-            if field.name == "tags" and _takes(field.type, {}):
-                return unreadable_tags(value)
-            if field.name == "error" and _takes(field.type, {}):
-                return unreadable_error(value)
+            if field.name in ("tags", "error") and _takes(field.type, {}):
+                return _STAND_INS[field.name](value)
             if _takes(field.type, ""):
                 return _shown(value)
     if field.default is not msgspec.NODEFAULT:

@@ -8,7 +8,7 @@ into. Scopes are encoded so that they sort: "the latest iteration under this pre
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
@@ -54,6 +54,11 @@ LIVE_STATES: tuple[TokenState, ...] = ("ready", "leased", "waiting")
 #: How a token ended. `superseded`: withdrawn by a join that did not wait for it;
 #: `cancelled`: cut off by the end of its run, so a retry of the run takes it up again.
 TokenOutcome: TypeAlias = Literal["", "completed", "skipped", "failed", "cancelled", "superseded"]
+
+#: Marks text that a document or a caller may fill with any character, U+0000 included. Names of
+#: runs, nodes, queues and the like are checked and hold none.
+FREE_TEXT = msgspec.Meta(extra={"free": True})
+FreeText: TypeAlias = Annotated[str, FREE_TEXT]
 
 #: Key of a token or join: run, node, encoded scope.
 Key: TypeAlias = tuple[str, str, str]
@@ -338,7 +343,7 @@ class Run(msgspec.Struct, gc=False):
     generation: int = 1
     input: bytes = b"null"
     tags: dict[str, Any] = {}
-    idempotency_key: str | None = None
+    idempotency_key: FreeText | None = None
     created_ms: int = 0
     started_ms: int | None = None
     ended_ms: int | None = None
@@ -377,14 +382,14 @@ class Token(msgspec.Struct, gc=False):
     cursor: int = 0
     #: What it waits for: kind and key.
     wait: str = ""
-    wait_key: str = ""
+    wait_key: FreeText = ""
     resolution: bytes | None = None
     #: Number of the event that holds its output.
     event: int = 0
     #: Why a ready token is not handed out: "" it is, "pause", or "slot".
     lane: str = ""
     #: The concurrency slot that it holds (lane "") or waits for (lane "slot").
-    slot: str = ""
+    slot: FreeText = ""
     slot_limit: int = 0
     #: Leases that expired, the oldest first; "" stands for one whose worker came back too late.
     lost: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ import msgspec
 
 from minuet.errors import SessionError
 from minuet.store.postgres.database import Link
-from minuet.store.postgres.granted import Granted
+from minuet.store.postgres.granted import Granted, now_of
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.rows import Rows, run_of
 from minuet.store.postgres.statements import statement
@@ -98,7 +98,7 @@ async def exchange_known(
     known.forget(request)
     mine = (row for row in rows.numbered(seqs) if row[1].run not in granted.runs)
     known.learn(request.seq, granted.tokens, (*mine, *granted.runs.values()))
-    return Exchanged(_reply(answer, granted, [], taken[0][0]), made_ready(step), step.ended)
+    return Exchanged(_reply(answer, granted, [], now_of(taken[0])), made_ready(step), step.ended)
 
 
 def _work_out(rows: Rows, request: Exchange) -> tuple[Transition, _Answer]:

@@ -5,19 +5,37 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
-from minuet.store.lenient import damage_of, reads_of, tags_of, text_of
+from minuet.store.fields import decoder
+from minuet.store.postgres.columns import DIALECT, LISTS
 from minuet.store.records import Exchange, Grant, Output, Run, Token
-from minuet.store.reply import output_of
+from minuet.store.reply import grant, output_of
 from minuet.store.rules.leases import lease_end
 
 #: Where a row lies in its table (`ctid`): it moves whenever the row changes.
 Place: TypeAlias = tuple[int, int]
 
-#: Where the event, the data and the number of the run stand in a row.
-_EVENT, _DATA, _RUN_ID = 16, 19, 21
+#: A row has the columns of a token, then what belongs to taking it, then those of its run.
+_TOKEN, _RUN = LISTS["granted_token"], ("run_id", *LISTS["granted_run"], "input")
+_TAKEN = ("taken_ms", "place", "data", "outputs", "oversize")
+_TAKEN_FIRST = len(_TOKEN)
+_RUN_FIRST = _TAKEN_FIRST + len(_TAKEN)
+
+_token_of = decoder(
+    Token, _TOKEN, DIALECT, given=("tenant", "state", "due_ms", "lease", "session", "taken_ms")
+)
+_run_of = decoder(Run, _RUN, DIALECT, given=("run", "tenant"))
+
+#: What a row that only has the data of an event has.
+_EVENT, _DATA = _TOKEN.index("event"), _TAKEN_FIRST + _TAKEN.index("data")
 
 #: The kind of outputs that arrived; all others are read.
 _ARRIVED = 0
+
+
+def now_of(head: Any) -> int:
+    """The time that the first row of an exchange on known rows tells."""
+    now_ms: int = head[_TAKEN_FIRST]
+    return now_ms
 
 
 class Granted:
@@ -34,106 +52,30 @@ class Granted:
         self._last: tuple[tuple[str, str, str], Output] | None = None
         tokens = []
         for row in rows:
-            if row[2] is not None:
+            if row[0] is not None:
                 tokens.append(row)
             else:
-                # Only the data of an event.
-                self._events[row[_RUN_ID], row[_EVENT]] = row[_DATA]
+                self._events[row[_RUN_FIRST], row[_EVENT]] = row[_DATA]
         for row in tokens:
             self._add(row, request)
 
     def _add(self, row: Any, request: Exchange) -> None:
-        (
-            taken_ms,
-            place,
-            run,
-            node,
-            scope,
-            queue,
-            skip,
-            hop,
-            attempt,
-            expiry,
-            delivery,
-            source,
-            source_scope,
-            reads,
-            cursor,
-            resolution,
-            event,
-            slot_bytes,
-            slot_limit,
-            data,
-            outputs,
-            *about_run,
-            oversize,
-        ) = row
-        slot = text_of(slot_bytes) if slot_bytes else ""
-        wanted = reads_of(reads) if reads else ()
-        lease = request.lease
-        self.tokens.append(
-            (
-                place,
-                Token(
-                    run,
-                    node,
-                    scope,
-                    request.tenant,
-                    queue,
-                    "leased",
-                    "",
-                    skip,
-                    lease_end(request, taken_ms),
-                    hop,
-                    attempt,
-                    expiry,
-                    delivery,
-                    lease,
-                    request.session,
-                    taken_ms,
-                    source,
-                    source_scope,
-                    wanted,
-                    cursor,
-                    "",
-                    "",
-                    resolution,
-                    event,
-                    "",
-                    slot,
-                    slot_limit,
-                ),
-            )
+        tenant = request.tenant
+        taken_ms, place, data, outputs, oversize = row[_TAKEN_FIRST:_RUN_FIRST]
+        until = lease_end(request, taken_ms)
+        token = _token_of(
+            row[:_TAKEN_FIRST], tenant, "leased", until, request.lease, request.session, taken_ms
         )
-        if run not in self.runs:
-            self.runs[run] = _run(run, request.tenant, *about_run)
+        self.tokens.append((place, token))
+        if token.run not in self.runs:
+            self.runs[token.run] = row[_RUN_FIRST], _run_of(row[_RUN_FIRST:], token.run, tenant)
         arrived: tuple[Output, ...] = ()
         read: tuple[Output, ...] = ()
         if outputs is not None:
             arrived, read = self._find(outputs)
-        elif source:
-            arrived = self._arrived((run, source, source_scope), data)
-        self.grants.append(
-            Grant(
-                run,
-                node,
-                scope,
-                lease,
-                skip,
-                attempt,
-                expiry,
-                delivery,
-                hop,
-                taken_ms,
-                cursor,
-                resolution,
-                slot,
-                arrived,
-                read,
-                oversize,
-                damage_of(wanted),
-            )
-        )
+        elif token.source:
+            arrived = self._arrived((token.run, token.source, token.source_scope), data)
+        self.grants.append(grant(token, arrived, read, oversize))
 
     def _arrived(self, instance: tuple[str, str, str], data: bytes | None) -> tuple[Output, ...]:
         """The output of the one node that made a token ready: of tokens that follow each other
@@ -155,40 +97,6 @@ class Granted:
                 output = self._outputs[run_id, event] = Output(node, scope, data)
             (arrived if kind == _ARRIVED else read).append(output)
         return tuple(arrived), tuple(read)
-
-
-def _run(
-    run: str,
-    tenant: str,
-    number: int,
-    workflow: str,
-    plan: str,
-    status: Any,
-    counter: int,
-    seq: int,
-    generation: int,
-    input: bytes,
-    tags: str,
-    created_ms: int,
-    deadline_ms: int | None,
-) -> tuple[int, Run]:
-    return number, Run(
-        run,
-        tenant,
-        workflow,
-        plan,
-        status,
-        counter,
-        seq,
-        generation,
-        input,
-        tags_of(tags) if tags != "{}" else {},
-        None,
-        created_ms,
-        None,
-        None,
-        deadline_ms,
-    )
 
 
 def _order(row: Any) -> tuple[Any, ...]:

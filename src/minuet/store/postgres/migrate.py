@@ -1,8 +1,9 @@
 """Bringing a schema of the database to what this code knows.
 
-Migrations are files `migrations/NNNN_verb_noun.sql`, run in order and never edited once they
-are released: their checksums are recorded, and another content is refused. They run in one
-transaction, and one process at a time.
+Migrations change tables. They are files `migrations/NNNN_verb_noun.sql`, run in order and never
+edited once they are released: their checksums are recorded, and another content is refused. Then
+the set of functions that this code calls is made (`functions`), if it is not there. All of it is
+one transaction, and one process does it at a time.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from pathlib import Path
 
 from minuet.errors import StoreUnusableError
 from minuet.store.postgres.database import Database, Link
+from minuet.store.postgres.functions import KEPT, VERSION, definitions
 from minuet.store.postgres.statements import in_schema, statement
 from minuet.store.sql_files import Migration, read_migrations
 
@@ -20,6 +22,11 @@ _SCHEMA_LOCK = statement("schema_lock")
 _SCHEMA_TABLES = statement("schema_tables")
 _APPLIED = statement("applied_migrations")
 _RECORD = statement("record_migration")
+_FIND_SET = statement("find_function_set")
+_RECORD_SET = statement("record_function_set")
+_COLUMN_TYPES = statement("column_types")
+_FORGET_SETS = statement("forget_function_sets")
+_NAMES_OF_SET = statement("names_of_function_set")
 
 
 async def open_schema(database: Database) -> None:
@@ -37,7 +44,9 @@ async def open_schema(database: Database) -> None:
 async def is_current(link: Link, schema: str) -> bool:
     """Whether there is nothing to do."""
     known = read_migrations(_FOLDER)
-    return await _applied(link, schema) == _expected(known)
+    if await _applied(link, schema) != _expected(known):
+        return False
+    return await link.value(_FIND_SET, VERSION) is not None
 
 
 async def migrate(link: Link, schema: str, shown: str) -> None:
@@ -65,6 +74,23 @@ async def migrate(link: Link, schema: str, shown: str) -> None:
     for migration in known[len(applied) :]:
         await link.connection.execute(in_schema(migration.text, schema))
         await link.run(_RECORD, migration.version, migration.name, migration.checksum)
+    if await link.value(_FIND_SET, VERSION) is None:
+        await _make_functions(link, schema)
+
+
+async def _make_functions(link: Link, schema: str) -> None:
+    """Make the functions that this code calls, and drop those of versions long gone."""
+    found = await link.rows(_COLUMN_TYPES, schema)
+    types = {(table, column): kind for table, column, kind in found}
+    await link.connection.execute(in_schema(definitions(types), schema))
+    await link.run(_RECORD_SET, VERSION)
+    for (version,) in await link.rows(_FORGET_SETS, KEPT):
+        # Functions first: they use the types. These may use each other, so all go at once.
+        names: dict[str, list[str]] = {"FUNCTION": [], "TYPE": []}
+        for kind, name in await link.rows(_NAMES_OF_SET, schema, version):
+            names[kind].append(f'"{schema}"."{name}"')
+        for kind, some in names.items():
+            await link.connection.execute(f"DROP {kind} {', '.join(some)}")
 
 
 async def _applied(link: Link, schema: str) -> list[tuple[int, str]] | None:

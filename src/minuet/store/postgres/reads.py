@@ -7,7 +7,14 @@ from typing import get_args
 
 from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.database import Link
-from minuet.store.postgres.rows import arrival_of, dead_letter_of, join_of, run_of, token_of
+from minuet.store.postgres.rows import (
+    arrival_of,
+    dead_letter_of,
+    event_of,
+    join_of,
+    run_of,
+    token_of,
+)
 from minuet.store.postgres.statements import statement
 from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
 from minuet.types import RunStatus
@@ -68,7 +75,7 @@ async def read_events(
     link: Link, tenant: str, run: str, after_seq: int, limit: int | None
 ) -> list[EventRecord]:
     rows = await link.rows(_READ_EVENTS, run, tenant, after_seq, limit)
-    return [EventRecord(*row) for row in rows]
+    return [event_of(row) for row in rows]
 
 
 async def read_tokens(link: Link, tenant: str, run: str) -> list[Token]:

@@ -3,75 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 import msgspec
-from msgspec.structs import astuple
 
-from minuet.store.lenient import error_of, lost_of, reads_of, tags_of, text_of
+from minuet.store.fields import Row, decoder, encoder, names
+from minuet.store.lenient import text_of
+from minuet.store.postgres.columns import DIALECT, KEY, LISTS
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Place
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
-from minuet.store.records import Arrival, DeadLetter, Done, Exchange, Join, Key, Run, Token
+from minuet.store.records import (
+    Arrival,
+    DeadLetter,
+    Done,
+    EventRecord,
+    Exchange,
+    Join,
+    Key,
+    Run,
+    Token,
+)
 from minuet.store.rules.transition import Transition
-
-#: What asyncpg returns, and what it takes.
-Row: TypeAlias = Any
+from minuet.types import TERMINAL
 
 _LOAD_ROWS = statement("load_rows")
 _FIND_BLOBS = statement("find_run_blobs")
 _INSERT_RUNS = statement("insert_runs")
 _INSERT_STEP = statement("insert_step")
-_WRITE_LOST = statement("write_lost")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 
-_encode = msgspec.json.Encoder().encode
+#: Rows as they come from the database. Those that come as a table's row may have more columns by
+#: the time a later version has changed the table.
+run_of = decoder(Run, LISTS["numbered_run"], DIALECT, is_open=True)
+token_of = decoder(Token, LISTS["stored_token"], DIALECT, is_open=True)
+join_of = decoder(Join, LISTS["join"], DIALECT, is_open=True)
+arrival_of = decoder(Arrival, LISTS["arrival"], DIALECT)
+dead_letter_of = decoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+event_of = decoder(EventRecord, names(EventRecord), DIALECT)
 
-
-#: The last two columns of `tokens` are the event of the source, which is not the record's, and
-#: what the record ends with.
-_TOKEN_FIELDS = len(Token.__struct_fields__) - 1
-
-
-def token_of(row: Row) -> Token:
-    """A row of `tokens` as a record."""
-    token, lost = Token(*row[:_TOKEN_FIELDS]), row[_TOKEN_FIELDS + 1]
-    token.lost = lost_of(lost) if lost else ()
-    token.reads = reads_of(token.reads) if token.reads else ()
-    token.wait_key = text_of(token.wait_key) if token.wait_key else ""  # type: ignore[arg-type]
-    token.slot = text_of(token.slot) if token.slot else ""  # type: ignore[arg-type]
-    return token
-
-
-def run_of(row: Row) -> Run:
-    """A row of `runs`, without its id, as a record."""
-    run = Run(*row[1:])
-    run.tags = tags_of(run.tags) if run.tags != "{}" else {}  # type: ignore[comparison-overlap]
-    if run.error is not None:
-        run.error = error_of(run.error)
-    if run.idempotency_key is not None:
-        run.idempotency_key = text_of(run.idempotency_key)  # type: ignore[arg-type]
-    return run
-
-
-def join_of(row: Row) -> Join:
-    """A row of `joins` as a record."""
-    return Join(*row)
-
-
-def arrival_of(row: Row) -> Arrival:
-    """A row of `arrivals` as a record."""
-    return Arrival(*row)
-
-
-def dead_letter_of(row: Row) -> DeadLetter:
-    """A row of `dead_letters` as a record."""
-    letter = DeadLetter(*row)
-    letter.error = error_of(letter.error)
-    return letter
+#: Records as functions and statements take them.
+run_row = encoder(Run, LISTS["run"], DIALECT)
+_run_change = encoder(Run, ("run", *LISTS["run_change"]), DIALECT, given=("input",))
+_token_row = encoder(Token, LISTS["stored_token"], DIALECT, given=("source_event",))
+_token_new = encoder(Token, LISTS["token_new"], DIALECT, given=("due_ms", "source_event"))
+_token_begun = encoder(Token, LISTS["token_begun"], DIALECT, given=("source_event",))
+_token_settled = encoder(
+    Token, ("place", *KEY, "lease", *LISTS["token_settled"]), DIALECT, given=("place",)
+)
+_token_change = encoder(Token, (*KEY, *LISTS["token_change"]), DIALECT)
+_join_row = encoder(Join, LISTS["join"], DIALECT)
+_arrival_row = encoder(Arrival, LISTS["arrival"], DIALECT)
+_event_row = encoder(EventRecord, LISTS["numbered_event"], DIALECT, given=("run_id",))
+_dead_letter_row = encoder(DeadLetter, LISTS["dead_letter"], DIALECT)
 
 
 class LastCall(msgspec.Struct):
@@ -235,10 +221,6 @@ class Rows:
             rows = [run_row(step.runs[run]) for run in sorted(step.new_runs)]
             for run, number in await link.rows(_INSERT_RUNS, rows):
                 self._run_ids[run] = number
-        if step.changed_lost:
-            lost = [(key, _lost(step.tokens[key])) for key in sorted(step.changed_lost)]
-            rows = [(*key, leases) for key, leases in lost]
-            await link.run(_WRITE_LOST, *(list(column) for column in zip(*rows, strict=True)))
         for (key, name), value in step.steps.items():
             await link.run(_INSERT_STEP, *key, name.encode(), value)
         if step.reprocessed:
@@ -253,51 +235,35 @@ class Rows:
         advanced = step.changed_runs - step.rewritten_runs - step.new_runs
         return (
             [(run, step.runs[run].counter, step.runs[run].seq) for run in advanced],
-            [self._run_change(step.runs[run]) for run in rewritten],
+            [self._changed_run(step.runs[run]) for run in rewritten],
             [_new_token(step, step.tokens[key]) for key in step.new_tokens],
             [_token_change(step.tokens[key]) for key in _changed(step)],
-            [astuple(step.joins[key]) for key in step.changed_joins],
-            [astuple(arrival) for arrival in step.arrivals.values()],
-            [(self._run_ids[e.run], e.seq, e.at_ms, e.data) for e in step.events],
+            [_join_row(step.joins[key]) for key in step.changed_joins],
+            [_arrival_row(arrival) for arrival in step.arrivals.values()],
+            [_event_row(event, self._run_ids[event.run]) for event in step.events],
         )
 
     def settlement(self, step: Transition, seqs: dict[str, int]) -> tuple[list[Row], ...]:
         """What a step on known rows has changed, as `settle_rows` takes it. Results of tokens
-        end and begin tokens, and nothing else; a run that they change otherwise has ended."""
-        runs = [(name, seq, step.runs[name]) for name, seq in seqs.items()]
-        assert all(run.counter == 0 for name, _, run in runs if name in step.rewritten_runs)
-        begun = [_begun(step, t) for key, t in step.tokens.items() if key in step.new_tokens]
-        settled = [
-            (place, *key, token.lease, token.outcome, token.event)
-            for key, place in self.places.items()
-            for token in (step.tokens[key],)
-        ]
+        end and begin tokens, and nothing else; a run that they change otherwise has ended. Only
+        the time is the database's to add."""
+        tokens = step.tokens
+        runs = []
+        for name, seq in seqs.items():
+            run = step.runs[name]
+            ended = run.status if name in step.rewritten_runs else None
+            assert (ended in TERMINAL) == (run.counter == 0)
+            runs.append((name, seq, run.counter, run.seq, ended))
+        begun = [tokens[key] for key in tokens if key in step.new_tokens]
         return (
-            [(name, seq, run.counter, run.seq) for name, seq, run in runs],
-            settled,
-            begun,
+            runs,
+            [_token_settled(tokens[key], place) for key, place in self.places.items()],
+            [_token_begun(token, _source_event(step, token)) for token in begun],
             [(self._run_ids[e.run], e.seq, e.data) for e in step.events],
         )
 
-    def _run_change(self, run: Run) -> Row:
-        return (
-            run.run,
-            run.plan,
-            run.status,
-            run.counter,
-            run.seq,
-            run.generation,
-            run.input if self._inputs else None,
-            run.started_ms,
-            run.ended_ms,
-            run.deadline_ms,
-            None if run.error is None else _text(run.error),
-            run.dead_letters,
-        )
-
-
-def _text(value: Any) -> str:
-    return _encode(value).decode()
+    def _changed_run(self, run: Run) -> Row:
+        return _run_change(run, run.input if self._inputs else None)
 
 
 def _changed(step: Transition) -> Iterable[Key]:
@@ -310,34 +276,15 @@ def _changed(step: Transition) -> Iterable[Key]:
     ]
 
 
-def run_row(run: Run) -> Row:
-    """A run as a row of `runs`; the number is the database's to give."""
-    row = astuple(run)
-    key = None if run.idempotency_key is None else run.idempotency_key.encode()
-    error = None if run.error is None else _text(run.error)
-    return (None, *row[:9], _text(run.tags), key, *row[11:15], error, *row[16:])
-
-
 def token_row(step: Transition, token: Token) -> Row:
-    """A token as a row of `tokens`."""
-    row = astuple(token)
-    reads = _text(token.reads) if token.reads else None
-    wait_key, slot = token.wait_key.encode(), token.slot.encode()
-    return (
-        *row[:18],
-        reads,
-        *row[19:21],
-        wait_key,
-        *row[22:25],
-        slot,
-        row[26],
-        _source_event(step, token),
-        _lost(token),
-    )
+    """A token as it is, with all its columns."""
+    return _token_row(token, _source_event(step, token))
 
 
-def _lost(token: Token) -> str | None:
-    return _text(token.lost) if token.lost else None
+def _new_token(step: Transition, token: Token) -> Row:
+    """A token as it began."""
+    due_ms = token.due_ms if token.state == "ready" else 0
+    return _token_new(token, due_ms, _source_event(step, token))
 
 
 def _source_event(step: Transition, token: Token) -> int:
@@ -346,64 +293,3 @@ def _source_event(step: Transition, token: Token) -> int:
         return 0
     source = step.tokens.get((token.run, token.source, token.source_scope))
     return 0 if source is None else source.event
-
-
-def _begun(step: Transition, token: Token) -> Row:
-    return (
-        token.run,
-        token.node,
-        token.scope,
-        token.queue,
-        token.skip,
-        token.hop,
-        token.source,
-        token.source_scope,
-        _text(token.reads) if token.reads else None,
-        token.lane,
-        _source_event(step, token),
-    )
-
-
-def _new_token(step: Transition, token: Token) -> Row:
-    return (
-        token.run,
-        token.node,
-        token.scope,
-        token.tenant,
-        token.queue,
-        token.skip,
-        token.due_ms if token.state == "ready" else 0,
-        token.hop,
-        token.source,
-        token.source_scope,
-        _text(token.reads) if token.reads else None,
-        token.lane,
-        _source_event(step, token),
-    )
-
-
-def _token_change(token: Token) -> Row:
-    return (
-        token.run,
-        token.node,
-        token.scope,
-        token.state,
-        token.outcome,
-        token.due_ms,
-        token.attempt,
-        token.expiry,
-        token.lease,
-        token.cursor,
-        token.wait,
-        token.wait_key.encode(),
-        token.resolution,
-        token.event,
-        token.lane,
-        token.slot.encode(),
-        token.slot_limit,
-    )
-
-
-def _dead_letter_row(letter: DeadLetter) -> Row:
-    row = astuple(letter)
-    return (*row[:7], _text(letter.error), *row[8:])

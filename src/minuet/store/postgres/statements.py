@@ -1,8 +1,10 @@
 """The SQL of this store, read from the files in `sql/`.
 
-A file holds statements under `-- name: …` lines. They speak of the schema `minuet`; a store that
-lives in another one uses the same text with its own name in it. A statement that is missing is
-an error when the module that uses it is imported, not when it runs.
+A file holds statements under `-- name: …` lines, with lists of columns by name (`sql_files.fill`).
+They speak of the schema `minuet`; a store that lives in another one uses the same text with its own
+name in it. They call functions by their plain names; here each gets the name that it has in the
+database. What is missing is an error when the module that uses it is imported, not when the
+statement runs.
 """
 
 from __future__ import annotations
@@ -10,12 +12,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from minuet.store.postgres.columns import LISTS
+from minuet.store.postgres.functions import of_this_version
 from minuet.store.sql_files import read_statements
 
 _SCHEMA = re.compile(r"\bminuet\.")
 
-
-_STATEMENTS = read_statements(Path(__file__).parent / "sql")
+_STATEMENTS = {
+    name: of_this_version(text)
+    for name, text in read_statements(Path(__file__).parent / "sql", LISTS).items()
+}
 
 
 def statement(name: str) -> str:

@@ -19,8 +19,7 @@ async def write_step(
     link: Link, rows: Rows, step: Transition, call: tuple[Any, ...], takes: tuple[Any, ...]
 ) -> list[Any]:
     """Write what a step has changed and take tokens."""
-    rare = step.new_runs or step.steps or step.reprocessed or step.dead_letters
-    if rare or step.changed_lost:
+    if step.new_runs or step.steps or step.reprocessed or step.dead_letters:
         await rows.write_rare(link, step)
     return await link.rows(_WRITE_ROWS, *call, *rows.changes(step), *takes)
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 from types import UnionType
-from typing import Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 
@@ -144,6 +144,8 @@ def _kind(annotation: Any) -> tuple[str, str]:
     if origin in (Union, UnionType):
         (annotation,) = (one for one in arguments if one is not type(None))
         return _kind(annotation)
+    if origin is Annotated:
+        return _kind(arguments[0])
     if origin is Literal:
         return ("string", "")
     if origin is tuple:

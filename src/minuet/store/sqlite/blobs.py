@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from minuet.store.blob import blob_ref
+from minuet.store.fields import to_json
 from minuet.store.records import TOUCH_MS, BlobEntry
-from minuet.store.sqlite.rows import to_json
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
 

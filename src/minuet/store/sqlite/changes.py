@@ -8,10 +8,11 @@ from collections.abc import Sequence
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store import records
 from minuet.store.blob import blob_ref
+from minuet.store.fields import to_json
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
 from minuet.store.sqlite.blobs import put_shared_blob
-from minuet.store.sqlite.rows import run_of, to_json
+from minuet.store.sqlite.rows import run_of
 from minuet.store.sqlite.statements import statement
 from minuet.store.sqlite.writer import Change
 
@@ -74,7 +75,7 @@ def _runs_by_key(change: Change, runs: Sequence[NewRun]) -> dict[tuple[str, str 
     if not keys:
         return {}
     rows = change.db.execute(_FIND_BY_IDEMPOTENCY_KEY, (to_json(keys),))
-    found = [run_of(row[1:]) for row in rows]
+    found = [run_of(row) for row in rows]
     return {(run.tenant, run.idempotency_key): run for run in found}
 
 
@@ -123,7 +124,7 @@ def put_run(
     owner = None
     if key is not None:
         for row in change.db.execute(_FIND_BY_IDEMPOTENCY_KEY, (to_json([(tenant, key)]),)):
-            owner = run_of(row[1:]).run
+            owner = run_of(row).run
     if not change.step.put_run(tenant, copy.deepcopy(rows), expected_seq, owner):
         return False
     change.db.execute(_REMOVE_ROWS, {"runs": to_json([name])})

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import astuple
 
 from minuet.errors import SessionError
+from minuet.store.fields import Row, to_json
 from minuet.store.records import (
     Exchange,
     Grant,
@@ -33,7 +34,7 @@ from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.known import Known
 from minuet.store.sqlite.owners import Owner
-from minuet.store.sqlite.rows import Row, Rows, to_json, token_of
+from minuet.store.sqlite.rows import Rows, token_of
 from minuet.store.sqlite.statements import statement
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ class ExchangeGroup:
         rows: list[Row] = self._db.execute(
             _STILL_LEASED, {"lease": request.lease, "tenant": request.tenant}
         ).fetchall()
-        tokens = [token_of(row[1:]) for row in rows]
+        tokens = [token_of(row) for row in rows]
         for token, needed in self._look_for(tokens).items():
             # Each of them has fitted before.
             needed.oversize = Room().fit(_sizes(needed)) or 0
@@ -214,7 +215,7 @@ class ExchangeGroup:
         runs = None if request.runs is None else frozenset(request.runs)
         rows = self._ready(request.tenant, queues, runs, take.limit)
         found = {row[1:4]: row[0] for row in rows}
-        tokens = [token_of(row[1:]) for row in rows]
+        tokens = [token_of(row) for row in rows]
         if self._made:
             tokens += [
                 t
@@ -424,8 +425,8 @@ def _take_ready(queues: int, of_runs: bool) -> str:
     text = _take_statements.get((queues, of_runs))
     if text is None:
         one = f"{_READY_TOKENS}\n{_OF_RUNS}" if of_runs else _READY_TOKENS
-        branches = [one.format(queue=f":queue_{i}") for i in range(queues)]
-        text = _TAKE_READY.format(branches="\nUNION ALL\n".join(branches))
+        branches = [one.replace(":queue", f":queue_{i}") for i in range(queues)]
+        text = "\nUNION ALL\n".join(branches) + f"\n{_TAKE_READY}"
         _take_statements[queues, of_runs] = text
     return text
 

@@ -26,8 +26,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from minuet.store.fields import to_json
 from minuet.store.records import Key
-from minuet.store.sqlite.rows import to_json
 from minuet.store.sqlite.statements import statement
 
 if TYPE_CHECKING:

@@ -7,13 +7,14 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from minuet.store.fields import to_json
 from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
 from minuet.store.sqlite.rows import (
     arrival_of,
     dead_letter_of,
+    event_of,
     join_of,
     run_of,
-    to_json,
     token_of,
 )
 from minuet.store.sqlite.statements import statement
@@ -54,7 +55,7 @@ _AFTER_ALL = "\U0010ffff"
 
 def read_run(db: apsw.Connection, tenant: str, run: str) -> Run | None:
     for row in db.execute(_READ_RUN, {"tenant": tenant, "run": run}):
-        return run_of(row[1:])
+        return run_of(row)
     return None
 
 
@@ -83,7 +84,7 @@ def list_runs(
         ]
         merged = heapq.merge(*stretches, key=_run_name, reverse=True)
         rows = list(itertools.islice(merged, max(limit, 0)))
-    return [run_of(row[1:]) for row in rows]
+    return [run_of(row) for row in rows]
 
 
 def _run_name(row: tuple[Any, ...]) -> str:
@@ -94,12 +95,12 @@ def read_events(
     db: apsw.Connection, tenant: str, run: str, after_seq: int, limit: int
 ) -> list[EventRecord]:
     bindings = {"tenant": tenant, "run": run, "after": after_seq, "limit": limit}
-    return [EventRecord(*row) for row in db.execute(_READ_EVENTS, bindings)]
+    return [event_of(row) for row in db.execute(_READ_EVENTS, bindings)]
 
 
 def read_tokens(db: apsw.Connection, tenant: str, run: str) -> list[Token]:
     rows = db.execute(_READ_TOKENS, {"tenant": tenant, "run": run})
-    return [token_of(row[1:]) for row in rows]
+    return [token_of(row) for row in rows]
 
 
 def read_steps(db: apsw.Connection, tenant: str, key: Key) -> dict[str, bytes]:
@@ -136,7 +137,7 @@ def list_waiting(
 ) -> list[Token]:
     text = _LIST_WAITING if key is None else _LIST_WAITING_FOR_KEY
     bindings = {"tenant": tenant, "kind": kind, "key": key, "limit": max(limit, 0)}
-    return [token_of(row[1:]) for row in db.execute(text, bindings)]
+    return [token_of(row) for row in db.execute(text, bindings)]
 
 
 def list_dead_letters(

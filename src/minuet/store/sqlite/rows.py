@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-import msgspec
-from msgspec.structs import astuple
-
-from minuet.store.lenient import error_of, lost_of, reads_of, tags_of
+from minuet.store.fields import Row, decoder, encoder, names, to_json
 from minuet.store.records import (
     Arrival,
     DeadLetter,
@@ -21,13 +18,12 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.rules.transition import Transition
+from minuet.store.sqlite.columns import DIALECT, LISTS
 from minuet.store.sqlite.known import BYTES_MAX, Known
 from minuet.store.sqlite.statements import statement
 
 if TYPE_CHECKING:
     import apsw
-
-Row: TypeAlias = tuple[Any, ...]
 
 _LOAD_RUNS = statement("load_runs")
 _LOAD_TOKENS = statement("load_tokens")
@@ -54,49 +50,23 @@ _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 
-_encode = msgspec.json.Encoder().encode
+#: Rows as statements return them: runs and tokens with their numbers in the file.
+run_of = decoder(Run, LISTS["numbered_run"], DIALECT)
+token_of = decoder(Token, LISTS["numbered_token"], DIALECT)
+join_of = decoder(Join, LISTS["join"], DIALECT)
+arrival_of = decoder(Arrival, LISTS["arrival"], DIALECT)
+dead_letter_of = decoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+event_of = decoder(EventRecord, names(EventRecord), DIALECT)
 
-
-def to_json(value: Any) -> str:
-    """JSON as SQLite's functions want it: text."""
-    return _encode(value).decode()
-
-
-def token_of(row: Row) -> Token:
-    """A row of `tokens`, without its id, as a record."""
-    token = Token(*row)
-    token.skip = bool(token.skip)
-    token.reads = reads_of(token.reads) if token.reads else ()
-    token.lost = lost_of(token.lost) if token.lost else ()
-    return token
-
-
-def run_of(row: Row) -> Run:
-    """A row of `runs`, without its id, as a record."""
-    run = Run(*row)
-    run.tags = tags_of(run.tags) if run.tags != "{}" else {}  # type: ignore[comparison-overlap]
-    if run.error is not None:
-        run.error = error_of(run.error)
-    return run
-
-
-def join_of(row: Row) -> Join:
-    """A row of `joins` as a record."""
-    join = Join(*row)
-    join.fired = bool(join.fired)
-    return join
-
-
-def arrival_of(row: Row) -> Arrival:
-    """A row of `arrivals` as a record."""
-    return Arrival(row[0], row[1], row[2], row[3], row[4], bool(row[5]), bool(row[6]))
-
-
-def dead_letter_of(row: Row) -> DeadLetter:
-    """A row of `dead_letters` as a record."""
-    letter = DeadLetter(*row)
-    letter.error = error_of(letter.error)
-    return letter
+#: Records as statements write them, and what a step changes of them, with the number last.
+_run_row = encoder(Run, LISTS["numbered_run"], DIALECT, given=("id",))
+_run_change = encoder(Run, (*LISTS["run_change"], "id"), DIALECT, given=("id",))
+_token_row = encoder(Token, LISTS["numbered_token"], DIALECT, given=("id",))
+_token_change = encoder(Token, (*LISTS["token_change"], "id"), DIALECT, given=("id",))
+_join_row = encoder(Join, LISTS["join"], DIALECT)
+_arrival_row = encoder(Arrival, LISTS["arrival"], DIALECT)
+_event_row = encoder(EventRecord, LISTS["numbered_event"], DIALECT, given=("run_id",))
+_dead_letter_row = encoder(DeadLetter, LISTS["dead_letter"], DIALECT)
 
 
 class Rows:
@@ -153,7 +123,7 @@ class Rows:
                     missing.append(run)
         if missing:
             for row in self._db.execute(_LOAD_RUNS, (to_json(missing),)):
-                mine[row[1]] = (row[0], run_of(row[1:]))
+                mine[row[1]] = (row[0], run_of(row))
 
     def load_tokens(self, keys: Iterable[Key]) -> None:
         """Load tokens by key."""
@@ -166,7 +136,7 @@ class Rows:
                     missing.append(key)
         if missing:
             for row in self._db.execute(_LOAD_TOKENS, (to_json(missing),)):
-                mine[row[1:4]] = (row[0], token_of(row[1:]))
+                mine[row[1:4]] = (row[0], token_of(row))
 
     def _load_joins(self, arrivals: list[tuple[str, str, str, str]]) -> None:
         joins = list({key[:3]: None for key in arrivals if key[:3] not in self._joins})
@@ -182,7 +152,7 @@ class Rows:
         key = row[1:4]
         entry = self._tokens.get(key) or self._known.tokens.get(key)
         if entry is None:
-            entry = (row[0], token_of(row[1:]))
+            entry = (row[0], token_of(row))
         self._tokens[key] = entry
         return entry[1]
 
@@ -253,18 +223,17 @@ class Rows:
         self._update_runs(step)
         self._update_tokens(step)
         if step.changed_joins:
-            many(_WRITE_JOIN, [astuple(step.joins[key]) for key in step.changed_joins])
+            many(_WRITE_JOIN, [_join_row(step.joins[key]) for key in step.changed_joins])
         if step.arrivals:
-            many(_INSERT_ARRIVAL, [astuple(arrival) for arrival in step.arrivals.values()])
+            many(_INSERT_ARRIVAL, [_arrival_row(arrival) for arrival in step.arrivals.values()])
         if step.events:
-            many(_INSERT_EVENT, [self._event_row(event) for event in step.events])
+            many(_INSERT_EVENT, [self._numbered(event) for event in step.events])
         for (key, name), value in step.steps.items():
             self._db.execute(_INSERT_STEP, (*key, name, value))
         for run in step.reprocessed:
             self._db.execute(_REPROCESS_DEAD_LETTERS, (run,))
         for letter in step.dead_letters:
-            row = astuple(letter)
-            self._db.execute(_INSERT_DEAD_LETTER, (*row[:7], to_json(row[7]), *row[8:]))
+            self._db.execute(_INSERT_DEAD_LETTER, _dead_letter_row(letter))
         for key, output in step.outputs.items():
             if len(output) <= BYTES_MAX:
                 self._known.outputs[key] = output
@@ -278,7 +247,7 @@ class Rows:
         for number, token in enumerate(tokens, start=first):
             if token.state == "leased":
                 self._known.tokens[token.key] = (number, token)
-            rows.append((number, *_token_row(token)))
+            rows.append(_token_row(token, number))
         self._db.executemany(_INSERT_TOKEN, rows)
 
     def _insert_runs(self, step: Transition) -> None:
@@ -289,13 +258,13 @@ class Rows:
         for number, name in enumerate(sorted(step.new_runs), start=last + 1):
             run = step.runs[name]
             self._runs[name] = (number, run)
-            rows.append((number, *_run_row(run)))
+            rows.append(_run_row(run, number))
         self._db.executemany(_INSERT_RUN, rows)
 
-    def _event_row(self, event: EventRecord) -> Row:
+    def _numbered(self, event: EventRecord) -> Row:
         entry = self._runs[event.run]
         assert entry is not None
-        return (entry[0], event.seq, event.at_ms, event.data)
+        return _event_row(event, entry[0])
 
     def _update_runs(self, step: Transition) -> None:
         rewritten: list[Row] = []
@@ -335,57 +304,3 @@ class Rows:
                 known.pop(key, None)
         if changed:
             self._db.executemany(_UPDATE_TOKEN, changed)
-
-
-def _run_row(run: Run) -> Row:
-    row = astuple(run)
-    error = None if run.error is None else to_json(run.error)
-    return (*row[:9], to_json(run.tags), *row[10:15], error, *row[16:])
-
-
-def _run_change(run: Run, run_id: int) -> Row:
-    return (
-        run.plan,
-        run.status,
-        run.counter,
-        run.seq,
-        run.generation,
-        run.input,
-        run.started_ms,
-        run.ended_ms,
-        run.deadline_ms,
-        None if run.error is None else to_json(run.error),
-        run.dead_letters,
-        run_id,
-    )
-
-
-def _token_row(token: Token) -> Row:
-    row = astuple(token)
-    reads = to_json(token.reads) if token.reads else None
-    return (*row[:18], reads, *row[19:27], _lost(token))
-
-
-def _lost(token: Token) -> str:
-    return to_json(token.lost) if token.lost else ""
-
-
-def _token_change(token: Token, token_id: int) -> Row:
-    return (
-        token.state,
-        token.outcome,
-        token.due_ms,
-        token.attempt,
-        token.expiry,
-        token.lease,
-        token.cursor,
-        token.wait,
-        token.wait_key,
-        token.resolution,
-        token.event,
-        token.lane,
-        token.slot,
-        token.slot_limit,
-        _lost(token),
-        token_id,
-    )

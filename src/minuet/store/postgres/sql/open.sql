@@ -22,9 +22,36 @@ WHERE n.nspname = $1 AND c.relkind IN ('r', 'p', 'v', 'm');
 SELECT version, checksum FROM minuet.migrations ORDER BY version;
 
 -- name: record_migration
-INSERT INTO minuet.migrations
+INSERT INTO minuet.migrations (version, name, checksum, applied_ms)
 VALUES ($1, $2, $3, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 
--- name: notify
--- Only a hint: it need not be durable, and must not wait for a disk.
-SELECT set_config('synchronous_commit', 'off', true), pg_notify($1, $2);
+-- name: find_function_set
+SELECT 1 FROM minuet.function_sets WHERE version = $1;
+
+-- name: record_function_set
+INSERT INTO minuet.function_sets (version, created_ms)
+VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
+
+-- name: forget_function_sets
+-- All but the latest.
+DELETE FROM minuet.function_sets
+WHERE version NOT IN (
+    SELECT version FROM minuet.function_sets ORDER BY created_ms DESC, version LIMIT $1
+)
+RETURNING version;
+
+-- name: names_of_function_set
+SELECT 'FUNCTION' AS kind, p.proname AS name
+FROM pg_proc AS p JOIN pg_namespace AS n ON n.oid = p.pronamespace
+WHERE n.nspname = $1 AND right(p.proname, 9) = '_' || $2
+UNION ALL
+SELECT 'TYPE', c.relname
+FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relkind = 'c' AND right(c.relname, 9) = '_' || $2;
+
+-- name: column_types
+SELECT c.relname, a.attname, format_type(a.atttypid, a.atttypmod)
+FROM pg_attribute AS a
+JOIN pg_class AS c ON c.oid = a.attrelid
+JOIN pg_namespace AS n ON n.oid = c.relnamespace
+WHERE n.nspname = $1 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped;

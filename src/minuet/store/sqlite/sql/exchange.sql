@@ -1,25 +1,13 @@
--- name: read_sessions
--- The last call of each of these sessions.
-SELECT s.tenant, s.session, s.seq, s.lease, s.answer
-FROM json_each(?) AS k
-JOIN sessions AS s ON s.tenant = k.value ->> 0 AND s.session = k.value ->> 1;
-
--- name: write_session
-INSERT INTO sessions (tenant, session, seq, lease, answer, at_ms)
-VALUES (?, ?, ?, ?, ?, ?)
-ON CONFLICT (tenant, session) DO UPDATE
-SET seq = excluded.seq, lease = excluded.lease, answer = excluded.answer, at_ms = excluded.at_ms;
-
 -- name: ready_tokens
 -- One branch for each queue: SQLite merges them in order and stops at the limit. Values stand
--- in subqueries because SQLite compiles a query with ORDER BY or LIMIT anew whenever a value that
+-- in subqueries because SQLite compiles a query with ORDER BY or LIMIT again whenever a value that
 -- it may use for planning is bound, which costs far more than running it.
-SELECT *
+SELECT {numbered_token}
 FROM tokens
 WHERE state = 'ready'
     AND lane = ''
     AND tenant = (SELECT :tenant)
-    AND queue = (SELECT {queue})
+    AND queue = (SELECT :queue)
     AND due_ms <= (SELECT :now)
 
 -- name: of_runs
@@ -28,7 +16,7 @@ WHERE state = 'ready'
     AND +run IN (SELECT value FROM json_each(:runs))
 
 -- name: take_ready
-{branches}
+-- After the branches.
 ORDER BY due_ms, run, node, scope
 LIMIT (SELECT :limit);
 
@@ -37,9 +25,25 @@ UPDATE tokens
 SET state = 'leased', lease = ?, session = ?, due_ms = ?, taken_ms = ?, delivery = delivery + 1
 WHERE id = ?;
 
+-- name: still_leased
+-- What a repeated call was granted and has not lost since.
+SELECT {numbered_token}
+FROM tokens
+WHERE state = 'leased' AND lease = :lease AND tenant = :tenant
+ORDER BY run, node, scope;
+
 -- name: read_outputs
 -- The events that hold the outputs of these instances.
 SELECT k.key, e.data
+FROM json_each(?) AS k
+CROSS JOIN tokens AS t
+    ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2
+CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
+
+-- name: find_outputs
+-- The outputs of these instances: where they are, and how large.
+SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data)
 FROM json_each(?) AS k
 CROSS JOIN tokens AS t
     ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2
@@ -79,26 +83,7 @@ CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
 ORDER BY k.key;
 
--- name: find_outputs
--- The outputs of these instances: where they are, and how large.
-SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data)
-FROM json_each(?) AS k
-CROSS JOIN tokens AS t
-    ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2
-CROSS JOIN runs AS r ON r.run = t.run
-CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
-
 -- name: read_found
 SELECT e.run_id, e.seq, e.data
 FROM json_each(?) AS k
 CROSS JOIN events AS e ON e.run_id = k.value ->> 0 AND e.seq = k.value ->> 1;
-
--- name: still_leased
--- What a repeated call was granted and has not lost since.
-SELECT *
-FROM tokens
-WHERE state = 'leased' AND lease = :lease AND tenant = :tenant
-ORDER BY run, node, scope;
-
--- name: forget_sessions
-DELETE FROM sessions WHERE at_ms < :before RETURNING 1;

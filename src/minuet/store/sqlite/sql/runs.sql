@@ -1,37 +1,26 @@
+-- Rows of `runs` that several verbs load and write. Values are bound by position: these run once for
+-- every run that moves.
+
+-- name: load_runs
+SELECT {r.numbered_run}
+FROM json_each(?) AS k CROSS JOIN runs AS r ON r.run = k.value;
+
 -- name: find_by_idempotency_key
-SELECT r.*
+SELECT {r.numbered_run}
 FROM json_each(?) AS k
 CROSS JOIN runs AS r ON r.tenant = k.value ->> 0 AND r.idempotency_key = k.value ->> 1;
 
--- name: deletable_runs
-SELECT r.run
-FROM json_each(:runs) AS k CROSS JOIN runs AS r ON r.run = k.value
-WHERE r.tenant = :tenant AND r.status IN ('COMPLETED', 'FAILED', 'CANCELLED');
+-- name: last_run_id
+SELECT coalesce(max(id), 0) FROM runs;
 
--- name: delete_runs
-DELETE FROM events
-WHERE run_id IN (SELECT r.id FROM json_each(:runs) AS k CROSS JOIN runs AS r ON r.run = k.value);
-DELETE FROM runs WHERE run IN (SELECT value FROM json_each(:runs));
+-- name: insert_run
+INSERT INTO runs ({numbered_run})
+VALUES ({? numbered_run});
 
--- name: remove_blobs
-DELETE FROM run_blobs WHERE run IN (SELECT value FROM json_each(:runs));
+-- name: advance_run
+UPDATE runs SET counter = ?, seq = ? WHERE id = ?;
 
--- name: remove_rows
-DELETE FROM tokens WHERE run IN (SELECT value FROM json_each(:runs));
-DELETE FROM joins WHERE run IN (SELECT value FROM json_each(:runs));
-DELETE FROM arrivals WHERE run IN (SELECT value FROM json_each(:runs));
-DELETE FROM steps WHERE run IN (SELECT value FROM json_each(:runs));
-DELETE FROM dead_letters WHERE run IN (SELECT value FROM json_each(:runs));
-
--- name: discard_dead_letter
-UPDATE dead_letters
-SET status = 'discarded'
-WHERE run = :run AND node = :node AND scope = :scope AND tenant = :tenant AND status = 'pending'
-RETURNING 1;
-
--- name: has_blob
-SELECT 1 FROM run_blobs WHERE run = ? AND ref = ?;
-
--- name: put_run_blob
-INSERT INTO run_blobs (run, ref, tenant, data) VALUES (:run, :ref, :tenant, :data)
-ON CONFLICT DO NOTHING;
+-- name: update_run
+UPDATE runs
+SET {run_change = ?}
+WHERE id = ?;

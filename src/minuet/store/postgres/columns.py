@@ -1,0 +1,87 @@
+"""The columns of this store's rows, by the names that their lists have in statements and functions
+(`sql_files.fill`)."""
+
+from __future__ import annotations
+
+from minuet.store import fields
+from minuet.store.fields import Dialect, names
+from minuet.store.records import (
+    INPUT_BYTES_MAX,
+    REPLY_BYTES_MAX,
+    Arrival,
+    DeadLetter,
+    EventRecord,
+    Join,
+    Run,
+    Token,
+)
+
+#: As this store keeps values: text in PostgreSQL cannot hold U+0000.
+DIALECT = Dialect(has_bytes_for_free_text=True)
+
+#: The key of a token, an arrival or a join.
+KEY = ("run", "node", "scope")
+
+#: The event with the output of a token's source, so that a take finds it at once. It is no field of
+#: the record.
+_SOURCE_EVENT = "source_event"
+
+#: What every token has at its default when it begins.
+_BEGINS_WITH = (
+    *("state", "outcome", "attempt", "expiry", "delivery", "lease", "session", "taken_ms"),
+    *("cursor", "wait", "wait_key", "resolution", "event", "slot", "slot_limit", "lost"),
+)
+
+#: What a process knows of a token that it has just taken: it has said so itself, or a token that
+#: can be taken has its default there. Leases that were lost only matter to those who lost them.
+_KNOWN_OF_TAKEN = (
+    *("tenant", "state", "outcome", "due_ms", "lease", "session", "taken_ms"),
+    *("wait", "wait_key", "lane", "lost"),
+)
+
+#: What comes with a token of its run is what the next exchange needs. The input comes apart.
+_RUN_NOT_GRANTED = (
+    *("run", "tenant", "idempotency_key", "started_ms", "ended_ms"),
+    *("error", "dead_letters", "parent", "input"),
+)
+
+
+def _stored_token() -> tuple[str, ...]:
+    """The columns of `tokens` in the table's order: one of them came before the record's last."""
+    all_names = names(Token)
+    place = all_names.index("lost")
+    return (*all_names[:place], _SOURCE_EVENT, *all_names[place:])
+
+
+LISTS: dict[str, tuple[str, ...]] = {
+    "run": names(Run),
+    "numbered_run": ("id", *names(Run)),
+    "run_fixed": tuple(name for name in fields.RUN_FIXED if name not in ("run", "tenant")),
+    "run_change": fields.RUN_CHANGE,
+    "run_change_but_input": tuple(name for name in fields.RUN_CHANGE if name != "input"),
+    "granted_run": names(Run, without=_RUN_NOT_GRANTED),
+    "stored_token": _stored_token(),
+    "token_change": fields.TOKEN_CHANGE,
+    "token_new": (*names(Token, without=_BEGINS_WITH), _SOURCE_EVENT),
+    "token_begun": (*names(Token, without=(*_BEGINS_WITH, "tenant", "due_ms")), _SOURCE_EVENT),
+    # What the result of a node changes of its token, and nothing else does.
+    "token_settled": ("state", "outcome", "due_ms", "event"),
+    "granted_token": names(Token, without=_KNOWN_OF_TAKEN),
+    "join": names(Join),
+    "join_change": fields.JOIN_CHANGE,
+    "arrival": names(Arrival),
+    "event": names(EventRecord, without=("run",)),
+    "numbered_event": ("run_id", *names(EventRecord, without=("run",))),
+    "dead_letter": names(DeadLetter),
+}
+
+#: What else functions name: limits, and settings that keep plans which were made while a table was
+#: empty from walking all of it later.
+TEXTS: dict[str, tuple[str, ...]] = {
+    "reply_bytes_max": (str(REPLY_BYTES_MAX),),
+    "input_bytes_max": (str(INPUT_BYTES_MAX),),
+    "planning": (
+        "SET jit = off SET enable_seqscan = off SET enable_hashjoin = off"
+        " SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan",
+    ),
+}

@@ -1,0 +1,91 @@
+-- No row: something has moved, and nothing was changed. Otherwise the first one only says when
+-- it is, and the others are what was granted.
+CREATE FUNCTION minuet.settle_rows(
+    p_tenant text,
+    p_session text,
+    p_seq bigint,
+    p_lease text,
+    p_answer bytea,
+    p_now bigint,
+    p_lease_ms bigint,
+    p_durability text,
+    p_runs minuet.run_step[],
+    p_settled minuet.token_settled[],
+    p_begun minuet.token_begun[],
+    p_events minuet.event_new[],
+    p_take_limits integer[],
+    p_take_places integer[],
+    p_take_queues text[]
+) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE
+{planning}
+AS $$
+DECLARE
+    v_count bigint;
+    v_head minuet.granted;
+    v_now bigint;
+BEGIN
+    PERFORM set_config('synchronous_commit', p_durability, true),
+        set_config('lock_timeout', '20s', true);
+    -- Not older than any event of these runs: whoever wrote one after this makes it fail.
+    v_now := coalesce(p_now, minuet.now_ms());
+    BEGIN
+        UPDATE minuet.sessions AS s
+        SET seq = p_seq, lease = p_lease, answer = p_answer, at_ms = v_now
+        WHERE s.tenant = p_tenant AND s.session = p_session AND s.seq = p_seq - 1;
+        IF NOT FOUND THEN
+            RAISE EXCEPTION USING ERRCODE = 'MNT01';
+        END IF;
+        IF p_runs <> '{}' THEN
+            -- They come in the order of their names, which is the order of locks. Not asked for
+            -- by tenant: an index that begins with it would be walked through.
+            UPDATE minuet.runs AS r
+            SET counter = x.counter, seq = x.seq, status = coalesce(x.ended, r.status),
+                ended_ms = CASE WHEN x.ended IS NOT NULL THEN v_now END,
+                deadline_ms = CASE WHEN x.ended IS NULL THEN r.deadline_ms END
+            FROM unnest(p_runs) AS x
+            WHERE r.run = x.run AND r.seq = x.known_seq
+                AND CASE WHEN r.tenant = p_tenant THEN true ELSE false END;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count <> cardinality(p_runs) THEN
+                RAISE EXCEPTION USING ERRCODE = 'MNT01';
+            END IF;
+            -- Written so that no index fits: the place is the shortest way to the row.
+            UPDATE minuet.tokens AS t
+            SET {token_settled = x}
+            FROM unnest(p_settled) AS x
+            WHERE t.ctid = x.place
+                AND CASE
+                    WHEN t.state = 'leased' AND t.lease = x.lease
+                    THEN t.run = x.run AND t.node = x.node AND t.scope = x.scope
+                    ELSE false
+                END;
+            GET DIAGNOSTICS v_count = ROW_COUNT;
+            IF v_count <> cardinality(p_settled) THEN
+                RAISE EXCEPTION USING ERRCODE = 'MNT01';
+            END IF;
+        END IF;
+        IF p_begun <> '{}' THEN
+            INSERT INTO minuet.tokens ({token_begun}, tenant, state, due_ms)
+            SELECT {x.token_begun}, p_tenant, 'ready', v_now
+            FROM unnest(p_begun) AS x;
+        END IF;
+    EXCEPTION
+        -- A token that is there already is met in the ordinary way as well.
+        WHEN SQLSTATE 'MNT01' OR unique_violation THEN
+            RETURN;
+    END;
+    IF p_events <> '{}' THEN
+        INSERT INTO minuet.events (run_id, seq, at_ms, data)
+        SELECT x.run_id, x.seq, v_now, x.data
+        FROM unnest(p_events) AS x;
+    END IF;
+    v_head.taken_ms := v_now;
+    RETURN NEXT v_head;
+    RETURN QUERY
+    SELECT *
+    FROM minuet.take_rows(
+        p_tenant, p_session, p_lease, v_now, p_lease_ms, p_take_limits, p_take_places,
+        p_take_queues
+    );
+END
+$$;

@@ -1,0 +1,130 @@
+-- Called by functions that set how plans are made.
+CREATE FUNCTION minuet.take_rows(
+    p_tenant text,
+    p_session text,
+    p_lease text,
+    p_now bigint,
+    p_lease_ms bigint,
+    p_limits integer[],
+    p_places integer[],
+    p_queues text[]
+) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    v_queues text[];
+    v_quotas bigint[];
+    v_runs text[];
+    v_fits minuet.fit[];
+    v_heavy boolean;
+    v_picked bigint;
+    v_first boolean := true;
+    v_left bigint := {reply_bytes_max};
+BEGIN
+    IF p_places[1] = 0 THEN
+        SELECT array_agg(q.queue) INTO v_runs
+        FROM unnest(p_places, p_queues) AS q (place, queue)
+        WHERE q.place = 0;
+    END IF;
+    FOR v_take IN 1 .. cardinality(p_limits) LOOP
+        SELECT array_agg(q.queue) INTO v_queues
+        FROM unnest(p_places, p_queues) AS q (place, queue)
+        WHERE q.place = v_take;
+        v_quotas := ARRAY[p_limits[v_take]];
+        IF cardinality(v_queues) > 1 THEN
+            -- How many of each queue are among the oldest: then only those have to be locked.
+            SELECT array_agg(x.queue), array_agg(x.quota) INTO v_queues, v_quotas
+            FROM (
+                SELECT c.queue, count(*) AS quota
+                FROM (
+                    SELECT l.queue
+                    FROM unnest(v_queues) AS q (queue)
+                    CROSS JOIN LATERAL (
+                        SELECT t.queue, t.due_ms, t.run, t.node, t.scope
+                        FROM minuet.tokens AS t
+                        WHERE t.state = 'ready'
+                            AND t.lane = ''
+                            AND t.tenant = p_tenant
+                            AND t.queue = q.queue
+                            AND t.due_ms <= p_now
+                            AND (v_runs IS NULL OR t.run = ANY (v_runs))
+                        ORDER BY t.due_ms, t.run, t.node, t.scope
+                        LIMIT p_limits[v_take]
+                    ) AS l
+                    ORDER BY l.due_ms, l.run, l.node, l.scope
+                    LIMIT p_limits[v_take]
+                ) AS c
+                GROUP BY c.queue
+            ) AS x;
+        END IF;
+        CONTINUE WHEN v_queues IS NULL;
+        SELECT
+            array_agg(
+                ROW(l.place, l.due_ms, NULL, 0)::minuet.fit ORDER BY l.due_ms, l.run, l.node, l.scope
+            ),
+            bool_or(l.reads IS NOT NULL OR l.cursor > 0 OR (l.source = '' AND l.hop > 0))
+        INTO v_fits, v_heavy
+        FROM unnest(v_queues, v_quotas) AS q (queue, quota)
+        CROSS JOIN LATERAL (
+            SELECT
+                t.ctid AS place, t.due_ms, t.run, t.node, t.scope, t.reads, t.cursor, t.source, t.hop
+            FROM minuet.tokens AS t
+            WHERE t.state = 'ready'
+                AND t.lane = ''
+                AND t.tenant = p_tenant
+                AND t.queue = q.queue
+                AND t.due_ms <= p_now
+                AND (v_runs IS NULL OR t.run = ANY (v_runs))
+            ORDER BY t.due_ms, t.run, t.node, t.scope
+            LIMIT q.quota
+            FOR UPDATE SKIP LOCKED
+        ) AS l;
+        CONTINUE WHEN v_fits IS NULL;
+        v_picked := cardinality(v_fits);
+        -- As many outputs, one for each token, fit in any case.
+        IF v_heavy OR v_picked > 256 THEN
+            SELECT f.o_fits, f.o_left INTO v_fits, v_left
+            FROM minuet.fit_rows(v_fits, v_left, v_first) AS f;
+        END IF;
+        EXIT WHEN cardinality(v_fits) = 0;
+        v_first := false;
+        RETURN QUERY
+        WITH leased AS (
+            -- Where a row lies does not change while it is locked.
+            UPDATE minuet.tokens AS t
+            SET state = 'leased', lease = p_lease, session = p_session, due_ms = p_now + p_lease_ms,
+                taken_ms = p_now, delivery = t.delivery + 1
+            FROM unnest(v_fits) AS p (place, due_ms, outputs, oversize)
+            WHERE t.ctid = p.place
+            RETURNING
+                t.ctid AS place, p.due_ms, p.outputs, p.oversize, {t.granted_token}, t.source_event
+        )
+        SELECT
+            {l.granted_token}, p_now, l.place,
+            -- Not a join: that might look through all events of the run. Once is enough for
+            -- tokens of the same source.
+            CASE WHEN l.outputs IS NULL AND l.source <> ''
+                AND (lag(l.run) OVER w, lag(l.source) OVER w, lag(l.source_scope) OVER w)
+                    IS DISTINCT FROM (l.run, l.source, l.source_scope)
+            THEN (
+                SELECT e.data FROM minuet.events AS e
+                WHERE e.run_id = r.id AND e.seq = CASE
+                    WHEN l.source_event > 0 THEN l.source_event
+                    ELSE (
+                        SELECT s.event FROM minuet.tokens AS s
+                        WHERE s.run = l.run AND s.node = l.source AND s.scope = l.source_scope
+                    )
+                END
+            ) END,
+            l.outputs, l.oversize, r.id, {r.granted_run},
+            -- It may be large: once is enough for tokens of the same run.
+            CASE WHEN lag(l.run) OVER w IS DISTINCT FROM l.run THEN r.input END
+        FROM leased AS l
+        JOIN minuet.runs AS r ON r.run = l.run
+        WINDOW w AS (ORDER BY l.due_ms, l.run, l.node, l.scope)
+        ORDER BY l.due_ms, l.run, l.node, l.scope;
+        IF v_heavy OR v_picked > 256 THEN
+            RETURN QUERY SELECT * FROM minuet.data_rows(v_fits);
+        END IF;
+        EXIT WHEN cardinality(v_fits) < v_picked;
+    END LOOP;
+END
+$$;

@@ -1,0 +1,20 @@
+-- name: list_queues
+SELECT tenant, queue, sum(ready)::bigint, sum(leased)::bigint, min(oldest)
+FROM (
+    SELECT tenant, queue, count(*) AS ready, 0 AS leased, min(due_ms) AS oldest
+    FROM minuet.tokens
+    WHERE state = 'ready' AND lane = ''
+    GROUP BY tenant, queue
+    UNION ALL
+    SELECT tenant, queue, count(*), 0, min(due_ms)
+    FROM minuet.tokens
+    WHERE lane <> '' AND state = 'ready'
+    GROUP BY tenant, queue
+    UNION ALL
+    SELECT tenant, queue, 0, count(*), NULL
+    FROM minuet.tokens
+    WHERE state = 'leased'
+    GROUP BY tenant, queue
+) AS x
+GROUP BY tenant, queue
+ORDER BY tenant, queue;

@@ -1,0 +1,5 @@
+-- name: remove_worker
+UPDATE minuet.workers
+SET removed = true
+WHERE tenant = $1 AND worker = $2 AND NOT removed
+RETURNING 1;

@@ -1,0 +1,3 @@
+-- name: find_ended
+SELECT run FROM minuet.runs
+WHERE run = ANY($1::text[]) AND status IN ('COMPLETED', 'FAILED', 'CANCELLED');

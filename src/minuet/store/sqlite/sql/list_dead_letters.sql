@@ -1,0 +1,20 @@
+-- name: list_dead_letters
+SELECT {dead_letter}
+FROM dead_letters
+WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
+ORDER BY at_ms, run, node, scope, generation
+LIMIT :limit;
+
+-- name: list_pending_dead_letters
+SELECT {dead_letter}
+FROM dead_letters
+WHERE tenant = :tenant AND status = 'pending'
+ORDER BY at_ms, run, node, scope, generation
+LIMIT :limit;
+
+-- name: list_dead_letters_of_run
+SELECT {dead_letter}
+FROM dead_letters
+WHERE run = :run AND tenant = :tenant AND (:status IS NULL OR status = :status)
+ORDER BY at_ms, run, node, scope, generation
+LIMIT :limit;

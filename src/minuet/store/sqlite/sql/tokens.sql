@@ -1,0 +1,35 @@
+-- Rows of `tokens` that several verbs load and write. Values are bound by position: these run once
+-- for every token that moves.
+
+-- name: load_tokens
+SELECT {t.numbered_token}
+FROM json_each(?) AS k
+CROSS JOIN tokens AS t
+    ON t.run = k.value ->> 0 AND t.node = k.value ->> 1 AND t.scope = k.value ->> 2;
+
+-- name: has_token
+SELECT 1 FROM tokens WHERE run = ? AND node = ? AND scope = ?;
+
+-- name: tokens_of_run
+SELECT {numbered_token} FROM tokens WHERE run = ? AND state IN (SELECT value FROM json_each(?));
+
+-- name: slot_waiters
+SELECT {numbered_token}
+FROM tokens
+WHERE tenant = ? AND slot = ? AND slot <> '' AND state = 'ready' AND lane = 'slot'
+ORDER BY due_ms, run, node, scope;
+
+-- name: slot_holders
+SELECT count(*) FROM tokens WHERE tenant = ? AND slot = ? AND slot <> '' AND lane <> 'slot';
+
+-- name: last_token_id
+SELECT coalesce(max(id), 0) FROM tokens;
+
+-- name: insert_token
+INSERT INTO tokens ({numbered_token})
+VALUES ({? numbered_token});
+
+-- name: update_token
+UPDATE tokens
+SET {token_change = ?}
+WHERE id = ?;

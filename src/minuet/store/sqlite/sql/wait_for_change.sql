@@ -1,0 +1,2 @@
+-- name: run_seq
+SELECT seq FROM runs WHERE run = :run;
