@@ -120,9 +120,8 @@ class Doctor:
         return await self._store.read_snapshot(self._tenant, run_id)
 
     async def _chain(self, run_id: str) -> list[Finding]:
-        """A store with a record chains its events by hashes; the others have none."""
-        find_break = getattr(self._store, "find_break", None)
-        seq = await find_break(self._tenant, run_id) if find_break is not None else None
+        """What a store finds that keeps hashes of its events."""
+        seq = await self._store.find_break(self._tenant, run_id)
         if seq is None:
             return []
         message = f"its record was changed afterwards: the hash of event {seq} is not right"

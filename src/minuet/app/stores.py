@@ -14,6 +14,7 @@ from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
 from minuet.store.logged.address import split_record
 from minuet.store.records import Snapshot
+from minuet.store.retention import split_retention
 
 
 def chosen_store() -> str:
@@ -33,7 +34,7 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
     if scheme == "memory":
         from minuet.store.memory import MemoryStore
 
-        return MemoryStore(clock)
+        return MemoryStore(clock, retention_ms=split_retention(url)[1])
     if scheme == "sqlite":
         from minuet.store.sqlite import SqliteStore
 

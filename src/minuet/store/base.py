@@ -15,7 +15,8 @@ What holds for every verb:
 How long a store keeps what it has, the same for all of them:
 
 * A run that is open, until it ends. A run that is over, with all that belongs to it, until
-  `delete_runs`, or until a sweep finds that it ended longer ago than `retention_ms`.
+  `delete_runs`, or until a sweep finds that it ended longer ago than `retention_ms`. Each store
+  takes this from `?retention_s=` of its URL (`store/retention.py`).
 * A blob that belongs to no run, until `delete_blobs`.
 * A session for `SESSION_MS_MAX` after its last call, a worker for `WORKER_MS_MAX` after its last
   heartbeat; then they may be forgotten at any time, at the latest by `forget_idle`.
@@ -94,7 +95,8 @@ class Store(Protocol):
         ...
 
     async def sweep(self, limit: int = 1000) -> Swept:
-        """Expire leases, fire timers, pass deadlines: at most `limit` of each.
+        """Expire leases, fire timers, pass deadlines: at most `limit` of each. Then delete some of
+        the runs that ended longer ago than `retention_ms`.
 
         Any process may run it at any time.
         """
@@ -211,6 +213,13 @@ class Store(Protocol):
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         """Everything about a run at one moment: for tests, doctor and export."""
+        ...
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        """Number of the first event of a run that was changed after it was written.
+
+        None: no event was, or the store keeps no hashes of events and cannot know.
+        """
         ...
 
     async def list_waiting(

@@ -130,6 +130,9 @@ class HotStore(Store, Protocol):
 class Log(Protocol):
     """The events of all runs, durable."""
 
+    #: How long a run is kept after its end; None: until somebody deletes it.
+    retention_ms: int | None
+
     @property
     def durability(self) -> str:
         """What it is and what it can lose, in one line for people, once it is open."""
@@ -244,6 +247,10 @@ class Log(Protocol):
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         """Remove runs that are over, and remember their names for a while."""
+        ...
+
+    async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
+        """Tenant and name of runs that ended at least so long ago, in the order of their ends."""
         ...
 
     async def put_blob(

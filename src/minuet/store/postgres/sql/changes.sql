@@ -93,6 +93,15 @@ WHERE run = ANY ($1) AND tenant = $2 AND status IN ('COMPLETED', 'FAILED', 'CANC
 ORDER BY run
 FOR UPDATE;
 
+-- name: lock_outdated_runs
+-- Other sweeps delete the ones that they have locked.
+SELECT run, id
+FROM minuet.runs
+WHERE ended_ms IS NOT NULL AND ended_ms <= coalesce($1::bigint, minuet.now_ms()) - $2
+ORDER BY ended_ms
+LIMIT $3
+FOR UPDATE SKIP LOCKED;
+
 -- name: remove_rows
 WITH
     t AS (DELETE FROM minuet.tokens WHERE run = ANY ($1)),
