@@ -21,7 +21,6 @@ from typing import Any, Literal
 
 import msgspec
 
-from minuet.app.doctor import check_snapshot
 from minuet.app.move.parcel import (
     close,
     is_held,
@@ -34,6 +33,7 @@ from minuet.app.move.parcel import (
     wrap,
 )
 from minuet.bridge.programs import Programs
+from minuet.bridge.soundness import check_snapshot
 from minuet.clock import Clock
 from minuet.errors import (
     ConfigError,

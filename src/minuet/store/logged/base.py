@@ -8,7 +8,7 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from minuet.errors import RunConflictError
@@ -83,6 +83,10 @@ Appended: TypeAlias = Literal["logged", "forked", "gap", "deleted"]
 #: Who looks after a hot half that may have lost something: `done`: somebody has, all is well ·
 #: `yours`: look after it now · `wait`: somebody does.
 Claim: TypeAlias = Literal["done", "yours", "wait"]
+
+
+#: Makes all rows of a run from its events. Only the layers above know plans, so they pass it in.
+Rebuild: TypeAlias = Callable[[Snapshot], Awaitable[Snapshot]]
 
 
 class HotStore(Store, Protocol):

@@ -29,9 +29,9 @@ from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.check import check_new_runs
 from minuet.store.lenient import DAMAGE
-from minuet.store.logged.base import HotStore, Log
+from minuet.store.logged.base import HotStore, Log, Rebuild
 from minuet.store.logged.flusher import Flusher
-from minuet.store.logged.guard import Guard, Rebuild
+from minuet.store.logged.guard import Guard
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
