@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tests.migrate.work import ORDER, app_on, fill, finish, inputs
 
-from minuet.app.move.migrate import Migration
+from minuet.app.move.mover import Mover
 from minuet.app.move.parcel import moved_to
 from minuet.clock import ManualClock
 from minuet.store.memory import MemoryStore
@@ -81,9 +81,9 @@ class Two:
         names = ("here", "there")
         if back:
             source, target, names = target, source, ("there", "here")
-        migration = Migration(source, target, self.clock, come_from=names[0], to=names[1])
+        mover = Mover(source, target, self.clock, come_from=names[0], to=names[1])
         try:
-            problems = [o async for o in migration.move() if o.is_problem]
+            problems = [o async for o in mover.move() if o.is_problem]
         except Died:
             return border.calls
         assert not problems

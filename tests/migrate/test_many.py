@@ -21,7 +21,7 @@ import pytest
 from tests import servers
 from tests.migrate.work import Kept, fill, finish
 
-from minuet.app.move.migrate import AT_ONCE
+from minuet.app.move.mover import AT_ONCE
 from minuet.app.stores import opened
 from minuet.store.base import Store
 

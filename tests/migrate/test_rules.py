@@ -13,8 +13,9 @@ import pytest
 from tests.migrate.work import ORDER, Kept, app_on, fill, finish, inputs, results
 from tests.store.conftest import FACTORIES, ONE_OF_EACH
 
-from minuet.app.move.migrate import Migration, Outcome
+from minuet.app.move.mover import Mover
 from minuet.app.move.parcel import moved_store, moved_to
+from minuet.app.move.transfer import Outcome
 from minuet.clock import ManualClock, SystemClock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
@@ -52,9 +53,9 @@ Move = Callable[..., Any]
 @pytest.fixture
 def move(here: MemoryStore, there: MemoryStore, clock: ManualClock) -> Move:
     async def call(**options: Any) -> list[Outcome]:
-        migration = Migration(here, there, clock, come_from="here", to="there", **options)
-        total = await migration.count()
-        found = [outcome async for outcome in migration.move()]
+        mover = Mover(here, there, clock, come_from="here", to="there", **options)
+        total = await mover.count()
+        found = [outcome async for outcome in mover.move()]
         assert len(found) == total
         return found
 
@@ -113,9 +114,9 @@ async def test_runs_end_in_any_other_store_as_they_would_have_ended(
     untouched = MemoryStore()
     await fill(untouched, finished=3, open=4)
     before = [run.run for run in await source.list_runs("default")]
-    migration = Migration(source, target, SystemClock(), come_from="a", to="b")
+    mover = Mover(source, target, SystemClock(), come_from="a", to="b")
 
-    outcomes = [outcome async for outcome in migration.move()]
+    outcomes = [outcome async for outcome in mover.move()]
 
     assert kinds(outcomes) == ["moved"] * 7
     assert sum(outcome.open for outcome in outcomes) == 4
@@ -297,8 +298,8 @@ async def test_a_worker_that_is_faster_keeps_its_run(
             await hand.exchange(limit=1)
             return found
 
-    migration = Migration(Late(here), there, clock, come_from="here", to="there")
-    (outcome,) = [outcome async for outcome in migration.move()]
+    mover = Mover(Late(here), there, clock, come_from="here", to="there")
+    (outcome,) = [outcome async for outcome in mover.move()]
 
     assert (outcome.kind, "--wait" in outcome.message) == ("busy", True)
     (run,) = await here.list_runs("default")
@@ -396,8 +397,8 @@ async def test_a_run_that_was_moved_elsewhere_is_not_moved_here(
     await move()
     third = MemoryStore(clock)
 
-    migration = Migration(here, third, clock, come_from="here", to="third")
-    outcomes = [outcome async for outcome in migration.move()]
+    mover = Mover(here, third, clock, come_from="here", to="third")
+    outcomes = [outcome async for outcome in mover.move()]
 
     assert kinds(outcomes) == ["elsewhere"] * 2
     assert await third.list_runs("default") == []
@@ -412,7 +413,7 @@ async def test_a_run_that_has_been_moved_on_is_not_brought_back_to_life(
         await here.change_run("default", run, Pause("somebody"))
     await move()
     third = MemoryStore(clock)
-    onward = Migration(there, third, clock, come_from="there", to="third")
+    onward = Mover(there, third, clock, come_from="there", to="third")
     assert kinds([outcome async for outcome in onward.move()]) == ["moved"] * 3
 
     assert kinds(await move()) == ["elsewhere"] * 3
@@ -437,8 +438,8 @@ async def move_on(clock: ManualClock, *stores: tuple[str, Store]) -> list[str]:
     """Move all runs from each store to the next one; what became of them on the last way."""
     outcomes: list[Outcome] = []
     for (come_from, source), (to, target) in itertools.pairwise(stores):
-        migration = Migration(source, target, clock, come_from=come_from, to=to)
-        outcomes = [outcome async for outcome in migration.move()]
+        mover = Mover(source, target, clock, come_from=come_from, to=to)
+        outcomes = [outcome async for outcome in mover.move()]
     return kinds(outcomes)
 
 

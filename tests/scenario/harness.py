@@ -14,10 +14,10 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from minuet.app.app import App
-from minuet.app.doctor import check_snapshot
 from minuet.app.runs import RunResult
 from minuet.app.stores import make_store
 from minuet.bridge.programs import Programs
+from minuet.bridge.soundness import check_snapshot
 from minuet.bridge.values import encode_value
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError

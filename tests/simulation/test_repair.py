@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from minuet.bridge.rebuild import RepairError, compare, rebuild
+from minuet.bridge.rebuild import rebuild
+from minuet.bridge.repairs import compare
+from minuet.bridge.traces import RepairError
 from minuet.events import RunPatched, decode_event
 from minuet.simulation.config import Config
 from minuet.simulation.server import apply

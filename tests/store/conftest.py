@@ -60,7 +60,7 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
     "logged": lambda folder, clock: LoggedStore(
         HotRedisStore(servers.redis_url(), clock=clock),
         PostgresLog(servers.postgres_url(), clock=clock),
-        _never_rebuild,
+        never_rebuild,
     ),
 }
 if pooler.program() is not None:
@@ -86,7 +86,7 @@ def _is_left_out(item: pytest.Item) -> bool:
     return pooled and item.path.stem not in POOLED
 
 
-async def _never_rebuild(logged: Snapshot) -> Snapshot:
+async def never_rebuild(logged: Snapshot) -> Snapshot:
     raise AssertionError(f"nothing was lost of {logged.run.run}")
 
 

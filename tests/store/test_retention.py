@@ -1,24 +1,38 @@
-"""Blobs that belong to no run go when nobody has touched them; sessions and workers likewise."""
+"""How long stores keep runs, blobs that belong to none, sessions and workers."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.store.conftest import World
+from tests import servers
+from tests.store.conftest import World, never_rebuild
 
+from minuet.app.stores import make_store
+from minuet.clock import Clock, ManualClock
 from minuet.errors import SessionError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.logged import LoggedStore
+from minuet.store.logged.hot_memory import HotMemoryStore
+from minuet.store.logged.memory import MemoryLog
+from minuet.store.postgres.log import PostgresLog
 from minuet.store.records import (
     SESSION_MS_MAX,
     TOUCH_MS,
     WORKER_MS_MAX,
     BlobEntry,
     Cancel,
+    Failed,
     NewPlan,
+    RetryRun,
     WorkerRecord,
 )
+from minuet.store.redis import RedisStore
+from minuet.store.redis.hot import HotRedisStore
+from minuet.store.retention import DELETED_PER_SWEEP
 
 HOUR_MS = 3_600_000
 
@@ -166,6 +180,106 @@ async def test_a_run_that_is_over_is_kept_for_as_long_as_the_store_says(world: W
 
     assert (await world.store.read_run("a", run) is None) == (kept_ms is not None)
     assert (await world.run(open_run)).status == "RUNNING"
+
+
+# ── stores whose URL says how long runs are kept ────────────────────────────────────────
+
+
+def redis_with_retention(kind: str) -> Callable[[Path, Clock], Store]:
+    return lambda folder, clock: RedisStore(with_retention(servers.redis_url(kind)), clock=clock)
+
+
+def with_retention(url: str) -> str:
+    return f"{url}{'&' if '?' in url else '?'}retention_s={HOUR_MS // 1000}"
+
+
+FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
+    "memory": lambda folder, clock: make_store(with_retention("memory://"), clock=clock),
+    "sqlite": lambda folder, clock: make_store(
+        with_retention(f"sqlite:///{folder}/store.db"), clock=clock
+    ),
+    "postgres": lambda folder, clock: make_store(
+        with_retention(servers.postgres_url()), clock=clock
+    ),
+    **{kind: redis_with_retention(kind) for kind in servers.KINDS_OF_REDIS},
+    "logged": lambda folder, clock: LoggedStore(
+        HotRedisStore(servers.redis_url(), clock=clock),
+        PostgresLog(with_retention(servers.postgres_url()), clock=clock),
+        never_rebuild,
+    ),
+    "logged memory": lambda folder, clock: LoggedStore(
+        HotMemoryStore(clock), MemoryLog(clock, retention_ms=HOUR_MS), never_rebuild
+    ),
+}
+
+
+@pytest.fixture(params=FACTORIES)
+async def keeping(
+    request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock
+) -> AsyncIterator[World]:
+    """Every store, each keeping runs for an hour after their end."""
+    store = FACTORIES[request.param](tmp_path, clock)
+    await store.open()
+    yield World(store, clock)
+    await store.close()
+
+
+async def test_a_run_that_ended_longer_ago_than_the_url_says_is_deleted(keeping: World) -> None:
+    world = keeping
+    first, second = await world.start("a"), await world.start("a", idempotency_key="key")
+    await world.change(first, Cancel())
+    ref = await world.store.put_blob(b"large", run=second, tenant="a")
+    world.clock.advance(1)
+    await world.change(second, Cancel())
+    world.clock.advance(HOUR_MS - 2)
+
+    await world.sweep()
+    assert world.store.retention_ms == HOUR_MS
+    assert len(await world.store.list_runs("a")) == 2
+    world.clock.advance(1)
+    await world.sweep()
+    assert [run.run for run in await world.store.list_runs("a")] == [second]
+    world.clock.advance(1)
+    await world.sweep()
+
+    assert await world.store.list_runs("a") == []
+    assert await world.store.read_snapshot("a", second) is None
+    assert await world.store.get_blob(ref, run=second, tenant="a") is None
+    (again,) = await world.create(world.new("a", idempotency_key="key"))
+    assert again.status == "RUNNING"
+
+
+async def test_retention_deletes_the_runs_of_all_tenants_and_no_open_one(keeping: World) -> None:
+    world = keeping
+    ended = await world.start("a", tenant="b")
+    await world.store.change_run("b", ended, Cancel())
+    still_open, retried = await world.start("a"), await world.start("a")
+    (grant,) = [grant for grant in await world.take() if grant.run == retried]
+    await world.hand_in(Failed(grant.run, grant.node, grant.scope, grant.lease, {"code": "x"}))
+    world.clock.advance(HOUR_MS)
+    await world.change(retried, RetryRun())
+
+    await world.sweep()
+
+    assert await world.store.list_runs("b") == []
+    assert (await world.run(still_open)).status == "RUNNING"
+    assert (await world.run(retried)).status == "RUNNING"
+
+
+async def test_a_sweep_deletes_a_bounded_number_of_runs_and_says_that_there_are_more(
+    keeping: World,
+) -> None:
+    world = keeping
+    new = [world.new("a") for _ in range(DELETED_PER_SWEEP + 1)]
+    await world.store.create_runs(new)
+    for one in new:
+        await world.store.change_run("a", one.run, Cancel())
+    world.clock.advance(HOUR_MS)
+
+    while (await world.store.sweep()).more:
+        pass
+
+    assert await world.store.list_runs("a") == []
 
 
 async def test_workers_that_were_not_heard_of_for_long_are_forgotten(world: World) -> None:

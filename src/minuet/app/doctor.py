@@ -1,28 +1,28 @@
-"""Whether a store is sound: every invariant, on every run, in words; and making it sound again.
+"""Examine the runs of a store, and repair them.
 
-Nothing is repaired unless somebody asks for it. A repair makes a run's rows agree with its
-history (`bridge.rebuild`) and says what it has changed; a damaged history is left alone.
+It finds what is wrong with each run (`bridge.soundness`), its plan and its blobs. It repairs
+nothing unless asked. A repair makes a run's rows agree with its history (`bridge.rebuild`) and says
+what it changed; a damaged history is left alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
-from minuet.bridge.programs import Programs
-from minuet.bridge.rebuild import Repaired, RepairError, compare, plan_of, rebuild
-from minuet.bridge.snapshot import events_of, facts_of, outputs_of, state_of
+from minuet.bridge.programs import Loaded, Programs
+from minuet.bridge.rebuild import rebuild
+from minuet.bridge.repairs import Repaired, compare
+from minuet.bridge.snapshot import outputs_of, plan_of
+from minuet.bridge.soundness import Finding, check_row, check_snapshot
+from minuet.bridge.traces import RepairError
 from minuet.clock import Clock
-from minuet.errors import DamagedRowError, InvariantError, StoreError
-from minuet.kernel.invariants import check_run
-from minuet.kernel.program import Program
-from minuet.kernel.scope import decode, show
+from minuet.errors import DamagedRowError, StoreError
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref
-from minuet.store.lenient import damage_of, damaged_fields, is_unreadable
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 
@@ -31,18 +31,6 @@ PAGE = 200
 
 #: How often a repair is tried on a run that moves on meanwhile.
 TRIES = 5
-
-
-class Finding(msgspec.Struct, frozen=True):
-    """Something that should not be."""
-
-    run_id: str
-    #: Which invariant (`I2`), or what kind of problem (`plan`).
-    id: str
-    message: str
-
-    def to_json(self) -> dict[str, Any]:
-        return {"run_id": self.run_id, "id": self.id, "message": self.message}
 
 
 class Repair(msgspec.Struct, frozen=True):
@@ -72,8 +60,8 @@ class Doctor:
         self._tenant = tenant
         self._programs = programs
         self._clock = clock
-        #: Leases and timers, among the runs examined so far, whose time is over. That is no
-        #: fault: any worker, and any sweep, takes care of them.
+        #: Leases and timers, among the runs examined so far, whose time is over. That is not a
+        #: fault: the next sweep takes care of them.
         self.overdue = 0
 
     @checked
@@ -87,11 +75,8 @@ class Doctor:
                 self._tenant, statuses=statuses, before=before, limit=PAGE
             )
             for run in page:
-                findings = await self.examine_run(run.run)
-                if not findings and damaged_fields(run):
-                    # Not even its rows can be read.
-                    findings = [Finding(run.run, "row", _unreadable("the row of the run"))]
-                yield run.run, findings
+                # A row that is damaged enough is listed, and cannot be examined.
+                yield run.run, await self.examine_run(run.run) or check_row(run)
             if len(page) < PAGE:
                 return
             before = page[-1].run
@@ -109,10 +94,10 @@ class Doctor:
             and token.due_ms <= now_ms
             for token in snapshot.tokens
         )
-        findings, program = await self._program(run_id, snapshot.run.plan)
+        findings, loaded = await self._load(run_id, snapshot.run.plan)
         findings += await self._chain(run_id)
         findings += [Finding(run_id, "I17", text) async for text in self._lost_blobs(snapshot)]
-        return findings + check_snapshot(snapshot, program, now_ms)
+        return findings + check_snapshot(snapshot, loaded.program if loaded else None, now_ms)
 
     async def _read(self, run_id: str) -> Snapshot | None:
         if not is_storable(run_id):
@@ -120,9 +105,8 @@ class Doctor:
         return await self._store.read_snapshot(self._tenant, run_id)
 
     async def _chain(self, run_id: str) -> list[Finding]:
-        """A store with a record chains its events by hashes; the others have none."""
-        find_break = getattr(self._store, "find_break", None)
-        seq = await find_break(self._tenant, run_id) if find_break is not None else None
+        """What the store finds by the hashes of its events, if it keeps any."""
+        seq = await self._store.find_break(self._tenant, run_id)
         if seq is None:
             return []
         message = f"its record was changed afterwards: the hash of event {seq} is not right"
@@ -135,7 +119,7 @@ class Doctor:
                 f"the output in event {seq}": output for seq, output in outputs_of(snapshot).items()
             }
         except DamagedRowError:
-            return  # The history cannot be read: that is told by itself.
+            return  # The history cannot be read: another finding says so.
         for what, value in values.items():
             ref = blob_of(value)
             if ref is None:
@@ -145,9 +129,9 @@ class Doctor:
                 state = "missing" if data is None else "damaged"
                 yield f"{what} is {state}: {ref}"
 
-    async def _program(self, run_id: str, plan: str) -> tuple[list[Finding], Program | None]:
+    async def _load(self, run_id: str, plan: str) -> tuple[list[Finding], Loaded | None]:
         try:
-            return [], (await self._programs.load(plan, run=run_id, tenant=self._tenant)).program
+            return [], await self._programs.load(plan, run=run_id, tenant=self._tenant)
         except StoreError as error:
             return [Finding(run_id, "plan", str(error))], None
 
@@ -173,8 +157,8 @@ class Doctor:
 
     async def _rebuild(self, snapshot: Snapshot) -> Snapshot:
         plan = plan_of(snapshot) or snapshot.run.plan
-        _, program = await self._program(snapshot.run.run, plan)
-        return rebuild(snapshot, program, self._clock.now_ms())
+        _, loaded = await self._load(snapshot.run.run, plan)
+        return rebuild(snapshot, loaded.program if loaded else None, self._clock.now_ms())
 
     async def _left(self, run_id: str) -> tuple[Finding, ...]:
         return tuple(await self.examine_run(run_id))
@@ -192,51 +176,3 @@ class Doctor:
             )
             if not swept.more:
                 return total
-
-
-def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> list[Finding]:
-    """All invariants on everything a store holds of one run."""
-    run_id = snapshot.run.run
-    damaged = [Finding(run_id, "row", text) for text in _damaged_rows(snapshot)]
-    try:
-        violations = check_run(
-            program, events_of(snapshot), state_of(snapshot), facts_of(snapshot, now_ms)
-        )
-    except DamagedRowError as error:
-        message = f"the history cannot be read: {error.what}: {error.reason}"
-        return [*damaged, Finding(run_id, "I6", message)]
-    except InvariantError as error:
-        return [*damaged, Finding(run_id, "I6", f"the history cannot be read: {error}")]
-    findings = damaged + [Finding(run_id, v.id, v.message) for v in violations]
-    return findings + [Finding(run_id, *found) for found in _tokens_are_offered(snapshot)]
-
-
-def _damaged_rows(snapshot: Snapshot) -> Iterator[str]:
-    """What stands for fields that could not be read."""
-    for name in damaged_fields(snapshot.run):
-        yield _unreadable(f"the field {name!r} of the run")
-    for token in snapshot.tokens:
-        field = damage_of(token.reads)
-        if field:
-            place = token.node + show(decode(token.scope))
-            yield _unreadable(f"the field {field!r} of the token of node {place}")
-    for letter in snapshot.dead_letters:
-        if is_unreadable(letter.error):
-            yield _unreadable(f"the field 'error' of the dead letter of node {letter.node}")
-
-
-def _unreadable(what: str) -> str:
-    return f"{what} cannot be read from the store"
-
-
-def _tokens_are_offered(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """What a token's row must say beyond the state that the events tell."""
-    run = snapshot.run
-    for token in snapshot.tokens:
-        place = (token.node, token.scope)
-        if token.tenant != run.tenant:
-            yield "I24", f"{place} belongs to tenant {token.tenant!r}, its run to {run.tenant!r}"
-        if token.state == "ready" and (token.lane == "pause") != (run.status == "PAUSED"):
-            held = "is held back" if token.lane == "pause" else "is handed out"
-            if token.lane != "slot":
-                yield "I33", f"{place} {held} in a run that is {run.status}"

@@ -9,9 +9,9 @@ import msgspec
 
 from minuet.app.arguments import checked, is_storable
 from minuet.app.fleet import Fleet, WorkerView
+from minuet.bridge.history import HistoryReader
 from minuet.bridge.programs import Programs
-from minuet.bridge.snapshot import read_event
-from minuet.errors import AmbiguousRunError, DamagedRowError, InputError, RunNotFoundError
+from minuet.errors import AmbiguousRunError, InputError, RunNotFoundError
 from minuet.events import Event, event_type
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
 from minuet.kernel.explain.waiting import Fact
@@ -22,8 +22,7 @@ from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, NodeView, node_views, run_output
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.store.base import Store
-from minuet.store.blob import blob_of
-from minuet.store.records import LIVE_STATES, DeadLetter, EventRecord, Run, Token
+from minuet.store.records import DeadLetter, Run
 from minuet.types import Json, RunStatus
 
 #: Runs that are listed when a text could mean any of them.
@@ -31,9 +30,6 @@ MATCHES_MAX = 10
 
 #: The type of an event that cannot be read.
 UNREADABLE = "unreadable"
-
-#: Events read at once.
-PAGE = 5_000
 
 
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -124,6 +120,7 @@ class Runs:
         self._tenant = tenant
         self._programs = programs
         self._fleet = fleet
+        self._reader = HistoryReader(store, tenant)
 
     @checked
     async def get(self, run_id: str) -> Run:
@@ -177,29 +174,7 @@ class Runs:
     ) -> list[NumberedEvent]:
         """A run's events."""
         await self.get(run_id)
-        return await self._read_history(run_id, after, upto)
-
-    async def _read_history(
-        self, run_id: str, after: int = 0, upto: int | None = None
-    ) -> list[NumberedEvent]:
-        return [
-            (record.seq, record.at_ms, read_event(record))
-            for record in await self._read_records(run_id, after, upto)
-        ]
-
-    async def _read_records(
-        self, run_id: str, after: int = 0, upto: int | None = None
-    ) -> list[EventRecord]:
-        found: list[EventRecord] = []
-        while True:
-            page = await self._store.read_events(self._tenant, run_id, after, PAGE)
-            for record in page:
-                if upto is not None and record.seq > upto:
-                    return found
-                found.append(record)
-            if len(page) < PAGE:
-                return found
-            after = page[-1].seq
+        return await self._reader.history(run_id, after, upto)
 
     @checked
     async def stored_events(
@@ -207,13 +182,7 @@ class Runs:
     ) -> list[tuple[int, int, Event | bytes]]:
         """A run's events; one that cannot be read as the bytes that the store holds."""
         await self.get(run_id)
-        found: list[tuple[int, int, Event | bytes]] = []
-        for record in await self._read_records(run_id, after):
-            try:
-                found.append((record.seq, record.at_ms, read_event(record)))
-            except DamagedRowError:
-                found.append((record.seq, record.at_ms, record.data))
-        return found
+        return await self._reader.stored_events(run_id, after)
 
     @checked
     async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
@@ -279,8 +248,10 @@ class Runs:
         fold = replay(history)
         program = await self.program(run_id, fold.state.plan)
         wanted, scope = (None, None) if node is None else find_node(program, node)
-        await self._open_blobs(run_id, fold)
-        leased = frozenset[tuple[str, str]]() if at is not None else await self._leased(run_id)
+        await self._reader.open_blobs(run_id, fold)
+        leased = (
+            frozenset[tuple[str, str]]() if at is not None else await self._reader.leased(run_id)
+        )
         found = {
             name + show_scope(one.scope): _instance_result(one)
             for name, view in node_views(program, fold.state, fold.details, leased).items()
@@ -295,21 +266,17 @@ class Runs:
             raise no_instance(wanted.id, scope, list(found))
         return {name: found[name]}
 
-    async def _leased(self, run_id: str) -> frozenset[tuple[str, str]]:
-        tokens = await self._store.read_tokens(self._tenant, run_id)
-        return frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
-
     @checked
     async def show(self, run_id: str) -> RunResult:
         """How the run stands, with what runs at this moment."""
         history = await self.history(run_id)
-        leased = await self._leased(run_id)
+        leased = await self._reader.leased(run_id)
         return await self._result(run_id, replay(history), history, leased)
 
     @checked
     async def show_ended(self, run: Run) -> RunResult:
         """How a run that is over has ended: nothing of it runs, so its history is enough."""
-        history = await self._read_history(run.run)
+        history = await self._reader.history(run.run)
         if not history:
             raise RunNotFoundError(run.run)
         return await self._result(run.run, replay(history), history)
@@ -320,7 +287,7 @@ class Runs:
         fold = replay(await self.history(run_id))
         program = await self.program(run_id, fold.state.plan)
         # Conditions are evaluated again on the outputs.
-        await self._open_blobs(run_id, fold)
+        await self._reader.open_blobs(run_id, fold)
         return explain(program, fold, node, facts=await self._live_facts(run_id))
 
     @checked
@@ -353,8 +320,7 @@ class Runs:
 
     async def _live_facts(self, run_id: str) -> dict[tuple[str, str], Fact]:
         """What the store knows of a run's live tokens, and who could take them."""
-        tokens = await self._store.read_tokens(self._tenant, run_id)
-        live = {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
+        live = await self._reader.live_facts(run_id)
         if any(fact["state"] == "ready" for fact in live.values()):
             workers = await self._fleet.workers()
             for fact in live.values():
@@ -365,8 +331,7 @@ class Runs:
     async def live_nodes(self, run_id: str) -> set[str]:
         """The nodes at which a run has live tokens."""
         await self.get(run_id)
-        tokens = await self._store.read_tokens(self._tenant, run_id)
-        return {token.node for token in tokens if token.state in LIVE_STATES}
+        return {node for node, _ in await self._reader.live_facts(run_id)}
 
     async def _result(
         self,
@@ -377,7 +342,7 @@ class Runs:
     ) -> RunResult:
         state = fold.state
         program = await self.program(run_id, state.plan)
-        await self._open_blobs(run_id, fold)
+        await self._reader.open_blobs(run_id, fold)
         views = node_views(program, state, fold.details, leased)
         started_ms, last_ms = history[0][1], history[-1][1]
         over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
@@ -394,20 +359,6 @@ class Runs:
             tags=getattr(history[0][2], "tags", {}),
             last_event_ms=last_ms,
         )
-
-    async def _open_blobs(self, run_id: str, fold: Fold) -> None:
-        """Put large outputs in the place of the references that stand for them."""
-        for token in fold.state.tokens.values():
-            if token.output:
-                token.output = await self._open_blob(run_id, token.output)
-        fold.state.input = await self._open_blob(run_id, fold.state.input)
-
-    async def _open_blob(self, run_id: str, value: bytes) -> bytes:
-        """A value, or the large one that it stands for; as it is if that is lost."""
-        ref = blob_of(value)
-        if ref is None:
-            return value
-        return await self._store.get_blob(ref, run=run_id, tenant=self._tenant) or value
 
 
 def _node_result(view: NodeView) -> NodeResult:
@@ -447,17 +398,6 @@ def _fields(event: Any) -> dict[str, Any]:
             value = msgspec.json.decode(value) if bytes(value) else None
         data[name] = value
     return data
-
-
-def _facts(token: Token) -> Fact:
-    return {
-        "state": token.state,
-        "lane": token.lane,
-        "queue": token.queue,
-        "slot": token.slot,
-        "lease_until_ms": token.due_ms if token.state == "leased" else None,
-        "session": token.session,
-    }
 
 
 def _count_workers(fact: Fact, run_id: str, workers: Sequence[WorkerView]) -> None:

@@ -13,7 +13,7 @@ from minuet.settings import masked, read_settings
 from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
 from minuet.store.logged.address import split_record
-from minuet.store.records import Snapshot
+from minuet.store.retention import split_retention
 
 
 def chosen_store() -> str:
@@ -33,7 +33,7 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
     if scheme == "memory":
         from minuet.store.memory import MemoryStore
 
-        return MemoryStore(clock)
+        return MemoryStore(clock, retention_ms=split_retention(url)[1])
     if scheme == "sqlite":
         from minuet.store.sqlite import SqliteStore
 
@@ -59,21 +59,13 @@ def make_store(url: str, *, clock: Clock | None = None) -> Store:
 
 
 def _make_logged(url: str, record: str, clock: Clock | None) -> Store:
-    """Redis with a record in PostgreSQL: runs that it loses are made anew by their plans."""
-    from minuet.bridge.programs import Programs
-    from minuet.bridge.rebuild import plan_of, rebuild
-    from minuet.store.logged import LoggedStore
+    """Redis with a record in PostgreSQL."""
+    from minuet.bridge.logged import logged_store
     from minuet.store.postgres.log import PostgresLog
     from minuet.store.redis.hot import HotRedisStore
 
-    async def make_rows(logged: Snapshot) -> Snapshot:
-        run, digest = logged.run, plan_of(logged)
-        loaded = await programs.load(digest or "", run=run.run, tenant=run.tenant)
-        return rebuild(logged, loaded.program, (clock or SystemClock()).now_ms())
-
-    store = LoggedStore(HotRedisStore(url, clock=clock), PostgresLog(record), make_rows)
-    programs = Programs(store)
-    return store
+    hot = HotRedisStore(url, clock=clock)
+    return logged_store(hot, PostgresLog(record), clock or SystemClock())
 
 
 @asynccontextmanager

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from minuet.errors import DamagedRowError
-from minuet.events import Event, NodeCompleted, decode_event
+from minuet.events import Event, NodeCompleted, RunCreated, RunPatched, decode_event
 from minuet.kernel.fold import JoinView, NumberedEvent, State, TokenView
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.lenient import DAMAGE
@@ -30,6 +30,18 @@ def read_event(record: EventRecord) -> Event:
         raise DamagedRowError(record.run, f"event {record.seq}", str(error)) from None
 
 
+def plan_of(stored: Snapshot) -> str | None:
+    """The plan that a run follows according to its history; None: that cannot be read."""
+    plan = None
+    try:
+        for _, _, event in events_of(stored):
+            if isinstance(event, RunCreated | RunPatched):
+                plan = event.plan
+    except DamagedRowError:
+        return None
+    return plan
+
+
 def outputs_of(snapshot: Snapshot) -> dict[int, bytes]:
     """The outputs that the history holds, by the number of their event."""
     return {
@@ -42,7 +54,7 @@ def outputs_of(snapshot: Snapshot) -> dict[int, bytes]:
 def state_of(snapshot: Snapshot, outputs: Mapping[int, bytes] | None = None) -> State:
     """The stored rows of a run as a state; who holds a token is left out.
 
-    Whoever has decoded the events already passes their outputs.
+    A caller that has decoded the events already passes their outputs.
     """
     run = snapshot.run
     outputs = outputs_of(snapshot) if outputs is None else outputs
@@ -82,14 +94,14 @@ def view_of(token: Token, output: bytes | None) -> TokenView:
     return TokenView(
         node=token.node,
         scope=token.scope,
-        # A lease is no history: whoever holds the token, it is ready.
+        # Leases are not in the history: a leased token is ready.
         state="ready" if token.state == "leased" else token.state,
         outcome=token.outcome,
         skip=token.skip,
         attempt=token.attempt,
         expiry=token.expiry,
         lost=token.lost,
-        # The store does not trouble to forget how far a finished fan-out had got.
+        # The row of a finished fan-out still says how far it had got.
         cursor=bool(token.cursor) and token.state != "done",
         wait=token.wait,
         wait_key=token.wait_key,

@@ -10,7 +10,8 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any
 
-from minuet.app.move.migrate import Migration, Outcome
+from minuet.app.move.mover import Mover
+from minuet.app.move.transfer import Outcome
 from minuet.app.stores import opened
 from minuet.cli import codes
 from minuet.cli.output import clean, format_duration, note, print_json
@@ -62,7 +63,7 @@ async def _work(arguments: Namespace, source_url: str, target_url: str) -> Repor
         opened(source_url) as source,
         opened("memory://" if is_new else target_url) as target,
     ):
-        migration = Migration(
+        mover = Mover(
             source,
             target,
             SystemClock(),
@@ -72,14 +73,14 @@ async def _work(arguments: Namespace, source_url: str, target_url: str) -> Repor
             wait=arguments.wait,
             dry_run=arguments.dry_run,
         )
-        await _follow(migration, report)
+        await _follow(mover, report)
     return report
 
 
-async def _follow(migration: Migration, report: Report) -> None:
-    progress = Progress(await migration.count())
+async def _follow(mover: Mover, report: Report) -> None:
+    progress = Progress(await mover.count())
     try:
-        async for outcome in migration.move():
+        async for outcome in mover.move():
             report.add(outcome)
             progress.tell(report.done)
     except StoreUnavailableError as error:
@@ -87,7 +88,7 @@ async def _follow(migration: Migration, report: Report) -> None:
         raise StoreUnavailableError(hint) from error
     finally:
         progress.close()
-        report.blobs = migration.blobs
+        report.blobs = mover.blobs
 
 
 class Progress:

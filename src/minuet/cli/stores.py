@@ -33,7 +33,7 @@ def command_line(url: str, *words: str) -> str:
 def file_of(url: str) -> Path | None:
     """The file of a SQLite store; None for other stores, and for URLs that name no file."""
     if url.startswith("sqlite:///"):
-        return Path(url.removeprefix("sqlite:///"))
+        return Path(url.removeprefix("sqlite:///").partition("?retention_s=")[0])
     return None if ":" in url else Path(url)
 
 

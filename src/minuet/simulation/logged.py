@@ -191,6 +191,7 @@ class SimLog:
     def __init__(self, server: LogServer) -> None:
         self._server = server
         self._log = server.log
+        self.retention_ms = server.log.retention_ms
 
     @property
     def durability(self) -> str:
@@ -291,6 +292,11 @@ class SimLog:
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._server.call("delete_runs", lambda: self._log.delete_runs(tenant, runs))
+
+    async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
+        return await self._server.call(
+            "list_outdated", lambda: self._log.list_outdated(retention_ms, limit)
+        )
 
     async def put_blob(
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT

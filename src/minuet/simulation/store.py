@@ -198,6 +198,9 @@ class SimStore:
         model = self._server.model
         return await self._call("read_snapshot", lambda: model.read_snapshot(tenant, run))
 
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None
+
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
     ) -> list[Token]:

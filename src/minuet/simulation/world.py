@@ -19,7 +19,8 @@ import msgspec
 
 from minuet.app.app import App
 from minuet.app.workflows import CompiledWorkflow
-from minuet.bridge.rebuild import plan_of, rebuild
+from minuet.bridge.rebuild import rebuild
+from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError
 from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program

@@ -50,6 +50,7 @@ from minuet.store.records import (
     WorkerRecord,
 )
 from minuet.store.reply import TIMED_OUT, Room, grant, header, output_of
+from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
 from minuet.store.tables import RunTable, Table, TokenTable
@@ -70,12 +71,16 @@ class MemoryStore:
     """A store that lives as long as this object."""
 
     overlaps = False
-    retention_ms: int | None = None
 
     def __init__(
-        self, clock: Clock | None = None, *, transition: type[Transition] = Transition
+        self,
+        clock: Clock | None = None,
+        *,
+        transition: type[Transition] = Transition,
+        retention_ms: int | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
+        self.retention_ms = retention_ms
         #: The rules; the simulation plants mistakes in them.
         self._transition = transition
         self._runs = RunTable()
@@ -340,11 +345,22 @@ class MemoryStore:
             sum(step.pass_deadline(run) for _, run in overdue),
         )
         self._commit(step)
+        deleted = self._delete_outdated(now_ms)
         return Swept(
             *counts,
             next_due_ms=self._next_due_ms(now_ms),
-            more=limit in (len(expired), len(waiting), len(overdue)),
+            more=limit in (len(expired), len(waiting), len(overdue))
+            or deleted == DELETED_PER_SWEEP,
         )
+
+    def _delete_outdated(self, now_ms: int) -> int:
+        """Delete runs that ended longer ago than they are kept; say how many."""
+        if self.retention_ms is None:
+            return 0
+        latest_ms = now_ms - self.retention_ms
+        ended = [(r.ended_ms, r.run) for r in self._runs.values() if r.ended_ms is not None]
+        outdated = sorted(one for one in ended if one[0] <= latest_ms)[:DELETED_PER_SWEEP]
+        return self._delete({run for _, run in outdated})
 
     def _next_due_ms(self, now_ms: int) -> int | None:
         due = [
@@ -430,11 +446,14 @@ class MemoryStore:
             and self._runs[run].tenant == tenant
             and self._runs[run].status in TERMINAL
         }
-        for run in doomed:
+        return self._delete(doomed)
+
+    def _delete(self, runs: Collection[str]) -> int:
+        for run in runs:
             del self._runs[run], self._events[run]
-        self._blobs.remove(doomed)
-        self._remove_rows(doomed)
-        return len(doomed)
+        self._blobs.remove(runs)
+        self._remove_rows(runs)
+        return len(runs)
 
     def _remove_rows(self, runs: Collection[str]) -> None:
         """Remove the rows of some runs; themselves, their events and their blobs stay."""
@@ -537,6 +556,9 @@ class MemoryStore:
                 copy.copy(self._dead_letters[k]) for k in sorted(self._dead_letters.of("run", run))
             ),
         )
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None  # It keeps no hashes.
 
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100

@@ -13,7 +13,8 @@ from tests import servers
 from minuet.clock import ManualClock
 from minuet.store.records import SESSION_MS_MAX, Cancel, Failed, RetryRun
 from minuet.store.redis import RedisStore
-from minuet.store.redis.store import REMOVED_PER_SWEEP, STAGED_S
+from minuet.store.redis.store import STAGED_S
+from minuet.store.retention import DELETED_PER_SWEEP
 
 from .conftest import Worker, new_run
 
@@ -151,7 +152,7 @@ async def test_a_removed_run_takes_its_dead_letters_along(
 async def test_a_sweep_removes_a_bounded_number_and_says_that_there_is_more(
     store: RedisStore, clock: ManualClock
 ) -> None:
-    count = REMOVED_PER_SWEEP + 1
+    count = DELETED_PER_SWEEP + 1
     await store.create_runs([new_run(f"r{number:03d}") for number in range(count)])
     clock.advance(HOUR_MS)
 

@@ -13,6 +13,7 @@ from minuet.store.sqlite.statements import statement
 
 HOT = [
     *("expired_leases", "due_timers", "overdue_runs", "next_due", "slot_waiters", "slot_holders"),
+    "outdated_runs",
     *("load_runs", "load_tokens", "load_joins", "load_arrivals", "has_token", "tokens_of_run"),
     *(
         "read_outputs",

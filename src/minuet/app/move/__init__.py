@@ -1,1 +1,1 @@
-"""Moving runs from one store to another."""
+"""Move runs from one store to another (`minuet migrate`)."""

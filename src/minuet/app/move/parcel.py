@@ -1,8 +1,8 @@
-"""A run on its way from one store to another: what travels, and the mark that it leaves behind.
+"""A run on its way to another store: what travels, and the mark that it leaves behind.
 
-A run that moves is closed where it was (CANCELLED, "moved to …") in the same step that makes it
-safe to open it elsewhere. All of it was kept there in a blob a moment before, and the last event
-names the blob. So any process that finds the mark can deliver the run, however often it was tried.
+A run that moves is closed where it was (CANCELLED, "moved to …"). From then on it can be opened
+elsewhere. All of it was put into a blob just before, and the last event names the blob. So any
+process that finds the mark can deliver the run, however often that was tried before.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
 from minuet.store.base import Store
 from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
 
-#: How the reason of a run begins that was moved; the store it is in now follows.
+#: Begins the reason of a run that was moved; the name of its new store follows.
 MOVED = "moved to "
 
-#: Who has paused a run to move it.
+#: The `by` of a pause that prepares a move.
 MOVER = "minuet migrate"
 
-#: A reference to a blob, wherever it stands; JSON may have escaped its slashes.
+#: A reference to a blob anywhere in some bytes; JSON may have escaped its slashes.
 _REF = re.compile(rb"cas:\\?/\\?/sha256:([0-9a-f]{64})")
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -33,13 +33,13 @@ _decode = msgspec.msgpack.Decoder(Snapshot).decode
 
 
 def moved_to(run: Run) -> str | None:
-    """Where a run is now that was moved away from here; None: it is here."""
+    """The store to which a run was moved from here; None: it is here."""
     code = str((run.error or {}).get("code", "")) if run.status == "CANCELLED" else ""
     return code.removeprefix(MOVED) if code.startswith(MOVED) else None
 
 
 async def moved_store(store: Store, tenant: str) -> str | None:
-    """Where the runs of a tenant are now that were open here; None: it still has open ones,
+    """The store to which a tenant's open runs were moved from here; None: some are still open here,
     or the last one that ended was not moved."""
     if await store.list_runs(tenant, statuses=("PENDING", "RUNNING", "PAUSED"), limit=1):
         return None
@@ -48,22 +48,22 @@ async def moved_store(store: Store, tenant: str) -> str | None:
 
 
 def pause() -> Pause:
-    """Before a run is moved, nobody may begin anything in it."""
+    """The change that stops new work in a run before it is moved."""
     return Pause(MOVER)
 
 
 async def close(store: Store, snapshot: Snapshot, parcel: Snapshot, to: str) -> None:
-    """Close a run that has not moved on since `snapshot`, and leave all of it with the mark.
+    """Close a run that has not changed since `snapshot`, and leave all of it with the mark.
 
-    RunConflictError: it has moved on.
+    RunConflictError: it has changed.
     """
     run = snapshot.run
     ref = await store.put_blob(_encode(parcel), run=run.run, tenant=run.tenant)
     await store.change_run(run.tenant, run.run, Cancel(MOVED + to, by=ref), run.seq)
 
 
-async def reopen(store: Store, run: Run) -> Snapshot:
-    """What was left with the mark of a run that was moved."""
+async def read_parcel(store: Store, run: Run) -> Snapshot:
+    """The rows that were left with the mark of a run that was moved."""
     (last,) = await store.read_events(run.tenant, run.run, run.seq - 1, 1)
     event = read_event(last)
     ref = event.by if isinstance(event, RunCancelled) else ""
@@ -74,7 +74,8 @@ async def reopen(store: Store, run: Run) -> Snapshot:
 
 
 def wrap(snapshot: Snapshot, now_ms: int) -> Snapshot:
-    """A run as it is put into another store: nobody holds anything of it, and it goes on."""
+    """A run as it is put into another store: no worker holds anything of it, and it is not paused
+    by the move."""
     run = copy.copy(snapshot.run)
     records = snapshot.events
     if is_paused_to_move(snapshot):
@@ -104,7 +105,7 @@ def _wrap_token(stored: Token, run: Run, now_ms: int) -> Token:
 
 
 def is_paused_to_move(snapshot: Snapshot) -> bool:
-    """Whether a run stands still because it is being moved, and not because somebody wants so."""
+    """Whether a run was paused to be moved, and not by a user."""
     if snapshot.run.status != "PAUSED":
         return False
     for record in reversed(snapshot.events):
@@ -115,7 +116,7 @@ def is_paused_to_move(snapshot: Snapshot) -> bool:
 
 
 def is_held(snapshot: Snapshot) -> bool:
-    """Whether a worker holds something of it."""
+    """Whether a worker holds one of its tokens."""
     return any(token.state == "leased" for token in snapshot.tokens)
 
 

@@ -8,7 +8,7 @@ can be repeated.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal, Protocol, TypeAlias
 
 from minuet.errors import RunConflictError
@@ -85,6 +85,10 @@ Appended: TypeAlias = Literal["logged", "forked", "gap", "deleted"]
 Claim: TypeAlias = Literal["done", "yours", "wait"]
 
 
+#: Makes all rows of a run from its events. Only the layers above know plans, so they pass it in.
+Rebuild: TypeAlias = Callable[[Snapshot], Awaitable[Snapshot]]
+
+
 class HotStore(Store, Protocol):
     """A store that knows which of its events are in a log."""
 
@@ -129,6 +133,9 @@ class HotStore(Store, Protocol):
 
 class Log(Protocol):
     """The events of all runs, durable."""
+
+    #: How long a run is kept after its end; None: until somebody deletes it.
+    retention_ms: int | None
 
     @property
     def durability(self) -> str:
@@ -244,6 +251,10 @@ class Log(Protocol):
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         """Remove runs that are over, and remember their names for a while."""
+        ...
+
+    async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
+        """Tenant and name of runs that ended at least so long ago, in the order of their ends."""
         ...
 
     async def put_blob(

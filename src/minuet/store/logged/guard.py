@@ -23,7 +23,7 @@ from minuet.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from minuet.store.logged.base import HotStore, Log
+from minuet.store.logged.base import HotStore, Log, Rebuild
 from minuet.store.records import Cancel, Snapshot
 from minuet.types import TERMINAL
 
@@ -47,9 +47,6 @@ AT_ONCE = 50
 
 #: Deleted runs that are looked for.
 DELETED = 10_000
-
-#: Makes all rows of a run from its events.
-Rebuild = Callable[[Snapshot], Awaitable[Snapshot]]
 
 
 class Guard:

@@ -28,8 +28,15 @@ from minuet.types import TERMINAL, RunStatus
 class MemoryLog:
     """A log that lives as long as this object."""
 
-    def __init__(self, clock: Clock | None = None, *, identity: str = "log") -> None:
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        identity: str = "log",
+        retention_ms: int | None = None,
+    ) -> None:
         self._clock = clock or SystemClock()
+        self.retention_ms = retention_ms
         self._submitted: dict[str, tuple[int, NewRun]] = {}
         self._contents: dict[str, tuple[str, bytes]] = {}
         self._keys: dict[tuple[str, str], str] = {}
@@ -239,6 +246,15 @@ class MemoryLog:
         self._blobs.remove(over)
         self._deleted |= {run: (tenant, self._clock.now_ms()) for run in over}
         return len(over)
+
+    async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
+        latest_ms = self._clock.now_ms() - retention_ms
+        ended = sorted(
+            (row.ended_ms, row.tenant, run)
+            for run, row in self._runs.items()
+            if row.ended_ms is not None and row.ended_ms <= latest_ms
+        )
+        return [(tenant, run) for _, tenant, run in ended[:limit]]
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

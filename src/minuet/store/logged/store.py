@@ -23,13 +23,15 @@ import secrets
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
+import msgspec
+
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.check import check_new_runs
 from minuet.store.lenient import DAMAGE
-from minuet.store.logged.base import HotStore, Log
+from minuet.store.logged.base import HotStore, Log, Rebuild
 from minuet.store.logged.flusher import Flusher
-from minuet.store.logged.guard import Guard, Rebuild
+from minuet.store.logged.guard import Guard
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
@@ -56,6 +58,7 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
+from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.wake import end
 from minuet.types import RunStatus
 
@@ -85,15 +88,14 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
 class LoggedStore:
     """A hot store and its log."""
 
-    #: What leaves the hot half stays in the log.
-    retention_ms: int | None = None
-
     def __init__(
         self, hot: HotStore, log: Log, rebuild: Rebuild, *, owner: str | None = None
     ) -> None:
         self._hot = hot
         self._log = log
         self.overlaps = hot.overlaps
+        #: What leaves the hot half earlier stays in the log.
+        self.retention_ms = log.retention_ms
         #: `owner` tells this process from the others that look after the same hot half.
         self._guard = Guard(hot, log, rebuild, owner or secrets.token_hex(8))
         self._flusher = Flusher(hot, log, self._guard)
@@ -147,7 +149,16 @@ class LoggedStore:
 
     async def sweep(self, limit: int = 1000) -> Swept:
         await self._guard.wait_until_sound()
-        return await self._hot.sweep(limit)
+        swept = await self._hot.sweep(limit)
+        is_full = self.retention_ms is not None and await self._delete_outdated(self.retention_ms)
+        return msgspec.structs.replace(swept, more=True) if is_full else swept
+
+    async def _delete_outdated(self, retention_ms: int) -> bool:
+        """Delete runs that ended longer ago than they are kept; whether there may be more."""
+        outdated = await self._log.list_outdated(retention_ms, DELETED_PER_SWEEP)
+        for tenant in {tenant for tenant, _ in outdated}:
+            await self.delete_runs(tenant, [run for of, run in outdated if of == tenant])
+        return len(outdated) == DELETED_PER_SWEEP
 
     async def wait_for_work(
         self,
@@ -427,6 +438,9 @@ class LoggedStore:
         await self._catch_up()
         return await self._log.list_plans(tenant, after=after, limit=limit)
 
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return await self._log.find_break(tenant, run)
+
     # ── workers: each says again and again that it is there, so the hot half will do ────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
@@ -466,7 +480,3 @@ class LoggedStore:
 
     async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
         return await self._log.delete_blobs(tenant, blobs)
-
-    async def find_break(self, tenant: str, run: str) -> int | None:
-        """Number of the first event of a run whose hash is not right; None: the chain holds."""
-        return await self._log.find_break(tenant, run)

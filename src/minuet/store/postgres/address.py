@@ -7,6 +7,7 @@ from urllib.parse import SplitResult, parse_qsl, urlencode, urlsplit, urlunsplit
 
 from minuet.errors import ConfigError
 from minuet.store.certificate import check_files
+from minuet.store.retention import OPTION, retention_ms
 
 DEFAULT_SCHEMA = "minuet"
 
@@ -20,13 +21,18 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 class Address:
     """A store URL, taken apart.
 
-    `?schema=`, `?connections=` and `?pooler=transaction` are ours; all other parameters are
-    PostgreSQL's own, such as `sslmode`.
+    `?schema=`, `?connections=`, `?pooler=transaction` and `?retention_s=` are ours; all other
+    parameters are PostgreSQL's own, such as `sslmode`.
     """
 
     def __init__(self, url: str) -> None:
         parts = _split(url)
-        ours = {"schema": DEFAULT_SCHEMA, "connections": str(DEFAULT_CONNECTIONS), "pooler": ""}
+        ours = {
+            "schema": DEFAULT_SCHEMA,
+            "connections": str(DEFAULT_CONNECTIONS),
+            "pooler": "",
+            OPTION: "0",
+        }
         theirs = []
         for name, value in parse_qsl(parts.query, keep_blank_values=True):
             if name in ours:
@@ -43,6 +49,7 @@ class Address:
         self.connections = _connections(ours["connections"])
         #: Every transaction may run on another connection of the server.
         self.pooled = _pooled(ours["pooler"])
+        self.retention_ms = retention_ms(ours[OPTION])
         place = parts.netloc.rpartition("@")[2]
         #: For messages: no user, no password.
         self.shown = f"postgresql://{place}{parts.path}"

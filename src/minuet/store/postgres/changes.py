@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
@@ -24,6 +25,7 @@ _FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
 _LOAD_FIRST_EVENTS = statement("load_first_events")
 _LOAD_STEP = statement("load_step")
 _LOCK_DELETABLE_RUNS = statement("lock_deletable_runs")
+_LOCK_OUTDATED_RUNS = statement("lock_outdated_runs")
 _DELETE_RUNS = statement("delete_runs")
 _VACUUM_BLOBS = statement("vacuum_blobs")
 _REMOVE_ROWS = statement("remove_rows")
@@ -208,7 +210,17 @@ async def record_step(
 
 async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> tuple[int, int]:
     """Delete runs; say how many, and how many bytes of blobs went with them."""
-    doomed = await link.rows(_LOCK_DELETABLE_RUNS, sorted(set(runs)), tenant)
+    return await _delete(link, await link.rows(_LOCK_DELETABLE_RUNS, sorted(set(runs)), tenant))
+
+
+async def delete_outdated(
+    link: Link, retention_ms: int, limit: int, now_ms: int | None
+) -> tuple[int, int]:
+    """Delete runs that ended longer ago than they are kept; say what `delete_runs` says."""
+    return await _delete(link, await link.rows(_LOCK_OUTDATED_RUNS, now_ms, retention_ms, limit))
+
+
+async def _delete(link: Link, doomed: Sequence[Any]) -> tuple[int, int]:
     if not doomed:
         return 0, 0
     names = [run for run, _ in doomed]

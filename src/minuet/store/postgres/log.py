@@ -71,6 +71,7 @@ _FIND_DELETED = statement("find_record_deleted")
 _FORGET_RUN = statement("forget_record_run")
 _FIND_KEY = statement("find_record_key")
 _DELETE_RUNS = statement("delete_record_runs")
+_LIST_OUTDATED = statement("list_record_outdated")
 _PUT_RECORD_BLOB = statement("put_record_blob")
 _GET_RECORD_BLOB = statement("get_record_blob")
 
@@ -84,6 +85,7 @@ class PostgresLog:
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)
+        self.retention_ms = self._address.retention_ms
         #: Decides how long blobs were not touched; None: the server's clock does.
         self._clock = clock
         self._database = Database(self._address)
@@ -270,6 +272,12 @@ class PostgresLog:
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._database.write(lambda link: _delete_runs(link, tenant, runs))
+
+    async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
+        found = await self._database.read(
+            lambda link: link.rows(_LIST_OUTDATED, self._now_ms(), retention_ms, limit)
+        )
+        return [(row[0], row[1]) for row in found]
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

@@ -49,6 +49,7 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
+from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
 
@@ -75,10 +76,10 @@ class PostgresStore:
 
     # Whether it would gain has not been measured.
     overlaps = False
-    retention_ms: int | None = None
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
         self._address = Address(url)
+        self.retention_ms = self._address.retention_ms
         self._clock = clock
         self._database = Database(self._address)
         self._ends = Ends(self._find_ended)
@@ -179,13 +180,14 @@ class PostgresStore:
                 due.wanted(), lambda link, wanted: changes.sweep(link, wanted, due, now_ms)
             )
             self._hints.tell(work=True)
+        deleted = 0 if self.retention_ms is None else await self._delete_outdated(self.retention_ms)
         next_due_ms = await self._database.read(lambda link: changes.next_due(link, now_ms))
         return Swept(
             swept.expired,
             swept.resumed,
             swept.cancelled,
             next_due_ms=next_due_ms,
-            more=due.reaches(limit),
+            more=due.reaches(limit) or deleted == DELETED_PER_SWEEP,
         )
 
     async def wait_for_work(
@@ -286,9 +288,16 @@ class PostgresStore:
         return kept
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        count, freed = await self._database.write(
-            lambda link: changes.delete_runs(link, tenant, runs)
+        return await self._delete(lambda link: changes.delete_runs(link, tenant, runs))
+
+    async def _delete_outdated(self, retention_ms: int) -> int:
+        now_ms = self._now_ms()
+        return await self._delete(
+            lambda link: changes.delete_outdated(link, retention_ms, DELETED_PER_SWEEP, now_ms)
         )
+
+    async def _delete(self, delete: Callable[[Link], Awaitable[tuple[int, int]]]) -> int:
+        count, freed = await self._database.write(delete)
         self._freed_bytes += freed
         if self._freed_bytes >= VACUUM_BYTES:
             self._freed_bytes = 0
@@ -359,6 +368,9 @@ class PostgresStore:
         return await self._database.read_at_once(
             lambda link: reads.read_snapshot(link, tenant, run)
         )
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None  # It keeps no hashes.
 
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100

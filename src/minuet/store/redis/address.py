@@ -1,6 +1,6 @@
 """Where a store lies: `redis://[:password@]host:port/database?prefix=minuet`.
 
-Options are ours: `prefix` of all keys, `retention_s` (how long ended runs are kept, 0 for ever),
+Options are ours: `prefix` of all keys, `retention_s` (`minuet.store.retention`),
 `accept_loss=1` (go on with a server that keeps nothing on disk), and for `rediss://` the files
 `sslrootcert`, `sslcert` and `sslkey`, named as PostgreSQL does. Messages never show a password.
 """
@@ -13,12 +13,13 @@ from urllib.parse import parse_qsl, urlsplit, urlunsplit
 
 from minuet.errors import ConfigError
 from minuet.store.certificate import FILES, check_files
+from minuet.store.retention import OPTION, retention_ms
 
-#: Ended runs are kept for a week.
+#: Ended runs are kept for a week unless the URL says otherwise: memory is scarcer than disk.
 RETENTION_S = 7 * 24 * 3600
 
 _FORM = "a Redis store is given as redis://[:password@]host:port/database?prefix=name"
-_OPTIONS = ("prefix", "retention_s", "accept_loss", *FILES)
+_OPTIONS = ("prefix", OPTION, "accept_loss", *FILES)
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def parse_address(url: str) -> Address:
         url=urlunsplit((parts.scheme, parts.netloc, f"/{database}", "", "")),
         shown=f"{host}:{port}, database {database}",
         prefix=_prefix(options.get("prefix", "minuet")),
-        retention_ms=_retention_ms(options.get("retention_s")),
+        retention_ms=retention_ms(options.get(OPTION), RETENTION_S * 1000),
         accept_loss=options.get("accept_loss", "0") not in ("", "0"),
         files=_files(options, parts.scheme),
     )
@@ -86,11 +87,3 @@ def _prefix(text: str) -> str:
     if not text or not text.isprintable() or set(text) & set("{}"):
         raise ConfigError("the prefix of a Redis store is a name without braces")
     return text
-
-
-def _retention_ms(text: str | None) -> int | None:
-    if text is None:
-        return RETENTION_S * 1000
-    if not text.isdecimal():
-        raise ConfigError(f"retention_s of a Redis store is a number of seconds, not {text!r}")
-    return int(text) * 1000 or None

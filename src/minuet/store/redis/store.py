@@ -67,6 +67,7 @@ from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
 from minuet.store.reply import TIMED_OUT
+from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
@@ -78,9 +79,6 @@ LISTENING_POLL_MS = 1000
 
 #: Parts of a run that is put in its place in several calls are kept so long between them.
 STAGED_S = 600
-
-#: Ended runs that one sweep removes at most.
-REMOVED_PER_SWEEP = 100
 
 _STATUSES: tuple[RunStatus, ...] = (
     *("PENDING", "RUNNING", "PAUSED"),
@@ -101,7 +99,7 @@ class RedisStore:
             self._address = replace(self._address, accept_loss=True)
         #: Whether a record keeps its events as well.
         self._logged = logged
-        #: In front of a record, runs leave this store alone.
+        #: In front of a log, runs leave this store and stay in the log.
         self.retention_ms = self._address.retention_ms
         #: None: the server's clock decides.
         self._clock = clock
@@ -196,7 +194,7 @@ class RedisStore:
                 limit,
                 opaque(TIMED_OUT),
                 self.retention_ms,
-                REMOVED_PER_SWEEP,
+                DELETED_PER_SWEEP,
             )
             await self._release(released)
             if any(counts):
@@ -452,6 +450,9 @@ class RedisStore:
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         found = await self._read_rows(tenant, run, "")
         return rows.snapshot_of(tenant, run, found) if found else None
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None  # It keeps no hashes.
 
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100

@@ -11,6 +11,7 @@ from minuet.store.blob import blob_ref
 from minuet.store.fields import to_json
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
 from minuet.store.reply import TIMED_OUT
+from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.sqlite.blobs import put_shared_blob
 from minuet.store.sqlite.rows import run_of
 from minuet.store.sqlite.statements import statement
@@ -20,6 +21,7 @@ _EXPIRED_LEASES = statement("expired_leases")
 _DUE_TIMERS = statement("due_timers")
 _OVERDUE_RUNS = statement("overdue_runs")
 _NEXT_DUE = statement("next_due")
+_OUTDATED_RUNS = statement("outdated_runs")
 _FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
 _DELETABLE_RUNS = statement("deletable_runs")
 _DELETE_RUNS = statement("delete_runs")
@@ -29,7 +31,7 @@ _PUT_RUN_BLOB = statement("put_run_blob")
 _REMOVE_BLOBS = statement("remove_blobs")
 
 
-def sweep(change: Change, limit: int) -> Swept:
+def sweep(change: Change, limit: int, retention_ms: int | None) -> Swept:
     db, step, now_ms = change.db, change.step, change.now_ms
     due = {"now": now_ms, "latest": now_ms + LEASE_MS_MAX, "limit": limit}
     expired: list[Key] = [row[1:] for row in db.execute(_EXPIRED_LEASES, due)]
@@ -45,8 +47,9 @@ def sweep(change: Change, limit: int) -> Swept:
         sum(step.pass_deadline(run) for run in overdue),
     )
     change.write()
+    deleted = 0 if retention_ms is None else _delete_outdated(change, retention_ms)
     next_due_ms = db.execute(_NEXT_DUE, {"now": now_ms}).get
-    more = limit in (len(expired), len(waiting), len(overdue))
+    more = limit in (len(expired), len(waiting), len(overdue)) or deleted == DELETED_PER_SWEEP
     return Swept(*counts, next_due_ms=next_due_ms, more=more)
 
 
@@ -103,14 +106,23 @@ def record_step(change: Change, tenant: str, held: Held, name: str, value: bytes
 
 def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
     asked = {"tenant": tenant, "runs": to_json(sorted(set(runs)))}
-    doomed = [run for (run,) in change.db.execute(_DELETABLE_RUNS, asked)]
-    if doomed:
-        asked = {"runs": to_json(doomed)}
+    return _delete(change, [run for (run,) in change.db.execute(_DELETABLE_RUNS, asked)])
+
+
+def _delete_outdated(change: Change, retention_ms: int) -> int:
+    """Delete runs that ended longer ago than they are kept; say how many."""
+    asked = {"latest": change.now_ms - retention_ms, "limit": DELETED_PER_SWEEP}
+    return _delete(change, [run for (run,) in change.db.execute(_OUTDATED_RUNS, asked)])
+
+
+def _delete(change: Change, runs: Sequence[str]) -> int:
+    if runs:
+        asked = {"runs": to_json(runs)}
         change.db.execute(_REMOVE_ROWS, asked)
         change.db.execute(_REMOVE_BLOBS, asked)
         change.db.execute(_DELETE_RUNS, asked)
         change.known.clear()
-    return len(doomed)
+    return len(runs)
 
 
 def put_run(

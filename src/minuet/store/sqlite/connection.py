@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from minuet.errors import StoreError, StoreUnavailableError, StoreUnusableError
+from minuet.store.retention import split_retention
 
 if TYPE_CHECKING:
     import apsw
@@ -29,6 +30,15 @@ APPLICATION_ID = 0x6D6E6574
 
 #: File systems on which locks and shared memory do not work between machines.
 _NETWORK_FILE_SYSTEMS = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "9p", "fuse.sshfs"})
+
+
+def options_of(url: str | os.PathLike[str]) -> tuple[str, int | None]:
+    """A store URL or a plain path without its option, and how long runs are kept.
+
+    Only a URL has options; in a plain path, a question mark is part of the name.
+    """
+    text = os.fspath(url)
+    return split_retention(text) if text.startswith("sqlite:") else (text, None)
 
 
 def path_of(url: str | os.PathLike[str]) -> Path:

@@ -42,7 +42,7 @@ from minuet.store.records import (
 )
 from minuet.store.sqlite import blobs as shared
 from minuet.store.sqlite import changes, reads, workers
-from minuet.store.sqlite.connection import Durability, connect_to_read, failure, path_of
+from minuet.store.sqlite.connection import Durability, connect_to_read, failure, options_of, path_of
 from minuet.store.sqlite.thread import CallThread
 from minuet.store.sqlite.writer import WriteCall, Writer
 from minuet.store.wake import Wake
@@ -68,7 +68,6 @@ class SqliteStore:
     """Runs in one SQLite file: a path, or `sqlite:///file.db`."""
 
     overlaps = False
-    retention_ms: int | None = None
 
     def __init__(
         self,
@@ -77,7 +76,8 @@ class SqliteStore:
         clock: Clock | None = None,
         durability: Durability = "full",
     ) -> None:
-        self._path = path_of(path)
+        name, self.retention_ms = options_of(path)
+        self._path = path_of(name)
         self._clock = clock or SystemClock()
         self._writer = Writer(self._path, self._clock, durability)
         self._loses = _LOSES[durability]
@@ -176,7 +176,9 @@ class SqliteStore:
         return True
 
     async def sweep(self, limit: int = 1000) -> Swept:
-        swept: Swept = await self._write(lambda change: changes.sweep(change, limit))
+        swept: Swept = await self._write(
+            lambda change: changes.sweep(change, limit, self.retention_ms)
+        )
         return swept
 
     async def wait_for_work(
@@ -297,6 +299,9 @@ class SqliteStore:
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         return await self._read(reads.read_snapshot, tenant, run)
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None  # It keeps no hashes.
 
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100

@@ -178,6 +178,13 @@ WHERE r.tenant = $1 AND e.run = $2 AND e.seq > $3
 ORDER BY e.seq
 LIMIT $4;
 
+-- name: list_record_outdated
+SELECT tenant, run
+FROM minuet.record_runs
+WHERE ended_ms IS NOT NULL AND ended_ms <= coalesce($1::bigint, minuet.now_ms()) - $2
+ORDER BY ended_ms
+LIMIT $3;
+
 -- name: delete_record_runs
 -- They are locked by now, so no blob of theirs comes after it.
 WITH doomed AS (

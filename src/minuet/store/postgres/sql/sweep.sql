@@ -71,3 +71,12 @@ FROM (
 
 -- name: forget_sessions
 DELETE FROM minuet.sessions WHERE at_ms < coalesce($1::bigint, minuet.now_ms()) - $2;
+
+-- name: lock_outdated_runs
+-- Other sweeps delete the ones that they have locked.
+SELECT run, id
+FROM minuet.runs
+WHERE ended_ms IS NOT NULL AND ended_ms <= coalesce($1::bigint, minuet.now_ms()) - $2
+ORDER BY ended_ms
+LIMIT $3
+FOR UPDATE SKIP LOCKED;

@@ -29,6 +29,13 @@ WHERE deadline_ms IS NOT NULL AND deadline_ms <= :now
 ORDER BY deadline_ms, run
 LIMIT :limit;
 
+-- name: outdated_runs
+SELECT run
+FROM runs
+WHERE ended_ms IS NOT NULL AND ended_ms <= :latest
+ORDER BY ended_ms
+LIMIT :limit;
+
 -- name: next_due
 -- The queues are found by stepping from one to the next in the index of ready tokens.
 WITH RECURSIVE queues (tenant, queue) AS (

@@ -1,68 +1,49 @@
-"""Moving all runs of one store into another, while neither is ever without a run nor has it twice.
+"""Move one run from a store to another.
 
-For an open run, in this order: it is paused, so that nobody begins anything in it; when nobody
-holds anything of it any more, its plan and blobs are copied; it is closed where it is, with all
-of it left beside the mark (`app.move.parcel`), by compare-and-set; it is put into the other store.
-Up to the closing it lives here, from the putting on it lives there. A process that is
-interrupted in between finds the mark next time and goes on from there. A run that is over is
-copied.
+For an open run, in this order: it is paused, so that nothing new starts in it; when no worker
+holds anything of it, its plan and blobs are copied; it is closed where it is, by compare-and-set,
+with all of it left beside the mark (`move.parcel`); it is put into the other store. Until it is
+closed it lives here; once it is put it lives there. A process that is interrupted in between finds
+the mark next time and continues. A run that is over is copied.
 
 Nothing that the other store has is overwritten, with one exception: the closed copy of this very
-run, which was moved away from there once and now comes back, by whatever way. It is stale if the
-run's history begins with all of it and goes on, or if the run is open here: a run is open in one
-store at most. An open run removes it before it is closed here, so nobody has to decide later.
+run, which was moved away from there once and now comes back. It is stale if the run's history
+begins with all of it and goes on, or if the run is open here: a run is open in one store at most.
+An open run removes it before it is closed here, so that nobody has to decide later.
 """
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any, Literal
 
 import msgspec
 
-from minuet.app.doctor import check_snapshot
+from minuet.app.move.blobs import BlobCopier
 from minuet.app.move.parcel import (
     close,
     is_held,
     is_paused_to_move,
     moved_to,
     pause,
-    refs_in,
-    refs_of,
-    reopen,
+    read_parcel,
     wrap,
 )
 from minuet.bridge.programs import Programs
+from minuet.bridge.soundness import check_snapshot
 from minuet.clock import Clock
 from minuet.errors import (
-    ConfigError,
     DamagedRowError,
     InvariantError,
     RunConflictError,
     StoreError,
     StoreUnavailableError,
-    StoreUnusableError,
 )
 from minuet.store.base import Store
-from minuet.store.blob import blob_ref
 from minuet.store.records import EventRecord, Resume, Run, Snapshot
-from minuet.types import TERMINAL, RunStatus
+from minuet.types import TERMINAL
 
-#: Runs looked at in one page, and runs on their way at once.
-PAGE = 200
-AT_ONCE = 8
-
-#: How often a run is tried that moves on meanwhile.
+#: How often a run is tried that changes meanwhile.
 TRIES = 20
-
-#: Seconds between two looks at runs that somebody works on.
-LOOK_S = 0.5
-
-#: Blobs known to be there; with more than these, some are copied again.
-BLOBS_KNOWN_MAX = 100_000
-
-OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
 
 #: What became of a run. `moved`: it is there now · `there`: it was there before · `elsewhere`: it
 #: was moved to a third store · `damaged`, `conflict`, `busy`: it was left alone, and why.
@@ -91,8 +72,8 @@ class Outcome(msgspec.Struct, frozen=True):
         }
 
 
-class Migration:
-    """Moves runs from one open store to another."""
+class Transfer:
+    """Moves single runs from one open store to another."""
 
     def __init__(
         self,
@@ -102,104 +83,27 @@ class Migration:
         *,
         come_from: str,
         to: str,
-        only: Literal["open", "finished"] | None = None,
-        wait: bool = False,
-        dry_run: bool = False,
+        wait: bool,
+        dry_run: bool,
     ) -> None:
         self._source, self._target = source, target
         #: The names of the two stores, as marks say them.
         self._from, self._to = come_from, to
         self._clock = clock
-        self._only, self._wait, self._dry_run = only, wait, dry_run
+        #: Whether the caller tries runs again that workers hold.
+        self._wait = wait
+        self._dry_run = dry_run
         self._programs = Programs(source)
-        self._known_blobs: set[tuple[str, str]] = set()
-        #: How many blobs were copied, plans included.
-        self.blobs = 0
+        self._blobs = BlobCopier(source, target)
 
-    # ── all runs ────────────────────────────────────────────────────────────────────────
+    @property
+    def blobs(self) -> int:
+        """How many blobs were copied, plans included."""
+        return self._blobs.count
 
-    async def count(self) -> int:
-        """How many runs there are to look at."""
-        return sum([1 async for _ in self._runs()])
-
-    async def _runs(self) -> AsyncIterator[Run]:
-        statuses = {"open": (*OPEN, "CANCELLED"), "finished": tuple(TERMINAL), None: ()}
-        for tenant in await self._source.list_tenants():
-            before: str | None = None
-            while True:
-                page = await self._source.list_runs(
-                    tenant,
-                    statuses=statuses[self._only],  # type: ignore[arg-type]
-                    before=before,
-                    limit=PAGE,
-                )
-                for run in page:
-                    if self._only is None or _is_open(run) == (self._only == "open"):
-                        yield run
-                if len(page) < PAGE:
-                    break
-                before = page[-1].run
-
-    async def move(self) -> AsyncIterator[Outcome]:
-        """Move all runs; what became of each."""
-        await self._check_idle()
-        busy: list[tuple[str, str]] = []
-        group: list[Run] = []
-        async for run in self._runs():
-            group.append(run)
-            if len(group) == AT_ONCE:
-                for outcome in await self._move_group(group, busy):
-                    yield outcome
-                group = []
-        for outcome in await self._move_group(group, busy):
-            yield outcome
-        while busy:
-            # A dead worker does not hand in: its leases end.
-            await self._sweep()
-            await asyncio.sleep(LOOK_S)
-            waiting, busy = busy, []
-            for tenant, name in waiting:
-                found = await self._source.read_run(tenant, name)
-                for outcome in await self._move_group([found] if found else [], busy):
-                    yield outcome
-
-    async def _move_group(self, runs: list[Run], busy: list[tuple[str, str]]) -> list[Outcome]:
-        """Move some runs at once; those that have to wait are added to `busy`."""
-        moving = (self._move(run) for run in runs)
-        # If one fails, the others come to their end before anybody hears of it.
-        found = await asyncio.gather(*moving, return_exceptions=True)
-        for error in found:
-            if isinstance(error, BaseException):
-                raise error
-        outcomes = [outcome for outcome in found if isinstance(outcome, Outcome)]
-        if not self._wait or self._dry_run:
-            return outcomes
-        busy += [(o.tenant, o.run_id) for o in outcomes if o.kind == "busy"]
-        return [o for o in outcomes if o.kind != "busy"]
-
-    async def _check_idle(self) -> None:
-        """Refuse while workers hold something, unless they are to be waited for."""
-        if self._wait or self._dry_run or self._only == "finished":
-            return
-        await self._sweep()
-        held = sum(depth.leased for depth in await self._source.list_queues())
-        if held:
-            nodes = f"{held} node{'s are' if held > 1 else ' is'}"
-            raise ConfigError(
-                f"{nodes} being worked on in the store that is to be moved: stop its workers and "
-                "try again (a worker that was killed counts until its lease has run out), or let "
-                "--wait wait for them; nothing was changed"
-            )
-
-    async def _sweep(self) -> None:
-        while (await self._source.sweep()).more:
-            pass
-
-    # ── one run ─────────────────────────────────────────────────────────────────────────
-
-    async def _move(self, run: Run) -> Outcome:
+    async def move(self, run: Run) -> Outcome:
         """Move one run, whatever state it is in; what became of it."""
-        tenant, name, was_open = run.tenant, run.run, _is_open(run)
+        tenant, name, was_open = run.tenant, run.run, was_open_here(run)
         try:
             found: Run | None = run
             for _ in range(TRIES):
@@ -258,14 +162,14 @@ class Migration:
         return None if snapshot is None else await self._move_still(snapshot)
 
     async def _move_still(self, snapshot: Snapshot) -> Outcome | None:
-        """A run in which nobody can begin anything."""
+        """Move a run in which nothing new can start."""
         if is_held(snapshot):
             if not self._wait and is_paused_to_move(snapshot):
                 await self._resume(snapshot.run)
             return _outcome(snapshot, "busy", "a worker holds it: stop the workers, or use --wait")
         parcel = wrap(snapshot, self._clock.now_ms())
         # Everything that can fail comes before the closing.
-        blobs = await self._copy_blobs(parcel)
+        blobs = await self._blobs.copy(parcel)
         await self._remove_stale(snapshot)
         try:
             await close(self._source, snapshot, parcel, self._to)
@@ -275,7 +179,7 @@ class Migration:
         return None if closed is None else await self._deliver_closed(closed, parcel, blobs)
 
     async def _is_stale(self, left: Run, snapshot: Snapshot) -> bool:
-        """Whether what the other store has is what this run, open here, once left behind there."""
+        """Whether the other store has the closed copy that this run, open here, left there once."""
         theirs = await self._read_events(left)
         return moved_to(left) is not None and _continues(snapshot.events, theirs[:-1])
 
@@ -289,14 +193,14 @@ class Migration:
         try:
             await self._source.change_run(run.tenant, run.run, Resume(pause().by))
         except RunConflictError:
-            pass  # Somebody has ended it, or resumed it himself.
+            pass  # Somebody else has ended or resumed it.
 
     async def _deliver_again(self, closed: Run, store: str) -> Outcome | None:
-        """A run that was closed to be moved before."""
+        """Deliver a run that an earlier move has closed."""
         if store != self._to:
             return Outcome(closed.tenant, closed.run, "elsewhere", True, f"it was moved to {store}")
-        parcel = await reopen(self._source, closed)
-        blobs = [] if self._dry_run else await self._copy_blobs(parcel)
+        parcel = await read_parcel(self._source, closed)
+        blobs = [] if self._dry_run else await self._blobs.copy(parcel)
         return await self._deliver_closed(closed, parcel, blobs)
 
     async def _deliver_closed(
@@ -306,7 +210,7 @@ class Migration:
         try:
             outcome = await self._deliver(parcel, blobs)
         except StoreUnavailableError:
-            raise  # Nobody knows: the mark stays, and the next one goes on from here.
+            raise  # It may have happened: the mark stays, and the next try goes on from here.
         except (RunConflictError, StoreError) as error:
             outcome = _outcome(parcel, "conflict", str(error))
         if outcome is not None and outcome.kind == "conflict" and not self._dry_run:
@@ -316,8 +220,8 @@ class Migration:
     # ── the other side ──────────────────────────────────────────────────────────────────
 
     async def _deliver(self, rows: Snapshot, blobs: list[bytes] | None = None) -> Outcome | None:
-        """Put a run into the other store with its blobs, unless it has it; None: somebody else
-        did."""
+        """Put a run into the other store with its blobs, unless it is there; None: another process
+        has put it."""
         run = rows.run
         there = await self._target.read_run(run.tenant, run.run)
         expected: int | None = None
@@ -331,16 +235,16 @@ class Migration:
         if self._dry_run:
             return _outcome(rows, "moved")
         if blobs is None:
-            blobs = await self._copy_blobs(rows)
+            blobs = await self._blobs.copy(rows)
         if not await self._target.put_run(run.tenant, rows, expected, blobs=blobs):
             return None
-        self.blobs += len(blobs)
+        self._blobs.count += len(blobs)
         return await self._verify(rows)
 
     def _compare(
         self, rows: Snapshot, theirs: tuple[EventRecord, ...], store: str | None
     ) -> Outcome:
-        """What it means that the other store has the run already."""
+        """The outcome for a run that the other store has already."""
         if not _continues(theirs, rows.events):
             where = "" if store is None else f"; it was moved from there to {store}"
             message = f"the other store has it with another history{where}"
@@ -350,7 +254,7 @@ class Migration:
         return _outcome(rows, "there")
 
     async def _verify(self, rows: Snapshot) -> Outcome:
-        """Look at the run where it is now; a worker there may have gone on with it already."""
+        """Check the run in the other store; a worker there may have continued it already."""
         run = rows.run
         stored = await self._target.read_snapshot(run.tenant, run.run)
         if stored is None:
@@ -382,42 +286,8 @@ class Migration:
             return f"[{finding.id}] {finding.message}"
         return None
 
-    # ── blobs ───────────────────────────────────────────────────────────────────────────
 
-    async def _copy_blobs(self, rows: Snapshot) -> list[bytes]:
-        """Copy every blob that a run names, and those that they name; except for those that
-        belong to the run, which are to come with it."""
-        tenant, own = rows.run.tenant, []
-        wanted = dict.fromkeys(refs_of(rows))
-        seen: set[str] = set()
-        while wanted:
-            ref, _ = wanted.popitem()
-            if (tenant, ref) in self._known_blobs:
-                continue
-            shared = await self._source.get_blob(ref, tenant=tenant)
-            data = shared
-            if data is None:
-                data = await self._source.get_blob(ref, run=rows.run.run, tenant=tenant)
-            if data is None:
-                # Only looks like one, or was not kept: nobody could have read it here either.
-                continue
-            if blob_ref(data) != ref:
-                raise StoreUnusableError(f"the blob {ref} is damaged: it has another content")
-            if shared is None:
-                own.append(data)
-            else:
-                await self._target.put_blob(data, tenant=tenant)
-                # Another run may have brought the same one meanwhile.
-                self.blobs += (tenant, ref) not in self._known_blobs
-                if len(self._known_blobs) >= BLOBS_KNOWN_MAX:
-                    self._known_blobs.clear()
-                self._known_blobs.add((tenant, ref))
-            seen.add(ref)
-            wanted.update(dict.fromkeys(new for new in refs_in(data) if new not in seen))
-        return own
-
-
-def _is_open(run: Run) -> bool:
+def was_open_here(run: Run) -> bool:
     """Whether a run is open, or was until it was moved."""
     return run.status not in TERMINAL or moved_to(run) is not None
 

@@ -1,0 +1,97 @@
+"""Read what happened in a run, and what it holds now, in the kernel's terms.
+
+The kernel folds, explains and shows a run from these. Which of them somebody may ask, and how the
+answer looks, is the facade's part (`app`).
+"""
+
+from __future__ import annotations
+
+from minuet.bridge.snapshot import read_event
+from minuet.errors import DamagedRowError
+from minuet.events import Event, Place
+from minuet.kernel.explain.waiting import Fact
+from minuet.kernel.fold import Fold, NumberedEvent
+from minuet.store.base import Store
+from minuet.store.blob import blob_of
+from minuet.store.records import LIVE_STATES, EventRecord, Token
+
+#: Events read at once.
+PAGE = 5_000
+
+
+class HistoryReader:
+    """Reads the runs of one tenant."""
+
+    def __init__(self, store: Store, tenant: str) -> None:
+        self._store = store
+        self._tenant = tenant
+
+    async def history(
+        self, run_id: str, after: int = 0, upto: int | None = None
+    ) -> list[NumberedEvent]:
+        """A run's events; DamagedRowError when one cannot be read."""
+        return [
+            (record.seq, record.at_ms, read_event(record))
+            for record in await self._records(run_id, after, upto)
+        ]
+
+    async def stored_events(
+        self, run_id: str, after: int = 0
+    ) -> list[tuple[int, int, Event | bytes]]:
+        """A run's events; one that cannot be read as the bytes that the store holds."""
+        found: list[tuple[int, int, Event | bytes]] = []
+        for record in await self._records(run_id, after):
+            try:
+                found.append((record.seq, record.at_ms, read_event(record)))
+            except DamagedRowError:
+                found.append((record.seq, record.at_ms, record.data))
+        return found
+
+    async def _records(
+        self, run_id: str, after: int = 0, upto: int | None = None
+    ) -> list[EventRecord]:
+        found: list[EventRecord] = []
+        while True:
+            page = await self._store.read_events(self._tenant, run_id, after, PAGE)
+            for record in page:
+                if upto is not None and record.seq > upto:
+                    return found
+                found.append(record)
+            if len(page) < PAGE:
+                return found
+            after = page[-1].seq
+
+    async def leased(self, run_id: str) -> frozenset[Place]:
+        """The instances that a worker holds at this moment."""
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        return frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
+
+    async def live_facts(self, run_id: str) -> dict[Place, Fact]:
+        """What the store knows of a run's live tokens."""
+        tokens = await self._store.read_tokens(self._tenant, run_id)
+        return {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
+
+    async def open_blobs(self, run_id: str, fold: Fold) -> None:
+        """Put large values in the place of the references that stand for them."""
+        for token in fold.state.tokens.values():
+            if token.output:
+                token.output = await self._open_blob(run_id, token.output)
+        fold.state.input = await self._open_blob(run_id, fold.state.input)
+
+    async def _open_blob(self, run_id: str, value: bytes) -> bytes:
+        """A value, or the large one that it stands for; as it is if that is lost."""
+        ref = blob_of(value)
+        if ref is None:
+            return value
+        return await self._store.get_blob(ref, run=run_id, tenant=self._tenant) or value
+
+
+def _facts(token: Token) -> Fact:
+    return {
+        "state": token.state,
+        "lane": token.lane,
+        "queue": token.queue,
+        "slot": token.slot,
+        "lease_until_ms": token.due_ms if token.state == "leased" else None,
+        "session": token.session,
+    }

@@ -1,0 +1,108 @@
+"""What a run's events say about its rows beyond the state that they fold into.
+
+The kernel's fold knows which tokens and joins there are and how they stand. A store keeps more of
+each: how many hops it is from the start, which event made it ready, who delivered to it. All of it
+follows from the events, and `bridge.rebuild` needs it to make the rows again.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from minuet import events as happened
+from minuet.errors import MinuetError
+from minuet.events import Place
+from minuet.kernel.fold import NumberedEvent
+from minuet.kernel.ledger import SETTLING, sent_by
+from minuet.store.records import Arrival, Snapshot
+
+_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+
+
+class RepairError(MinuetError):
+    """A run cannot be repaired, and why."""
+
+    code = "irreparable"
+
+
+class Traces:
+    """What the events of one run say about its tokens and joins."""
+
+    def __init__(self, stored: Snapshot, history: list[NumberedEvent]) -> None:
+        self._scopes = {(a.node, a.scope, a.source): a.source_scope for a in stored.arrivals}
+        self._stored = {(t.node, t.scope): t for t in stored.tokens}
+        self.hops: dict[Place, int] = {}
+        #: The event that made each token ready.
+        self.ready: dict[Place, int] = {}
+        self.sources: dict[Place, Place] = {}
+        self.arrivals: dict[tuple[Place, str], Arrival] = {}
+        self.join_hops: dict[Place, int] = {}
+        self._counts: dict[Place, tuple[int, int]] = {}
+        self.resolutions: dict[Place, bytes] = {}
+        self.deliveries: dict[Place, int] = {}
+        self.failures: dict[tuple[str, str, int], tuple[int, happened.NodeFailed]] = {}
+        self.started_ms: int | None = None
+        self.ended_ms: int | None = None
+        self.deadline_ms: int | None = None
+        self._generation = 1
+        self._run = stored.run.run
+        for seq, at_ms, event in history:
+            known = len(self.hops)
+            self._note(at_ms, event)
+            # A token has its hop from the moment it is ready.
+            for place in islice(reversed(self.hops), len(self.hops) - known):
+                self.ready[place] = seq
+
+    def _note(self, at_ms: int, event: happened.Event) -> None:
+        if isinstance(event, SETTLING):
+            place = (event.node, event.scope)
+            self.deliveries[place] = self.deliveries.get(place, 0) + 1
+        if isinstance(event, _ENDS):
+            self.ended_ms, self.deadline_ms = at_ms, None
+        elif isinstance(event, happened.RunStarted):
+            self.started_ms, self.deadline_ms = at_ms, event.deadline_ms
+        elif isinstance(event, happened.RunRetried):
+            self.ended_ms, self._generation = None, event.generation
+            self.deadline_ms = event.deadline_ms
+        elif isinstance(event, happened.NodeWaiting):
+            self.resolutions.pop((event.node, event.scope), None)
+        elif isinstance(event, happened.NodeResumed):
+            self.resolutions[event.node, event.scope] = bytes(event.resolution)
+        elif isinstance(event, happened.NodeFailed) and event.dead_letter is not None:
+            self.failures[event.node, event.scope, self._generation] = (at_ms, event)
+        for source, sent in sent_by(event):
+            self._deliver(source, getattr(event, "scope", None), sent)
+
+    def _deliver(self, source: str, scope: str | None, sent: happened.Sent) -> None:
+        node, target_scope, live, need, total = sent
+        place = (node, target_scope)
+        if scope is None and source:
+            # An edge that a patch has added: its event does not tell the scope of the source.
+            scope = self._patched(source, place)
+        origin = (source, scope or "")
+        hop = self.hops[origin] + 1 if source else 0
+        if total <= 1:
+            self.hops[place] = hop
+            if source and live:
+                self.sources[place] = origin
+            return
+        arrived, skipped = self._counts.get(place, (0, 0))
+        fired = place in self.hops
+        self.arrivals[place, source] = Arrival(self._run, *place, *origin, bool(live), fired)
+        if live:
+            self.join_hops[place] = max(self.join_hops.get(place, 0), hop)
+        arrived, skipped = self._counts[place] = (arrived + live, skipped + 1 - live)
+        if not fired and (arrived >= need or arrived + skipped >= total):
+            self.hops[place] = self.join_hops.get(place, 0)
+
+    def _patched(self, source: str, target: Place) -> str:
+        scopes = [scope for node, scope in self.hops if node == source]
+        known = self._scopes.get((*target, source))
+        if known is None:
+            stored = self._stored.get(target)
+            known = stored.source_scope if stored is not None and stored.source == source else None
+        if known is None and len(scopes) == 1:
+            known = scopes[0]
+        if known is None or (source, known) not in self.hops:
+            raise RepairError(f"nobody knows which instance of {source!r} has sent to {target}")
+        return known
