@@ -63,7 +63,8 @@ def _machine(machine: dict[str, Any], rounds: dict[str, Rounds], scale: float) -
         "",
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; "
         f"{machine['system']}, Python {machine['python']}; "
-        f"an fsync takes {machine['fsync_ms']} ms on its disk (a fast one makes every engine fast). "
+        f"an fsync takes {machine['fsync_ms']} ms on its disk "
+        f"(a fast one makes every engine fast). "
         f"{machine['date']}, {max(map(len, rounds.values()), default=0)} rounds, "
         f"{machine['minutes']:.0f} minutes.",
         "",

@@ -106,7 +106,11 @@ def sentence(outcome: Outcome) -> str:
 
 def _flat(outcome: Outcome) -> str:
     flat = sum(verdict.says == "flat" for verdict in outcome.verdicts)
-    return f"all {flat} measures are flat" if flat else "it was too short to judge whether the measures are flat"
+    return (
+        f"all {flat} measures are flat"
+        if flat
+        else "it was too short to judge whether the measures are flat"
+    )
 
 
 def _text(outcome: Outcome) -> list[str]:

@@ -130,7 +130,7 @@ def test_a_failure_that_nothing_handles_is_an_error(folder: Any, minuet: Any) ->
     assert called.code == 1
     told = [(found["node"], found["message"]) for found in findings(called, "unhandled-failure")]
     for node in ("a", "b"):
-        assert (node, "the run fails: NonRetryable: simulated: it fails for good") in told
+        assert (node, "the run fails: NonRetryable: simulated: it fails permanently") in told
         assert any(node == at and "workers died or hung" in text for at, text in told)
     assert any(node == "a" and "did not finish within 1 s" in text for node, text in told)
     assert not any(node == "b" and "did not finish within" in text for node, text in told)
