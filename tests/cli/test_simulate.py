@@ -524,7 +524,7 @@ def test_an_input_that_cannot_be_drawn_is_asked_for(folder: Any, minuet: Any) ->
     called = minuet("simulate", "w.yaml")
 
     assert called.code == 2
-    assert "give one with -i" in called.err
+    assert "pass one with -i" in called.err
     assert minuet("simulate", "w.yaml", "-i", 'x="123456789"', "--seeds", "2").code == 0
 
 
