@@ -1,4 +1,4 @@
-"""How long it takes to make open runs anew when Redis has lost everything.
+"""How long it takes to rebuild open runs after Redis has lost everything.
 
     python -m bench.rebuild --runs 10000
 

@@ -31,7 +31,7 @@ from bench.peers.processes import memory_mb, processor_s
 
 @dataclass
 class Options:
-    """What an engine is told."""
+    """The parameters that an engine gets."""
 
     folder: str
     """An empty folder for its files."""

@@ -216,7 +216,9 @@ def main() -> None:
     parser.add_argument("--figures", type=Path, default=FIGURES, help="where they are kept")
     parser.add_argument("--results", type=Path, default=RESULTS, help="the page to write")
     parser.add_argument("--plot", type=Path, default=PLOT, help="the picture to draw")
-    parser.add_argument("--report", action="store_true", help="write page and plot anew, only")
+    parser.add_argument(
+        "--report", action="store_true", help="only write the page and the plot again"
+    )
     options = parser.parse_args()
     # As Ctrl-C does, it must reach every `finally`: servers are stopped there.
     signal.signal(signal.SIGTERM, signal.default_int_handler)

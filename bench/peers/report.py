@@ -9,7 +9,7 @@ from bench.peers.table import BY_NAME, System
 
 Rounds = list[dict[str, Any]]
 
-#: How much more of others' use than this makes the page say that the machine was busy.
+#: If other programs use more than this share, the page says that the machine was busy.
 QUIET_SHARE = 0.1
 
 PYTHON_TARGET = 20.0
@@ -17,20 +17,21 @@ RESTATE_TARGET = 4.0
 
 HEAD = """# Minuet and its peers
 
-Written by `make bench-peers`; do not edit. The same work on every engine: each node returns
+Written by `make bench-peers`; do not edit. Every engine does the same work: each node returns
 `{"i": n}`, and its result is persisted before the next node starts.
 
-* **ms per hop**: a chain of 50 nodes, one run alone, divided by 50.
+* **ms per hop**: the time of a chain of 50 nodes, divided by 50. Nothing else runs.
 * **nodes/s**: many runs of a chain of 10 nodes at once, at the best of a few concurrencies.
-* **CPU µs**: processor time of all processes, servers included, for each node of that. It
-  depends less than a time does on who else uses the machine.
-* **fan ms**: 1 → 100 → 1 nodes, one run alone.
-* **idle ms**: start of a run of one node until the client sees the result; nothing else runs.
+* **CPU µs**: processor time per node in the nodes/s case, for all processes including servers.
+  Other programs on the machine affect it less than they affect a time.
+* **fan ms**: one run of 1 → 100 → 1 nodes. Nothing else runs.
+* **idle ms**: from the start of a run of one node until the client sees its result. Nothing else
+  runs.
 * **MB**: memory of all processes of the engine after the work (PSS), plus that of its database.
 
 A figure is the median over the rounds, with the lowest and the highest in brackets. Each round
-runs every system once, in processes, folder and database of its own, in another order.
-Read ratios, not figures, and take no difference under 35 % for real.
+runs every system once, in a different order, with its own processes, folder and database.
+Compare ratios rather than figures, and ignore differences under 35 %.
 """
 
 
@@ -62,7 +63,8 @@ def _machine(machine: dict[str, Any], rounds: dict[str, Rounds], scale: float) -
         "",
         f"{machine['processor']}, {machine['cores']} cores, {machine['memory_gib']} GiB; "
         f"{machine['system']}, Python {machine['python']}; "
-        f"an fsync takes {machine['fsync_ms']} ms on its disk (a cheap one makes everybody fast). "
+        f"an fsync takes {machine['fsync_ms']} ms on its disk "
+        f"(a fast one makes every engine fast). "
         f"{machine['date']}, {max(map(len, rounds.values()), default=0)} rounds, "
         f"{machine['minutes']:.0f} minutes.",
         "",
@@ -70,7 +72,7 @@ def _machine(machine: dict[str, Any], rounds: dict[str, Rounds], scale: float) -
     if share > QUIET_SHARE:
         lines += [
             f"**The machine was busy**: other programs used {share:.0%} of its processors "
-            "meanwhile, on average. All systems had it so in turn, but the figures are "
+            "meanwhile, on average. This affected all systems alike, but the figures are "
             "provisional, and lower than on a quiet machine; the brackets show how much they vary.",
             "",
         ]
@@ -118,7 +120,7 @@ def _spread(rounds: Rounds, figure: str) -> str:
 
 
 def number(value: float) -> str:
-    """Two digits that mean something, and no more."""
+    """Format with at least two significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
@@ -162,9 +164,9 @@ def _ratios(peers: list[System], rounds: dict[str, Rounds]) -> str:
     lines = [
         "## How many times better Minuet is",
         "",
-        "Each peer against Minuet on the same kind of store (an engine with files of its own: "
-        "against SQLite), with equal or stronger durability; of Minuet's set-ups on that store "
-        "the best for each figure. Below 1, Minuet is worse.",
+        "Each peer is compared with Minuet on the same kind of store, at equal or stronger "
+        "durability. An engine with its own files is compared with SQLite. For each figure, the "
+        "best of Minuet's set-ups on that store counts. Below 1, Minuet is worse.",
         "",
         "| peer | how durable the peer is | against | hop | nodes/s | CPU | fan | idle |",
         "|---|---|---|---|---|---|---|---|",

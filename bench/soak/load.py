@@ -49,7 +49,7 @@ class Tracked:
 
     kind: Kind
     acknowledged: float
-    #: Whether somebody has asked to cancel it, and was told that it is.
+    #: Whether a cancellation of the run was acknowledged.
     asked: bool = False
     cancelled: bool = False
     #: It waits until somebody resumes it; when it was last seen to.

@@ -174,14 +174,14 @@ class Soak:
         assert self._load is not None
         assert self._probes is not None
         assert self._checks is not None
-        told = time.monotonic()
+        reported = time.monotonic()
         while not await waited(self._stop, self._times.look_s):
             with contextlib.suppress(StoreUnavailableError):
                 await self._load.look()
             self._checks.ended.extend(self._probes.sample().names)
             await self._probes.weigh()
-            if time.monotonic() > told + 60:
-                told = time.monotonic()
+            if time.monotonic() > reported + 60:
+                reported = time.monotonic()
                 self._tell()
 
     async def _check(self) -> None:
@@ -215,7 +215,7 @@ class Soak:
         wrong = len(self._load.findings) + len(self.nemesis.findings)
         say(
             f"{minutes:.0f} of {self._times.seconds / 60:g} minutes: {speed:.0f} nodes/s, "
-            f"{self._load.open} runs open, {len(self.nemesis.blows)} blows, {wrong} findings"
+            f"{self._load.open} runs open, {len(self.nemesis.blows)} faults, {wrong} findings"
         )
 
     def conclude(self) -> None:

@@ -23,7 +23,7 @@ from bench.soak.places import Place
 WORKERS = 3
 CONCURRENCY = 16
 
-#: Each round of blows has these, in any order.
+#: Each round of faults has these, in any order.
 BLOWS = {"kill": 3, "drain": 3, "stop": 2, "server": 1}
 
 #: Stopped for so many leases: others have to find that the time is over.
@@ -120,7 +120,7 @@ class Nemesis:
     # ── what happens ────────────────────────────────────────────────────────────────────
 
     async def strike(self, stop: asyncio.Event) -> None:
-        """Until told to stop."""
+        """Strike until `stop` is set."""
         bag: list[str] = []
         while not await waited(stop, self._mean_s * self._chance.uniform(0.4, 1.6)):
             bag = bag or self._round()
@@ -199,7 +199,7 @@ class Nemesis:
 
 
 async def waited(stop: asyncio.Event, seconds: float) -> bool:
-    """Wait for so long, or until told to stop; whether that was it."""
+    """Wait for so long, or until `stop` is set. Return whether it was set."""
     try:
         async with asyncio.timeout(seconds):
             await stop.wait()

@@ -10,7 +10,7 @@ from bench.soak.judge import Point, thin
 WIDTH, HEIGHT = 640, 210
 LEFT, RIGHT, TOP, BOTTOM = 62, 12, 34, 40
 
-#: Readable on both; told apart by those who see no colours by their dashes as well.
+#: Readable on light and dark pages. The dashes tell the lines apart without colour.
 _COLOURS = ("#2f81f7", "#e0752d", "#2da44e", "#a371f7", "#d1456b", "#8b949e")
 _DASHES = ("", "6 3", "2 3", "9 3 2 3", "12 4", "1 4")
 
@@ -32,7 +32,7 @@ def plot(
     seconds: float,
     blows: Sequence[tuple[float, str]] = (),
 ) -> str:
-    """Lines over time, from 0; blows are ticks, those of servers go all the way up."""
+    """Lines over time, from 0. Faults are ticks; those of servers are full-height lines."""
     drawn = {name: thin(points, 240) for name, points in series.items() if points}
     top = nice(max((value for points in drawn.values() for _, value in points), default=1.0))
     span = max(seconds, 1.0)

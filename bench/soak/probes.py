@@ -18,11 +18,11 @@ MEASURES = {
     "p50": Measure("latency of a run, median", "ms", share=0.5, slack=100),
     "p99": Measure("latency of a run, 99 %", "ms", why_not="it shows the kills and stops"),
     "client": Measure("memory of the client", "MB", slack=8.0),
-    "worker 1": Measure("memory of worker 1, which is never ended", "MB", slack=8.0),
+    "worker 1": Measure("memory of worker 1, which is never killed", "MB", slack=8.0),
     "kept": Measure("runs in the store", "runs", slack=500),
 }
 
-_ENDED_NOW_AND_THEN = "it is ended and started again"
+_ENDED_NOW_AND_THEN = "it is stopped and started again"
 
 
 class Probes:
@@ -37,7 +37,7 @@ class Probes:
             name = f"worker {worker.number}"
             self.measures[name] = Measure(f"memory of {name}", "MB", why_not=_ENDED_NOW_AND_THEN)
         for name in place.servers:
-            why = "it is killed and started again, and fills its caches anew"
+            why = "it is killed and started again, and fills its caches again"
             self.measures[name] = Measure(f"memory of {name}", "MB", why_not=why)
         self.series: dict[str, list[Point]] = {}
         self.sessions_most = 0.0
@@ -48,7 +48,7 @@ class Probes:
             self.series.setdefault(name, []).append((at, value))
 
     def forget(self) -> None:
-        """Begin anew: what was before was no part of it."""
+        """Start over: drop what was sampled before the soak began."""
         self.series.clear()
         self._load.ended = Ended()
         self._at = time.monotonic()

@@ -99,14 +99,18 @@ def sentence(outcome: Outcome) -> str:
     problems = []
     if outcome.findings:
         count = max(outcome.counts["findings"], len(outcome.findings))
-        problems.append(f"{count} {'thing was' if count == 1 else 'things were'} wrong")
+        problems.append(f"{count} {'check' if count == 1 else 'checks'} failed")
     problems += [f"{v.measure.name} is {v.says}" for v in outcome.grown]
     return f"**Failed**: {'; '.join(problems)}."
 
 
 def _flat(outcome: Outcome) -> str:
     flat = sum(verdict.says == "flat" for verdict in outcome.verdicts)
-    return f"all {flat} measures are flat" if flat else "it was too short to say whether it is flat"
+    return (
+        f"all {flat} measures are flat"
+        if flat
+        else "it was too short to judge whether the measures are flat"
+    )
 
 
 def _text(outcome: Outcome) -> list[str]:
@@ -129,15 +133,15 @@ def _text(outcome: Outcome) -> list[str]:
         f"SEED={outcome.seed}` |",
         f"| when, where | {time.strftime('%Y-%m-%d')}, {machine} |",
         f"| lasted | {outcome.seconds / 60:.1f} minutes under load{cut} |",
-        f"| load | {outcome.offered_runs:.1f} runs/s, 60 % of the peak that was measured first: "
+        f"| load | {outcome.offered_runs:.1f} runs/s, 60 % of the peak measured first: "
         f"{outcome.peak:.0f} nodes/s; {outcome.workers} worker processes |",
         f"| runs | {counts['started']:,} started: {counts['completed']:,} completed, "
-        f"{counts['failed']:,} failed as they should, {counts['cancelled']:,} cancelled; "
+        f"{counts['failed']:,} failed as intended, {counts['cancelled']:,} cancelled; "
         f"{counts['pauses']:,} paused for a while; {counts['nodes']:,} nodes |",
         f"| ended runs | removed after {outcome.retention_s:g} s: {counts['removed']:,} |",
-        f"| blows | {_kinds(kinds)} |",
+        f"| faults | {_kinds(kinds)} |",
         f"| checks | {made}: {opened:,} open runs and {over:,} that had ended were examined |",
-        f"| sessions | at most {most:.0f} remembered, of {starts} that there were |",
+        f"| sessions | at most {most:.0f} remembered; there were {starts} |",
     ]
     if counts["held back"]:
         lines.append(
@@ -146,7 +150,8 @@ def _text(outcome: Outcome) -> list[str]:
         )
     lines += ["", "## What must be flat", ""]
     lines += [
-        "Over the second half; a slope is the median of those between all pairs of points.",
+        "Judged over the second half. A slope is the median of the slopes between all pairs of "
+        "points.",
         "",
         "| measure | median | highest | an hour adds | verdict |",
         "|---|---|---|---|---|",
@@ -158,16 +163,16 @@ def _text(outcome: Outcome) -> list[str]:
     return [
         *lines,
         *("", "## Plots", ""),
-        "Ticks at the foot: a worker was killed, drained or stopped. Lines all the way up: a "
-        "server was killed.",
+        "Short ticks at the bottom: a worker was killed, drained or stopped. Full-height lines: "
+        "a server was killed.",
         "",
     ]
 
 
 def _kinds(kinds: Counter[str]) -> str:
     names = {"kill": "worker killed", "drain": "drained", "stop": "stopped past its lease"}
-    told = [f"{count} × {names.get(kind, kind)}" for kind, count in sorted(kinds.items())]
-    return ", ".join(told) or "none"
+    parts = [f"{count} × {names.get(kind, kind)}" for kind, count in sorted(kinds.items())]
+    return ", ".join(parts) or "none"
 
 
 def _row(verdict: Verdict) -> str:
@@ -184,7 +189,7 @@ def _row(verdict: Verdict) -> str:
     elif verdict.is_bad:
         says = f"**{says}** by {number(abs(verdict.per_hour))} {unit} an hour"
     elif verdict.noise is not None:
-        says += f", within its ups and downs (± {number(verdict.noise)} {unit})"
+        says += f", within its normal variation (± {number(verdict.noise)} {unit})"
     return (
         f"| {measure.name} | {number(verdict.median)} {unit} | {number(verdict.highest)} {unit} "
         f"| {adds} | {says} |"

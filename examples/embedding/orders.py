@@ -1,7 +1,7 @@
-"""Minuet inside a program: start runs, wait for them, ask about them.
+"""Minuet in a program: start runs, wait for them, query them.
 
-The runs live in orders.db, not in this process: start the program again after a crash and it
-goes on with what was left open.
+The runs live in orders.db, not in this process. If the program crashes, start it again: it
+continues the runs that were left open.
 """
 
 import asyncio

@@ -15,7 +15,7 @@ async def stock(items: list[dict]) -> dict:
 
 @minuet.task
 def approve(customer: str, total: int, ctx: minuet.Context) -> dict:
-    # Handlers may run more than once; whoever gets this key can tell a repetition by it.
+    # Handlers may run more than once. A service that gets this key can ignore repeated calls.
     return {"approved_for": customer, "total": total, "key": ctx.idempotency_key}
 
 

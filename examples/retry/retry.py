@@ -1,11 +1,11 @@
-"""The handlers of retry.yaml: what goes wrong, and what Minuet makes of it."""
+"""The handlers of retry.yaml: two kinds of errors, and how Minuet handles them."""
 
 import minuet
 
 
 @minuet.task
 def unreliable_quote(ctx: minuet.Context) -> dict:
-    # Most exceptions are taken for bad luck and tried again.
+    # Most exceptions are treated as temporary and retried.
     if ctx.attempt < 3:
         raise ConnectionError("the service is busy")
     return {"price": 42, "attempts": ctx.attempt}
@@ -13,5 +13,5 @@ def unreliable_quote(ctx: minuet.Context) -> dict:
 
 @minuet.task
 def broken_rating() -> dict:
-    # This one says that another try would be of no use.
+    # This one says that a retry would not help.
     raise minuet.NonRetryable("there is no rating for this product")

@@ -1,4 +1,4 @@
-"""Time as an argument. Everything that needs the time is given a `Clock`."""
+"""Time as an argument. Everything that needs the time gets a `Clock`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves only when it is told to: for tests and simulation."""
+    """A clock that moves only on request, for tests and simulation."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -29,5 +29,5 @@ class ManualClock:
         return self._now_ms
 
     def advance(self, ms: int) -> None:
-        """Move the clock; a negative step is a clock that was set back."""
+        """Move the clock. A negative step sets it back."""
         self._now_ms += ms

@@ -1,12 +1,12 @@
-"""The history of a run: what its events can say.
+"""The history of a run: the types of its events.
 
 Every change of a run is one event, numbered from 1 without gaps. Folding them gives the run's
-state at any number (`kernel.fold`). Stores write them, the kernel reads them, and both know
-only this vocabulary. It is a storage format: fields may be added with a default, and never
+state at any number (`kernel.fold`). Stores write them and the kernel reads them; both use
+only this vocabulary. It is a storage format: fields may be added, with a default, but never
 change their meaning.
 
-Leases are no events: taking, renewing and giving back a token changes who may work, not what
-has happened. An event that settles a token says under which lease and by which session.
+Leases are not events: taking, renewing and releasing a token changes who may work, not what
+has happened. An event that settles a token names the lease and the session.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Place: TypeAlias = tuple[str, str]
 
 
 class Fact(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="type", gc=False):
-    """Base of all events' data."""
+    """Base class of all events."""
 
 
 class RunCreated(Fact, frozen=True, tag="run.created"):
-    """A run exists; nothing has started."""
+    """The run exists. Nothing has started."""
 
     workflow: str
     plan: str
@@ -42,15 +42,15 @@ class RunStarted(Fact, frozen=True, tag="run.started"):
     to: list[Sent]
     counter: int = 0
     deadline_ms: int | None = None
-    #: The run's input, when it was given at the start and not at the creation.
+    #: The run's input, if it was given at the start instead of the creation.
     input: msgspec.Raw = msgspec.Raw(b"")
 
 
 class NodeCompleted(Fact, frozen=True, tag="node.completed"):
-    """A node's result is committed, and what follows from it has been sent.
+    """A node's result is committed, and its deliveries have been sent.
 
-    With `error`, the node failed and its `on_error` took care of it. With `more`, a large
-    fan-out goes on in `node.sent` events under the same token.
+    With `error`, the node failed and its `on_error` handled the failure. With `more`, a large
+    fan-out continues in `node.sent` events under the same token.
     """
 
     node: str
@@ -64,7 +64,7 @@ class NodeCompleted(Fact, frozen=True, tag="node.completed"):
     session: str = ""
     taken_ms: int = 0
     error: dict[str, Any] | None = None
-    #: Rules that could not be evaluated, and which one decided: for `why`.
+    #: Rules that could not be evaluated, and the one that decided. Used by `why`.
     notes: list[Any] | None = None
     #: Tokens withdrawn because a join fired without waiting for them.
     withdrawn: list[Place] = []
@@ -83,7 +83,7 @@ class NodeSent(Fact, frozen=True, tag="node.sent"):
 
 
 class NodeSkipped(Fact, frozen=True, tag="node.skipped"):
-    """No live arrival reached the node; it passes the skip on."""
+    """No live delivery reached the node. It passes the skip on."""
 
     node: str
     scope: str
@@ -94,7 +94,7 @@ class NodeSkipped(Fact, frozen=True, tag="node.skipped"):
 
 
 class NodeRetried(Fact, frozen=True, tag="node.retried"):
-    """An attempt failed; the next one may start at `due_ms`."""
+    """An attempt failed. The next one may start at `due_ms`."""
 
     node: str
     scope: str
@@ -107,14 +107,14 @@ class NodeRetried(Fact, frozen=True, tag="node.retried"):
 
 
 class NodeFailed(Fact, frozen=True, tag="node.failed"):
-    """The node failed for good. `run.failed` follows."""
+    """The node failed and its failure was not handled. `run.failed` follows."""
 
     node: str
     scope: str
     attempt: int
     error: dict[str, Any]
     counter: int = 0
-    #: Why the token is kept as a dead letter; None: it is not.
+    #: Why the token is kept as a dead letter. None: it is not.
     dead_letter: str | None = None
     lease: str = ""
     session: str = ""
@@ -136,7 +136,7 @@ class NodeWaiting(Fact, frozen=True, tag="node.waiting"):
 
 
 class NodeResumed(Fact, frozen=True, tag="node.resumed"):
-    """What a node waited for has come; a worker will take it on."""
+    """The wait of a node is over. A worker will take it."""
 
     node: str
     scope: str
@@ -154,30 +154,30 @@ class StepRecorded(Fact, frozen=True, tag="step.recorded"):
 
 
 class LeaseExpired(Fact, frozen=True, tag="lease.expired"):
-    """The worker did not renew in time: it died, hung or lost its way to the store."""
+    """The worker did not renew in time: it died, hung or lost its connection to the store."""
 
     node: str
     scope: str
-    #: Expired leases of the token whose workers have not come back, this one included.
+    #: Expired leases of the token whose workers have not come back, including this one.
     expiry: int
     session: str = ""
     lease: str = ""
 
 
 class LeaseReturned(Fact, frozen=True, tag="lease.returned"):
-    """The worker of an expired lease is alive: it was cut off or stood still, and did not die."""
+    """The worker of an expired lease is alive: it was cut off or frozen, not dead."""
 
     node: str
     scope: str
     #: Expired leases of the token whose workers have still not come back.
     expiry: int
     lease: str
-    #: It came too late: somebody else has taken the token, and the lease counts no more.
+    #: It came too late: another worker has taken the token, and the lease is no longer valid.
     late: bool = False
 
 
 class RunPaused(Fact, frozen=True, tag="run.paused"):
-    """Nothing more is handed out; what runs may finish."""
+    """No more tokens are handed out. Running nodes may finish."""
 
     by: str = ""
 
@@ -189,7 +189,7 @@ class RunResumed(Fact, frozen=True, tag="run.resumed"):
 
 
 class RunPatched(Fact, frozen=True, tag="run.patched"):
-    """The run goes on by another plan; edges that it adds to settled nodes deliver at once."""
+    """The run continues with another plan. Edges that it adds to settled nodes deliver at once."""
 
     plan: str
     #: (source node, what it sent)
@@ -200,7 +200,7 @@ class RunPatched(Fact, frozen=True, tag="run.patched"):
 
 
 class RunRetried(Fact, frozen=True, tag="run.retried"):
-    """The next generation: tokens that had failed or were cut off are ready again."""
+    """The next generation begins: tokens that failed or were cut off are ready again."""
 
     generation: int
     tokens: list[Place] = []
@@ -215,7 +215,7 @@ class RunCompleted(Fact, frozen=True, tag="run.completed"):
 
 
 class RunFailed(Fact, frozen=True, tag="run.failed"):
-    """A node failed and nothing handled it; all live tokens were cut off."""
+    """A node failed and nothing handled it. All live tokens were cut off."""
 
     node: str
     scope: str

@@ -1,8 +1,8 @@
-"""Identities as an argument: run ids, lease ids, session ids and the jitter of retries.
+"""Ids and randomness as an argument: run ids, lease ids, session ids and the jitter of retries.
 
 A run id is a UUIDv7: unguessable, and sorted by time, so that new rows land at the end of an
 index. Lease and session ids are 128 random bits and never a counter kept in the store: after
-a restore a counter would issue the same number twice and let a worker of the lost timeline in.
+a restore, a counter would issue the same number twice and admit a worker from before it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Protocol
 
 
 class Ids(Protocol):
-    """A source of identities and randomness."""
+    """A source of ids and randomness."""
 
     def run_id(self) -> str: ...
 
@@ -28,7 +28,7 @@ class Ids(Protocol):
 
 
 class SystemIds:
-    """Identities from the operating system's randomness."""
+    """Ids from the operating system's randomness."""
 
     def run_id(self) -> str:
         return format_uuid7(time.time_ns() // 1_000_000, os.urandom(10))
@@ -41,7 +41,7 @@ class SystemIds:
 
 
 class SeededIds:
-    """Identities that repeat for the same seed: for tests and simulation."""
+    """Ids that repeat for the same seed, for tests and simulation."""
 
     def __init__(self, seed: int = 0) -> None:
         self._random = random.Random(seed)

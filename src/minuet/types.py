@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 #: A JSON value as Python sees it: dict, list, str, int, float, bool or None.
 Json: TypeAlias = Any
 
-#: Where a node instance stands: one number per loop (iteration) or `each` join (which
+#: The position of a node instance: one number per loop (iteration) or `each` join (which
 #: arrival) that encloses the node, outermost first.
 Scope: TypeAlias = tuple[int, ...]
 

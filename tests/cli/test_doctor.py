@@ -206,7 +206,7 @@ def test_a_dead_letter_that_is_gone_comes_back(folder: Any, minuet: Any) -> None
 
     found, mended = minuet("doctor"), minuet("doctor", "--repair")
 
-    assert "is no dead letter" in found.out
+    assert "is not a dead letter" in found.out
     assert mended.code == 0
     assert [line for line in content(folder) if "dead_letters" in line] == [
         line for line in before if "dead_letters" in line

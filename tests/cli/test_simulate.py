@@ -130,7 +130,7 @@ def test_a_failure_that_nothing_handles_is_an_error(folder: Any, minuet: Any) ->
     assert called.code == 1
     told = [(found["node"], found["message"]) for found in findings(called, "unhandled-failure")]
     for node in ("a", "b"):
-        assert (node, "the run fails: NonRetryable: simulated: it fails for good") in told
+        assert (node, "the run fails: NonRetryable: simulated: it fails permanently") in told
         assert any(node == at and "workers died or hung" in text for at, text in told)
     assert any(node == "a" and "did not finish within 1 s" in text for node, text in told)
     assert not any(node == "b" and "did not finish within" in text for node, text in told)
@@ -525,7 +525,7 @@ def test_an_input_that_cannot_be_drawn_is_asked_for(folder: Any, minuet: Any) ->
     called = minuet("simulate", "w.yaml")
 
     assert called.code == 2
-    assert "give one with -i" in called.err
+    assert "pass one with -i" in called.err
     assert minuet("simulate", "w.yaml", "-i", 'x="123456789"', "--seeds", "2").code == 0
 
 

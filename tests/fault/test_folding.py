@@ -25,7 +25,7 @@ async def test_a_difference_in_this_process_is_written_down(db: Path, histories:
     await tamper(str(db))
 
     (found,) = histories.take_differences()
-    assert "generation: the events say 1, stored is 7" in found
+    assert "generation: the events say 1, the store has 7" in found
 
 
 def test_a_difference_in_a_child_ends_it_and_is_written_down(
@@ -34,7 +34,7 @@ def test_a_difference_in_a_child_ends_it_and_is_written_down(
     assert nursery.start("tamper", db=str(db)).wait() == DIFFERS
 
     (found,) = histories.take_differences()
-    assert "generation: the events say 1, stored is 7" in found
+    assert "generation: the events say 1, the store has 7" in found
 
 
 def test_every_process_compares_what_it_finds_and_what_it_does(

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from minuet.store.transition import Source
 
 from minuet.store import base
 from minuet.store.base import Store
@@ -22,6 +21,7 @@ from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.log import PostgresLog
 from minuet.store.redis import RedisStore
 from minuet.store.redis.hot import HotRedisStore
+from minuet.store.rules.changes import Source
 from minuet.store.sqlite import SqliteStore
 
 #: Verbs that only the simulation calls until approvals, signals and dead letters have commands.

@@ -1,9 +1,9 @@
-"""Conditions: text inside a document that decides something.
+"""Conditions: expressions in a document that decide something.
 
-One interface for every condition type; `compile_condition` picks the type. A type is one module
+All condition types share one interface; `compile_condition` chooses the type. A type is one module
 with a `compile_condition(source, limits) -> Condition` and one line in `TYPES`. Nothing here has
-side effects, and nothing here trusts the author of a condition or the data it reads: whatever
-they are, the answer is a boolean or a `ConditionError`, soon.
+side effects, and nothing here trusts the author of a condition or the data it reads: the answer is
+always a boolean or a `ConditionError`, within bounded time.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = [
     "compile_expression",
 ]
 
-#: Each condition type and the module that compiles it; None: known, but not in this version.
+#: Each condition type and the module that compiles it. None: reserved for a later version.
 TYPES: dict[str, str | None] = {
     "cel": "minuet.conditions.cel",
     "jsonpath": None,
@@ -39,13 +39,13 @@ TYPES: dict[str, str | None] = {
     "python_sandbox": None,
 }
 
-#: What a condition may read. `output` is the node's own output, `ctx` maps each earlier node to
+#: The variables of a condition. `output` is the node's own output, `ctx` maps each earlier node to
 #: `{"output": …}`, `iteration` and `item` exist inside a loop or a foreach.
 VARIABLES = ("output", "ctx", "input", "run", "iteration", "item")
 
 
 class ConditionUnavailableError(ConditionError):
-    """The document is right, but this version cannot evaluate that type of condition."""
+    """The document is valid, but this version does not support that type of condition."""
 
     code = "condition-unavailable"
 
@@ -62,14 +62,14 @@ class Condition(Protocol):
         """The ids of the nodes that it reads through `ctx`."""
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
-        """Decide. A value that cannot be read or is not a boolean is a `ConditionError`."""
+        """Decide. Raises `ConditionError` if a value cannot be read or is not a boolean."""
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why: `source`, `result` or `error`, `operands`, `missing`, `parts`.
 
-        `operands` are the values that it reads, `missing` what it reads that is not there. Each
+        `operands` are the values that it reads, `missing` the ones that do not exist. Each
         of `parts` has a `source`; a `result`, an `error` or `skipped`; the `values` that it
-        compares; and `parts` of its own if it is made of several.
+        compares; and its own `parts` if it consists of several.
         """
 
 
@@ -85,7 +85,7 @@ class Expression(Protocol):
         """The ids of the nodes that it reads through `ctx`."""
 
     def evaluate(self, variables: Mapping[str, Json]) -> Json:
-        """Compute. A result that is not JSON is a `ConditionError`."""
+        """Compute. Raises `ConditionError` if the result is not JSON."""
 
 
 def compile_condition(source: str | dict[str, Any], limits: Limits = LIMITS) -> Condition:

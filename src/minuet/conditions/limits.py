@@ -1,4 +1,4 @@
-"""How much a condition may be and do: the defaults, with reasons. `Limits` may be passed in."""
+"""Limits on the size and work of a condition: the defaults, with reasons."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Characters of one expression. Nobody reads more, and compiling stays below milliseconds.
     source_chars: int = 4096
-    #: Levels and operators in a row of one expression. Evaluating it takes as deep a stack.
+    #: Levels, and operators in a row, of one expression. Evaluation needs a stack that deep.
     expression_depth: int = 100
-    #: Nesting of data that is compared or given as a result.
+    #: Nesting of data that is compared or returned.
     data_depth: int = 100
-    #: In one evaluation: parts evaluated by loops, items compared or given as a result,
-    #: characters read by regular expressions. At most a second.
+    #: In one evaluation: parts evaluated by loops, items compared or returned, characters
+    #: read by regular expressions. At most a second.
     steps: int = 1_000_000
     #: Bytes that one evaluation may scan, compare, copy or build.
     work_bytes: int = 64 * 1024 * 1024
     #: Characters and states of one regular expression.
     pattern_size: int = 1000
-    #: Compiled expressions that are kept.
+    #: How many compiled expressions are cached.
     cached: int = 4096
-    #: Values that an explanation shows, and the characters of each.
+    #: How many values an explanation shows, and how many characters of each.
     operands: int = 20
     operand_chars: int = 200
 

@@ -1,9 +1,9 @@
-"""Folding a run's events into its state: replay, time travel, audit.
+"""Fold a run's events into its state: for replay, time travel and audit.
 
 `State` is everything that the history determines: status, counter, tokens, joins, outputs.
-What it leaves out is who may work at the moment (leases) and when a ready token was queued.
-The stored rows of a run, reduced to the same (`bridge.snapshot.state_of`), must equal the
-fold of its events at every moment; tests, simulation and `minuet doctor` compare them.
+It leaves out who may work at the moment (leases) and when a ready token was queued.
+The stored rows of a run, reduced to the same form (`bridge.snapshot.state_of`), must equal the
+fold of its events at every moment. Tests, the simulation and `minuet doctor` compare them.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from minuet.kernel.lifecycle import next_run_status, next_token_state
 #: (seq, time in ms, event)
 NumberedEvent = tuple[int, int, Event]
 
-#: States and outcomes of tokens that a retry of the run takes up again.
+#: States and outcomes of tokens that a retry of the run makes ready again.
 _RETRIABLE = (("dead", "failed"), ("dead", "cancelled"))
 
 
 class TokenView(msgspec.Struct):
-    """A token, as the history tells it."""
+    """A token, according to the history."""
 
     node: str
     scope: str
@@ -35,7 +35,7 @@ class TokenView(msgspec.Struct):
     skip: bool = False
     attempt: int = 1
     expiry: int = 0
-    #: Expired leases that somebody may still come back with; "": he came, and too late.
+    #: Expired leases whose workers may still come back. "": the worker came back, too late.
     lost: tuple[str, ...] = ()
     cursor: bool = False
     wait: str = ""
@@ -60,7 +60,7 @@ class JoinView(msgspec.Struct):
 
 
 class Detail(msgspec.Struct):
-    """What a token's history adds for people; not part of the state that is compared."""
+    """Details of a token for people. They are not part of the state that is compared."""
 
     created_ms: int = 0
     started_ms: int | None = None
@@ -88,7 +88,7 @@ class State(msgspec.Struct):
     steps: dict[tuple[str, str, str], bytes] = {}
 
     def live(self) -> int:
-        """How many tokens are alive."""
+        """The number of live tokens."""
         return sum(token.state in ("ready", "waiting") for token in self.tokens.values())
 
 
@@ -100,7 +100,7 @@ class Fold:
         self.details: dict[Place, Detail] = {}
 
     def apply(self, seq: int, at_ms: int, event: Event) -> None:
-        """Take the next event; InvariantError when it cannot follow."""
+        """Apply the next event. InvariantError if it cannot follow."""
         state, kind = self.state, event_type(event)
         if seq != state.seq + 1:
             raise InvariantError(f"event {seq} follows event {state.seq}")
@@ -142,7 +142,7 @@ class Fold:
             case happened.LeaseExpired():
                 token = self._settle(kind, event, at_ms)
                 token.expiry = event.expiry
-                # Older histories do not say which lease it was.
+                # Older histories do not name the lease.
                 token.lost += (event.lease,) if event.lease else ()
             case happened.LeaseReturned():
                 self._returned(self._settle(kind, event, at_ms), event)
@@ -162,7 +162,7 @@ class Fold:
             case happened.RunCancelled():
                 state.error = {"code": event.reason, "message": event.reason}
                 self._cut_off(at_ms)
-            case _:  # paused, resumed, completed: nothing but the status changes
+            case _:  # paused, resumed, completed: only the status changes
                 pass
 
     def _settle(self, kind: str, event: Any, at_ms: int) -> TokenView:
@@ -200,7 +200,7 @@ class Fold:
     def _finish(
         self, token: TokenView, outcome: str, event: Any, at_ms: int, *, more: bool = False
     ) -> None:
-        """The token's result is known: it ends (unless its fan-out goes on) and sends."""
+        """The token has a result: it ends (unless its fan-out continues) and sends."""
         token.cursor = more
         if more:
             token.state = "ready"
@@ -248,7 +248,7 @@ class Fold:
         self.details[place].ended_ms = at_ms
 
     def _cut_off(self, at_ms: int) -> None:
-        """The run is over: whatever is alive is cut off."""
+        """The run is over: cut off all live tokens."""
         for place, token in self.state.tokens.items():
             if token.state in ("ready", "waiting"):
                 self._end(place, "cancelled", at_ms)
@@ -272,7 +272,7 @@ def fold(events: Iterable[NumberedEvent], *, upto: int | None = None) -> State:
 
 
 def replay(events: Iterable[NumberedEvent], *, upto: int | None = None) -> Fold:
-    """As `fold`, with what people want to know beside the state."""
+    """Like `fold`, with details for people beside the state."""
     result = Fold()
     for seq, at_ms, event in events:
         if upto is not None and seq > upto:

@@ -1,12 +1,12 @@
-"""What must always hold, as functions: over a run's events, its stored state and its plan.
+"""The invariants, as functions of a run's events, its stored state and its plan.
 
-The simulator and the fault tests check them after every step, and `minuet doctor` on a live
-store. The ids are those of the design's list of invariants; the ones that are missing here need
-more than one run, one moment or one store. A function gives one message for each thing that it
-finds; an empty answer is good.
+The simulation and the fault tests check them after every step, and `minuet doctor` checks them on
+a live store. The ids are those of the design's list of invariants. Ids that are missing here need
+more than one run, one moment or one store. A function returns one message per violation; an empty
+result is good.
 
-The events are scanned here by rules of their own (`Ledger`), not folded: a mistake in `fold`
-would otherwise hide itself. I6 compares the two.
+The events are counted by separate rules (`Ledger`), not folded: otherwise a mistake in `fold`
+would hide itself. I6 compares the two.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
 class Violation(msgspec.Struct, frozen=True):
-    """Something that must never be seen was seen."""
+    """An invariant does not hold."""
 
     id: str
     message: str
@@ -48,11 +48,11 @@ class Leased(msgspec.Struct, frozen=True):
 
 
 class RunFacts(msgspec.Struct, frozen=True):
-    """What a store knows of a run beyond its state."""
+    """What a store knows about a run beyond its state."""
 
     now_ms: int
     max_lease_ms: int
-    #: How often a lease on one token may expire, if that is limited.
+    #: How often a lease on one token may expire, if limited.
     max_expiry: int | None = None
     deadline_ms: int | None = None
     leased: tuple[Leased, ...] = ()
@@ -61,7 +61,7 @@ class RunFacts(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, dict=True):
-    """All that the checks look at."""
+    """Everything that the checks look at."""
 
     program: Program | None
     events: Sequence[NumberedEvent]
@@ -75,7 +75,7 @@ class Evidence(msgspec.Struct, dict=True):
 
     @property
     def patched(self) -> bool:
-        """Whether the run has had more than one plan: then older events followed another."""
+        """Whether the run has had more than one plan, so that older events followed another."""
         return any(isinstance(event, happened.RunPatched) for _, _, event in self.events)
 
 
@@ -83,17 +83,17 @@ Check: TypeAlias = Callable[[Evidence], Iterator[str]]
 
 
 def counter_adds_up(seen: Evidence) -> Iterator[str]:
-    """I1: the counter that an event tells is what was emitted less what was consumed."""
-    for seq, told, counted in seen.ledger.counters:
-        if told != counted:
-            yield f"event {seq} tells a counter of {told}, emitted less consumed is {counted}"
+    """I1: the counter that an event states is what was emitted minus what was consumed."""
+    for seq, stated, counted in seen.ledger.counters:
+        if stated != counted:
+            yield f"event {seq} states a counter of {stated}, emitted minus consumed is {counted}"
 
 
 def counter_counts_live_tokens(seen: Evidence) -> Iterator[str]:
     """I2: the stored counter is the number of live tokens."""
     counter, live = seen.stored.counter, seen.stored.live()
     if counter != live:
-        yield f"the counter is {counter}, and {live} tokens are alive"
+        yield f"the counter is {counter}, but {live} tokens are alive"
 
 
 def counter_is_zero_when_over(seen: Evidence) -> Iterator[str]:
@@ -122,10 +122,10 @@ def events_have_no_gap(seen: Evidence) -> Iterator[str]:
     """I5: events are numbered 1, 2, 3, …, and the run knows the last number."""
     for expected, (seq, _, _) in enumerate(seen.events, start=1):
         if seq != expected:
-            yield f"event {seq} stands where {expected} should"
+            yield f"event {seq} is in the place of event {expected}"
             return
     if seen.stored.seq != len(seen.events):
-        yield f"the run counts {seen.stored.seq} events, there are {len(seen.events)}"
+        yield f"the run counts {seen.stored.seq} events, but has {len(seen.events)}"
 
 
 def fold_equals_stored(seen: Evidence) -> Iterator[str]:
@@ -138,24 +138,24 @@ def differences(folded: State, stored: State) -> Iterator[str]:
     for name in ("status", "counter", "generation", "workflow", "plan", "input", "error"):
         ours, theirs = getattr(folded, name), getattr(stored, name)
         if ours != theirs:
-            yield f"{name}: the events say {ours!r}, stored is {theirs!r}"
+            yield f"{name}: the events say {ours!r}, the store has {theirs!r}"
     for kind in ("tokens", "joins", "steps"):
         ours, theirs = getattr(folded, kind), getattr(stored, kind)
         for key in sorted(ours.keys() | theirs.keys()):
             what = f"{kind[:-1]} {key}"
             if key not in theirs:
-                yield f"{what}: the events have it, the store has not"
+                yield f"{what}: the events have it, the store does not"
             elif key not in ours:
-                yield f"{what}: the store has it, the events have not"
+                yield f"{what}: the store has it, the events do not"
             elif ours[key] != theirs[key]:
                 yield f"{what}: {_difference(ours[key], theirs[key])}"
 
 
 def _difference(ours: Any, theirs: Any) -> str:
     if not isinstance(ours, msgspec.Struct):
-        return f"the events say {ours!r}, stored is {theirs!r}"
+        return f"the events say {ours!r}, the store has {theirs!r}"
     return "; ".join(
-        f"{name}: the events say {getattr(ours, name)!r}, stored is {getattr(theirs, name)!r}"
+        f"{name}: the events say {getattr(ours, name)!r}, the store has {getattr(theirs, name)!r}"
         for name in ours.__struct_fields__
         if getattr(ours, name) != getattr(theirs, name)
     )
@@ -168,7 +168,7 @@ def instances_end_once(seen: Evidence) -> Iterator[str]:
 
 
 def joins_fire_once_and_in_time(seen: Evidence) -> Iterator[str]:
-    """I8: a join fires once, after the arrivals that it needs; each source arrives once."""
+    """I8: a join fires once, after the arrivals that it needs. Each source arrives once."""
     ledger = seen.ledger
     for seq, place, source in ledger.twice:
         yield f"event {seq}: {source!r} arrives at {place} for the second time"
@@ -177,13 +177,13 @@ def joins_fire_once_and_in_time(seen: Evidence) -> Iterator[str]:
     for place, join in ledger.joins.items():
         stored = seen.stored.joins.get(place)
         if stored is not None and stored.fired != join.fired:
-            told = "has fired" if stored.fired else "has not fired"
+            state = "has fired" if stored.fired else "has not fired"
             counts = f"{join.live} live and {join.skipped} skipped of {join.total}"
-            yield f"the join of {place} {told} with {counts} arrivals, {join.need} needed"
+            yield f"the join of {place} {state} with {counts} arrivals, {join.need} needed"
 
 
 def instances_are_emitted_once(seen: Evidence) -> Iterator[str]:
-    """I9: an instance gets one token, and nothing happens to one without a token."""
+    """I9: an instance gets one token, and nothing happens to an instance without one."""
     for seq, place in seen.ledger.emitted_twice:
         yield f"event {seq} emits {place}, which has a token"
     for seq, place in seen.ledger.unknown:
@@ -191,7 +191,7 @@ def instances_are_emitted_once(seen: Evidence) -> Iterator[str]:
 
 
 def runs_end_once(seen: Evidence) -> Iterator[str]:
-    """I10: a generation has one last event, and nothing follows it but a retry of the run."""
+    """I10: a generation has one last event, and only a retry of the run follows it."""
     over = False
     for seq, _, event in seen.events:
         if isinstance(event, happened.RunRetried):
@@ -237,7 +237,7 @@ def leases_are_used_once(seen: Evidence) -> Iterator[str]:
         if (*place, held.lease) in used:
             yield f"{place} is leased again under the lease {held.lease}, which settled it"
         if seen.stored.status not in TERMINAL and (token is None or token.state != "ready"):
-            yield f"{place} is leased, and its token is {token.state if token else 'missing'}"
+            yield f"{place} is leased, but its token is {token.state if token else 'missing'}"
         holds.add(place)
 
 
@@ -262,7 +262,7 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
     program, nodes = seen.program, seen.program.nodes
     for place, token in seen.stored.tokens.items():
         node = nodes.get(place[0])
-        # Where the document says nothing, a handler may have retries of its own.
+        # If the document sets no policy, the handler may have one.
         is_certain = node is not None and (node.handler is None or node.retry_by == "document")
         if node is not None and is_certain and token.attempt > node.retry.max_attempts:
             yield f"{place} is in attempt {token.attempt} of at most {node.retry.max_attempts}"
@@ -323,7 +323,7 @@ def dead_letters_are_dead_tokens(seen: Evidence) -> Iterator[str]:
     failed = seen.ledger.dead_letters
     kept = set(seen.facts.dead_letters)
     for key in sorted(failed - kept):
-        yield f"{key[:2]} failed in generation {key[2]} and is no dead letter"
+        yield f"{key[:2]} failed in generation {key[2]} but is not a dead letter"
     for key in sorted(kept - failed):
         yield f"{key[:2]} is a dead letter of generation {key[2]}, in which it did not fail"
 
@@ -350,7 +350,7 @@ INVARIANTS: dict[str, Check] = {
     "I16": limits_are_kept,
     "I19": plan_is_followed,
     "I34": dead_letters_are_dead_tokens,
-    # Last: a history that breaks another rule may not even be foldable.
+    # Last: a history that breaks another rule may be impossible to fold.
     "I6": fold_equals_stored,
 }
 
@@ -358,14 +358,14 @@ INVARIANTS: dict[str, Check] = {
 def check_run(
     program: Program | None, events: Sequence[NumberedEvent], stored: State, facts: RunFacts
 ) -> list[Violation]:
-    """Check everything that can be checked of one run at one moment."""
+    """Check everything that can be checked on one run at one moment."""
     seen = Evidence(program, events, stored, facts)
     found: list[Violation] = []
     for id_, check in INVARIANTS.items():
         try:
             found += [Violation(id_, message) for message in check(seen)]
         except InvariantError as error:
-            # What makes a history impossible to fold has mostly been named by now.
+            # The cause has usually been reported by another check already.
             if not found:
                 found.append(Violation(id_, f"the events cannot be folded: {error}"))
     return found

@@ -1,7 +1,7 @@
-"""A run's events, counted: what was emitted, what arrived where, what ended.
+"""Counts a run's events: what was emitted, what arrived where, what ended.
 
-The second opinion on a history, beside `fold`: it never refuses an event, it notes what is odd
-about it. `invariants` turns the notes into violations.
+This is a second opinion on a history, independent of `fold`. It never refuses an event; it notes
+what is wrong with it. `invariants` turns the notes into violations.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minuet import events as happened
 from minuet.events import Event, Place, Sent, event_type
 from minuet.kernel.fold import JoinView, NumberedEvent
 
-#: Events that say under which lease they were handed in.
+#: Events that name the lease under which they were handed in.
 SETTLING = (
     happened.NodeCompleted,
     happened.NodeRetried,
@@ -21,7 +21,7 @@ SETTLING = (
     happened.NodeWaiting,
 )
 
-#: Events that tell the counter.
+#: Events that state the counter.
 _COUNTING = (
     happened.RunStarted,
     happened.NodeCompleted,
@@ -32,7 +32,7 @@ _COUNTING = (
     happened.RunRetried,
 )
 
-#: Events that end a token, unless there is more to send.
+#: Events that end a token, unless more deliveries follow.
 _ENDING = (
     happened.NodeCompleted,
     happened.NodeSent,
@@ -44,7 +44,7 @@ _ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
 def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:
-    """The deliveries that an event tells of, each with the node that it came from."""
+    """The deliveries in an event, each with its source node."""
     match event:
         case happened.RunStarted():
             return [("", sent) for sent in event.to]
@@ -57,7 +57,7 @@ def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:
 
 
 class Ledger:
-    """What the events of one run add up to."""
+    """The totals of one run's events."""
 
     def __init__(self, events: Iterable[NumberedEvent]) -> None:
         self.joins: dict[Place, JoinView] = {}
@@ -65,9 +65,9 @@ class Ledger:
         self.fanout: dict[Place, int] = {}
         #: (node, scope, generation) of tokens that failed with a reason to keep them.
         self.dead_letters: set[tuple[str, str, int]] = set()
-        #: (event, counter told, counter by our count)
+        #: (event, counter that it states, counter as counted here)
         self.counters: list[tuple[int, int, int]] = []
-        # What is odd: events, and whom they are about.
+        # What is wrong: events, and the instances that they concern.
         self.after_end: list[tuple[int, Place, str]] = []
         self.twice: list[tuple[int, Place, str]] = []
         self.early: list[tuple[int, Place]] = []
@@ -82,7 +82,7 @@ class Ledger:
             self.count(seq, event)
 
     def count(self, seq: int, event: Event) -> None:
-        """Take the next event."""
+        """Count the next event."""
         if isinstance(event, _ENDS):
             self._ended |= self._live
             self._live.clear()
@@ -106,7 +106,7 @@ class Ledger:
         place = (event.node, event.scope)
         if place not in self._live and place not in self._ended:
             (self.early if place in self.joins else self.unknown).append((seq, place))
-            # Go on as if it had a token, so that one fault is told once.
+            # Continue as if it had a token, so that one fault is reported once.
             self._live.add(place)
             self._premature.add(place)
             self._counter += 1

@@ -1,8 +1,8 @@
-"""The lives of runs, tokens and nodes, as tables.
+"""The life cycles of runs, tokens and nodes, as tables.
 
-Every table maps what happens to the states it may happen in and the state it leads to.
-Anything else is illegal, and `fold` refuses it. The documentation's diagrams are made from
-these tables.
+Every table maps an event to the states in which it may happen and the state that it leads to.
+Anything else is illegal, and `fold` refuses it. The documentation's diagrams are generated
+from these tables.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 
 from minuet.errors import InvariantError
 
-#: What people see of a node. QUEUED: ready for a worker. WAITING: for something outside.
+#: The status of a node, for people. QUEUED: ready for a worker. WAITING: for something outside.
 #: SKIPPED: no live delivery reached it, or it was never reached.
 NodeStatus: TypeAlias = Literal[
     "PENDING", "QUEUED", "RUNNING", "WAITING", "COMPLETED", "FAILED", "CANCELLED", "SKIPPED"
@@ -19,7 +19,7 @@ NodeStatus: TypeAlias = Literal[
 
 _OPEN = ("RUNNING", "PAUSED")
 
-#: event → (run states it may happen in, run state after it; "" leaves it as it is)
+#: event → (run states it may happen in, run state after it; "" leaves it unchanged)
 RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "run.created": (("",), "PENDING"),
     "run.started": (("PENDING",), "RUNNING"),
@@ -42,8 +42,8 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "lease.returned": (_OPEN, ""),
 }
 
-#: event → (token states it may happen in, token state after it; "" leaves it as it is).
-#: A leased token is a ready one here: leases are not history.
+#: event → (token states it may happen in, token state after it; "" leaves it unchanged).
+#: Leased tokens count as ready here: leases are not in the history.
 TOKEN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.completed": (("ready",), "done"),
     "node.sent": (("ready",), "done"),
@@ -59,15 +59,15 @@ TOKEN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
 
 #: node status → the statuses that may follow it
 NODE_TRANSITIONS: dict[NodeStatus, tuple[NodeStatus, ...]] = {
-    # Downstream of a failure a node fails without ever having been queued.
+    # Below a failure, a node fails without ever having been queued.
     "PENDING": ("QUEUED", "SKIPPED", "CANCELLED", "FAILED"),
     "QUEUED": ("RUNNING", "SKIPPED", "CANCELLED", "FAILED"),
-    # Back to QUEUED: a retry, an expired lease, or given back at a drain.
+    # Back to QUEUED: a retry, an expired lease, or a release at a drain.
     "RUNNING": ("COMPLETED", "FAILED", "WAITING", "QUEUED", "CANCELLED"),
     "WAITING": ("QUEUED", "CANCELLED"),
     "COMPLETED": (),
     "SKIPPED": (),
-    # Only a retry of the run, which opens its next generation, leads out of these.
+    # Only a retry of the run leads out of these: it opens the next generation.
     "FAILED": ("QUEUED", "PENDING"),
     "CANCELLED": ("QUEUED", "PENDING"),
 }
@@ -90,6 +90,6 @@ def next_token_state(state: str, event: str, where: str) -> str:
 
 
 def check_node_transition(before: NodeStatus, after: NodeStatus) -> None:
-    """Refuse a node status that cannot follow another."""
+    """Raise InvariantError if a node status cannot follow another."""
     if after != before and after not in NODE_TRANSITIONS[before]:
         raise InvariantError(f"a node cannot go from {before} to {after}")

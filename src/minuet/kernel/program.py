@@ -1,7 +1,7 @@
-"""A plan made ready for use: found by name, conditions compiled, repeated work done once.
+"""A plan prepared for execution: nodes by name, conditions compiled, repeated work done once.
 
-Programs are cached by the plan's digest (`bridge.programs`), so what is computed here is paid
-once per plan and not once per hop.
+Programs are cached by the plan's digest (`bridge.programs`), so this work is done once per plan,
+not once per hop.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from minuet.types import Scope
 if TYPE_CHECKING:
     from minuet.conditions import Condition
 
-#: Sends kept of one plan: more than any has that does not choose among thousands of ways.
+#: Cached sends per plan. Only a plan that chooses among thousands of paths has more.
 CONSTANTS_MAX = 100_000
 
 
@@ -29,17 +29,17 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     live: bool
     #: Live arrivals that make the target ready.
     need: int
-    #: Arrivals expected; when all are there it is ready anyway, or skipped if none is live.
+    #: Arrivals expected. When all have come it is ready anyway, or skipped if none is live.
     total: int
     queue: str
-    #: (node, scope prefix): outputs to hand over beyond the arrivals themselves.
+    #: (node, scope prefix): outputs to pass along in addition to the arrivals.
     reads: tuple[tuple[str, Scope], ...] = ()
     #: Nodes whose tokens are withdrawn when the target fires without waiting for them.
     withdraws: tuple[str, ...] = ()
 
 
 class Program:
-    """A plan and what follows from it."""
+    """A plan, and what is derived from it."""
 
     def __init__(self, plan: Plan, digest: str = "") -> None:
         self.plan = plan
@@ -47,8 +47,8 @@ class Program:
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
         self._conditions: dict[str, Condition] = {}
         self._static_targets: dict[str, tuple[str, ...]] = {}
-        #: Sends of nodes outside all constructs, by node and live targets; the first tokens of a
-        #: run have no node. And the same once more, to be recognised.
+        #: Sends of nodes outside all constructs, by node and live targets. The first tokens of a
+        #: run have no node. The second table has the same values by identity, for `is_constant`.
         self._constant: dict[tuple[str, tuple[str, ...]], tuple[Send, ...]] = {}
         self._constants: dict[int, tuple[Send, ...]] = {}
 
@@ -69,7 +69,7 @@ class Program:
         return found
 
     def loop_position(self, node: Node) -> int:
-        """Which number of a loop node's scope is its own iteration."""
+        """The index of a loop node's own iteration in its scope."""
         return node.nest.index(node.id)
 
     def condition(self, source: Any) -> Condition:
@@ -111,11 +111,11 @@ class Program:
         return sends
 
     def is_constant(self, sends: tuple[Send, ...]) -> bool:
-        """Whether this very value is kept here, and will be given again."""
+        """Whether this very object is cached here and will be returned again."""
         return self._constants.get(id(sends)) is sends
 
     def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
-        # The output is rendered whatever became of the nodes that it waits for; what it names
+        # The output is rendered no matter how the nodes that it waits for ended. What it names
         # comes with its reads.
         chosen = {*live, self.plan.output_node}
         return tuple(
@@ -125,7 +125,7 @@ class Program:
         )
 
     def send_back(self, node: Node, scope: Scope) -> tuple[Send, ...]:
-        """The one delivery of a loop that goes on: to its entry, in the next iteration."""
+        """The one delivery of a loop that continues: to its entry, in the next iteration."""
         edge = next(edge for edge in node.edges if "back" in edge.roles)
         at = edge.keep - 1
         return (self._send(edge, (*scope[:at], scope[at] + 1, *edge.enter), True),)
@@ -142,7 +142,7 @@ class Program:
         return (min(node.need, total) if node.need else total), total
 
     def _loop_level(self, node: Node, scope: Scope) -> int:
-        """Which loop of the node's nest is the innermost past its first iteration; 0: none."""
+        """Which of the loops around the node is the innermost past its first iteration. 0: none."""
         if len(node.expects) == 1:
             return 0
         level = loop = 0
@@ -154,7 +154,7 @@ class Program:
         return level
 
     def sources(self, node: Node, scope: Scope) -> tuple[str, ...]:
-        """The nodes that deliver to an instance; none if it starts with the run."""
+        """The nodes that deliver to an instance. Empty if it starts with the run."""
         level = self._loop_level(node, scope)
         loops = [name for name in node.nest if self.plan.constructs[name] == "loop"]
         again = loops[level - 1] if level else None
@@ -173,7 +173,7 @@ class Program:
         return tuple(found)
 
     def reads(self, node: Node, scope: Scope) -> tuple[tuple[str, Scope], ...]:
-        """The outputs that an instance reads: the latest of a node under a prefix."""
+        """The outputs that an instance reads: a node's latest output under a scope prefix."""
         found = []
         for read in node.reads:
             prefix = scope[: read.keep]

@@ -6,12 +6,12 @@ from typing import Protocol
 
 from minuet.plan.plan import Retry
 
-#: How much jitter adds at most, as a part of the delay.
+#: The largest jitter, as a fraction of the delay.
 JITTER = 0.25
 
 
 class Failure(Protocol):
-    """What the decision needs to know of a failure."""
+    """What the decision needs to know about a failure."""
 
     @property
     def retryable(self) -> bool: ...
@@ -21,10 +21,10 @@ class Failure(Protocol):
 
 
 def retry_delay_ms(policy: Retry, attempt: int, failure: Failure, fraction: float) -> int | None:
-    """The delay before the next attempt, or None when there is none.
+    """The delay before the next attempt, or None if there is none.
 
-    `attempt` counts from 1 and is the one that failed. Delays grow by `multiplier` up to
-    `max_delay_ms`; a time that the other side asked for (`Retry-After`) wins over them.
+    `attempt` is the one that failed, counted from 1. Delays grow by `multiplier` up to
+    `max_delay_ms`. A time that the other side asked for (`Retry-After`) takes precedence.
     """
     if not failure.retryable or attempt >= policy.max_attempts:
         return None

@@ -1,12 +1,12 @@
 """Where a node's output goes: static dependents, branch, loop.
 
-A loop decides first. Its condition false: it breaks, and the branch (or the break path and the
-static dependents) decides where to. True with iterations left: it goes back. True with none
-left: the timeout path, or a failure when the author gave none.
+A loop decides first. If its condition is false, it breaks, and the branch (or the break path and
+the static dependents) decides where to go. If it is true and iterations are left, it goes back. If
+none are left, it takes the timeout path, or fails if there is none.
 
 A branch replaces the static dependents. A rule that cannot be evaluated is noted and counts as
-not matching; a loop condition that cannot be evaluated fails the node, because neither going
-on nor stopping would be right.
+not matching. A loop condition that cannot be evaluated fails the node, because neither continuing
+nor stopping would be right.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from minuet.types import Json, Scope
 
 
 class Routing(msgspec.Struct, frozen=True, gc=False):
-    """The targets that get a live delivery; all other forward edges deliver a skip."""
+    """The targets that get a live delivery. All other forward edges deliver a skip."""
 
     live: tuple[str, ...] = ()
-    #: The loop goes on: only its back edge delivers.
+    #: The loop continues: only its back edge delivers.
     back: bool = False
-    #: What was decided by which rule, for the history.
+    #: Which rule decided what, for the history.
     notes: list[Any] | None = None
-    #: The node fails after all.
+    #: The node fails although its handler succeeded.
     error: dict[str, Any] | None = None
 
 
@@ -60,14 +60,14 @@ def route(
 
 
 def condition_variables(node: Node, output: Json, variables: Mapping[str, Json]) -> dict[str, Json]:
-    """What a node's conditions see: as given, and its own output."""
+    """The variables of a node's conditions: those given, and its own output."""
     ctx = dict(variables.get("ctx") or {})
     ctx[node.id] = {"output": output}
     return {**variables, "output": output, "ctx": ctx}
 
 
 def innermost(scope: Scope) -> int:
-    """The number that `iteration` means for a node: that of the construct around it."""
+    """The number that `iteration` means for a node: that of the innermost construct around it."""
     return scope[-1] if scope else 0
 
 
@@ -103,7 +103,7 @@ def _branch(program: Program, node: Node, output: Json, seen: Mapping[str, Json]
 
 
 def _agent_choice(node: Node, output: Json) -> Routing:
-    """The node's own output names its next nodes; it may choose only what it was offered."""
+    """The node's output names its next nodes. It may choose only from those it was offered."""
     assert node.branch is not None
     chosen = output.get("next_nodes") if isinstance(output, dict) else None
     if not isinstance(chosen, list) or not chosen:
@@ -120,7 +120,7 @@ def _agent_choice(node: Node, output: Json) -> Routing:
 
 
 def route_failure(node: Node) -> Routing | None:
-    """Where a failed node goes on, by its `on_error`; None: nowhere, the run fails."""
+    """Where a failed node leads, by its `on_error`. None: nowhere, the run fails."""
     if node.on_error == "fail":
         return None
     if node.on_error == "path":

@@ -1,8 +1,8 @@
-"""Scopes: where a node instance stands, and how they are written down.
+"""Scopes: the position of a node instance, and how it is written.
 
 A scope is a tuple of numbers, one per construct that encloses the node. Encoded, it is text
-that sorts like the tuple: each number is its decimal digits behind a letter that says how many
-there are (a = one digit, b = two, …), so (0, 12) is "a0b12". Sorting makes "the latest
+that sorts like the tuple: each number is its decimal digits after a letter for the number of
+digits (a = one, b = two, …), so (0, 12) is "a0b12". Sorting makes "the latest
 iteration" a range query, and an encoded prefix is a prefix of the text.
 """
 
@@ -42,7 +42,7 @@ _REFERENCE = re.compile(
 
 
 def read_reference(text: str) -> tuple[str, Scope | None]:
-    """The node that somebody names, and which of its instances; None: that is not said."""
+    """Parse a reference: the node, and the scope of its instance. None: no instance is named."""
     found = _REFERENCE.fullmatch(text.removeprefix("'").removesuffix("'")) or _REFERENCE.fullmatch(
         text
     )

@@ -1,4 +1,4 @@
-"""What follows when a node instance has an outcome.
+"""What follows from the outcome of a node instance.
 
     outcome (of a handler)  ──►  settle  ──►  settlement (for the store)
     Succeeded, Failed, Skipped, Waiting       Sent, Retried, Broken, Parked
@@ -20,17 +20,17 @@ from minuet.kernel.route import Routing, route, route_failure
 from minuet.plan.plan import Node, Plan
 from minuet.types import Json, Scope
 
-#: Deliveries in one exchange; a larger fan-out goes out in parts under the same token.
+#: Deliveries in one exchange. A larger fan-out is sent in parts under the same token.
 SENDS_PER_EXCHANGE_MAX = 2_000
 
-#: Node instances one after the other, unless the document says otherwise: far above any real
-#: workflow, and a stop for one that feeds itself. A token's hop counts those before it.
+#: Default limit of node instances one after another: far above any real workflow, and a stop
+#: for one that feeds itself. A token's hop is the number of instances before it.
 HOPS_MAX = 100_000
 
-#: Fields of an error that say where in the code it came from.
+#: Fields of an error that name its place in the code.
 TRACE_FIELDS = frozenset({"traceback", "cause", "errors"})
 
-#: Live deliveries of one node, unless the document says otherwise.
+#: Default limit of live deliveries of one node.
 FANOUT_MAX = 100_000
 
 
@@ -45,9 +45,9 @@ class Failed(msgspec.Struct, frozen=True, gc=False):
 
     error: dict[str, Any]
     retryable: bool = False
-    #: The least time until the next attempt, if somebody asked for one.
+    #: The minimum delay before the next attempt, if the failure asked for one.
     after_ms: int | None = None
-    #: Why it belongs among the dead letters, if for another reason than being final.
+    #: Why it becomes a dead letter, if the reason is not that it is final.
     reason: str | None = None
 
 
@@ -73,23 +73,23 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
 
     outcome: Literal["completed", "skipped", "failed"]
     sends: tuple[Send, ...]
-    #: The output, or what stands for it when a failure was handled.
+    #: The output, or `{"error": …}` when a failure was handled.
     output: Json = None
     error: dict[str, Any] | None = None
     notes: list[Any] | None = None
-    #: How many deliveries are out after these; None: all.
+    #: How many deliveries have been sent after these. None: all.
     cursor: int | None = None
 
 
 class Retried(msgspec.Struct, frozen=True, gc=False):
-    """Try again later."""
+    """The attempt failed and is repeated later."""
 
     error: dict[str, Any]
     delay_ms: int
 
 
 class Broken(msgspec.Struct, frozen=True, gc=False):
-    """The node failed and takes the run with it."""
+    """The node failed, and so does the run."""
 
     error: dict[str, Any]
     dead_letter: str | None = None
@@ -112,7 +112,7 @@ def settle(
 ) -> Settlement:
     """Decide what an outcome means for the run.
 
-    `variables` are what the node's conditions may see: `ctx`, `input`, `run` (`output` and
+    `variables` are those of the node's conditions: `ctx`, `input`, `run` (`output` and
     `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry.
     """
     match outcome:
@@ -142,8 +142,8 @@ def settle(
 
 
 def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[str, Any] | None:
-    """The limit that this routing breaks, as an error; the smallest that applies counts."""
-    # The hidden node that renders the output is nobody's step, and counts for no limit.
+    """The limit that this routing exceeds, as an error. The smallest limit that applies counts."""
+    # The hidden node that renders the output is not a step of the author: no limit counts it.
     live = len(routing.live) - (plan.output_node in routing.live)
     hops = hops_limit(plan, node)
     if (routing.back or live) and hop + 1 >= hops:
@@ -162,7 +162,7 @@ def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[st
 
 
 def hops_limit(plan: Plan, node: Node) -> int:
-    """The hop that no token behind this node may reach, but the one that renders the output."""
+    """The hop that no token after this node may reach, except the one that renders the output."""
     return _smallest(node.max_hops, plan.max_hops, HOPS_MAX)
 
 
@@ -197,7 +197,7 @@ def _settle_failure(
     if limit is not None:
         return Broken({**limit, "cause": failed.error}, "limit")
     sends = program.sends(node, scope, routing.live)
-    # The event keeps where the error came from; what goes on as data is what it is.
+    # The event keeps where the error came from. The data that flows on does not.
     error = {name: value for name, value in failed.error.items() if name not in TRACE_FIELDS}
     return Sent("failed", sends, {"error": error}, failed.error, routing.notes)
 

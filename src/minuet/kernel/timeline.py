@@ -1,6 +1,6 @@
-"""A run's history from two sides: what led to each event, and what became of each task.
+"""Two views of a run's history: what led to each event, and what happened to each task.
 
-Both follow from the events alone; nothing here is stored.
+Both are derived from the events alone. Nothing here is stored.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ class TaskEvent(msgspec.Struct, frozen=True):
     node: str
     scope: Scope
     type: TaskEventType
-    #: Number of the event that tells of it.
+    #: Number of the event that reports it.
     seq: int
-    #: Who worked on it.
+    #: The session that worked on it.
     session: str = ""
     details: dict[str, Any] = {}
 
 
 def causes(events: Iterable[NumberedEvent]) -> dict[int, int | None]:
-    """For each event the number of the one that led to it; None when that came from outside."""
+    """For each event, the number of the event that led to it. None: it came from outside."""
     fold = Fold()
-    #: The event because of which a token is where it is.
+    #: The event that moved a token to its present state.
     led: dict[Place, int] = {}
     found: dict[int, int | None] = {}
     for seq, at_ms, event in events:
@@ -71,14 +71,14 @@ def _cause(seq: int, event: Event, led: dict[Place, int]) -> int | None:
 
 
 def _place(event: Event) -> Place | None:
-    """The instance that an event is about; None when it is about the whole run."""
+    """The instance that an event concerns. None: the whole run."""
     if isinstance(event, happened.RunFailed) or not hasattr(event, "node"):
         return None
     return (event.node, getattr(event, "scope", ""))
 
 
 def _reached(event: Event) -> Iterator[Place]:
-    """The instances that something was sent to."""
+    """The instances that a delivery was sent to."""
     if isinstance(event, happened.RunPatched):
         yield from ((node, scope) for _, (node, scope, *_) in event.to)
     else:
@@ -88,7 +88,7 @@ def _reached(event: Event) -> Iterator[Place]:
 def task_events(events: Iterable[NumberedEvent]) -> list[TaskEvent]:
     """What happened to each node instance, in the order of the history.
 
-    Taking a token is no event of its own: `assigned` and `started` are told by what the worker
+    Taking a token is not an event: `assigned` and `started` are derived from what the worker
     handed in. A worker takes only what it can start at once, so both have the same time.
     """
     timeline = _Timeline()
@@ -128,7 +128,7 @@ class _Timeline:
                 self._tell(place, "pending")
 
     def _worked(self, event: Event) -> None:
-        """Tell of the one instance that an event is about."""
+        """Record what an event says about its one instance."""
         place = _place(event)
         if place is None:
             return

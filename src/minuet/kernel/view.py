@@ -1,8 +1,8 @@
-"""A run's state as people see it: node by node, its output, and the way it took.
+"""A run's state as people see it: node by node, its output, and its path.
 
 Tokens are instances; people look at nodes. A node that a loop repeats shows its latest
 iteration. A node below an `each` join has several instances at once and shows the one that most
-needs attention. Nothing here is stored: it all follows from plan and state.
+needs attention. Nothing here is stored: it is derived from plan and state.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from minuet.kernel.scope import decode, encode
 from minuet.plan.plan import Node
 from minuet.types import TERMINAL, Json, Scope
 
-#: Which of several instances a node shows: the first status of these that one of them has.
+#: Which of several instances a node shows: the one whose status comes first here.
 _ATTENTION: tuple[NodeStatus, ...] = (
     *("RUNNING", "WAITING", "QUEUED", "FAILED", "CANCELLED", "COMPLETED", "SKIPPED"),
 )
@@ -36,7 +36,7 @@ _DONE: dict[str, NodeStatus] = {
     "skipped": "SKIPPED",
     "failed": "FAILED",
 }
-#: Why a node is skipped that nothing but skips has reached, or can reach.
+#: The reason of a node that only skips have reached, or can reach.
 ALL_SKIPPED = "all_arrivals_skipped"
 
 _REASONS = {
@@ -51,20 +51,20 @@ class InstanceView(msgspec.Struct, frozen=True):
 
     scope: Scope
     status: NodeStatus
-    #: Attempts begun, as far as the history tells.
+    #: Attempts started, as far as the history tells.
     attempt: int = 0
     output: bytes | None = None
     error: dict[str, Any] | None = None
-    #: Why it is in this state, where the state does not say it all.
+    #: Why it is in this state, if the state alone does not tell.
     reason: str = ""
     started_ms: int | None = None
     ended_ms: int | None = None
-    #: Number of the event that holds its output; 0: none does.
+    #: Number of the event that holds its output. 0: no event does.
     event: int = 0
 
 
 class NodeView(msgspec.Struct, frozen=True):
-    """A node: what its chosen instance shows, and all instances in the order of their scopes."""
+    """A node: the status of the instance it shows, and all instances in the order of scopes."""
 
     node: str
     status: NodeStatus
@@ -78,12 +78,12 @@ class NodeView(msgspec.Struct, frozen=True):
     started_ms: int | None = None
     ended_ms: int | None = None
     instances: tuple[InstanceView, ...] = ()
-    #: Number of the event that holds `output`; 0: there is none.
+    #: Number of the event that holds `output`. 0: there is none.
     event: int = 0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A node that ran: when its result was committed and where that went."""
+    """A node that ran: when its result was committed and where it went."""
 
     seq: int
     at_ms: int
@@ -116,7 +116,7 @@ def node_views(
 
 
 def plan_nodes(program: Program) -> Iterator[Node]:
-    """The nodes that an author knows of."""
+    """The nodes that the author wrote."""
     for node in program.plan.nodes:
         if node.id != program.plan.output_node:
             yield node
@@ -125,7 +125,7 @@ def plan_nodes(program: Program) -> Iterator[Node]:
 def _decided_skips(
     program: Program, state: State, instances: Mapping[str, list[InstanceView]]
 ) -> set[str]:
-    """Nodes that no token has reached, and that nothing but skips can reach any more."""
+    """Nodes that no token has reached and that only skips can still reach."""
     decided = {
         name for name, all_of in instances.items() if all(one.status == "SKIPPED" for one in all_of)
     }
@@ -148,7 +148,7 @@ def _decided_skips(
 
 
 def _below(program: Program, name: str) -> Iterator[str]:
-    # A patch may have removed a node whose token lives on.
+    # A patch may have removed a node whose token is still alive.
     node = program.nodes.get(name)
     for edge in node.edges if node is not None else ():
         if edge.roles != ("back",):
@@ -156,7 +156,7 @@ def _below(program: Program, name: str) -> Iterator[str]:
 
 
 def _is_in_each(program: Program, node: Node) -> bool:
-    """Whether it is not known yet how many instances the node will have."""
+    """Whether the number of the node's instances is not known yet."""
     return any(program.plan.constructs[name] == "each" for name in node.nest)
 
 
@@ -175,7 +175,7 @@ def below_failure(program: Program, state: State) -> frozenset[str]:
 def token_status(token: TokenView, *, leased: bool = False) -> NodeStatus:
     """What a token's state means to people."""
     if token.skip:
-        # That it does not run is decided; a worker only passes the skip on.
+        # It will not run: a worker only passes the skip on.
         return "SKIPPED"
     match token.state:
         case "done":
@@ -237,7 +237,7 @@ def _choose(program: Program, node: Node, instances: list[InstanceView]) -> Inst
 
 
 def _without_token(state: State, below: bool) -> tuple[NodeStatus, str]:
-    """What a node shows that was never reached."""
+    """What a node that was never reached shows."""
     if state.status not in TERMINAL:
         return "PENDING", ""
     if state.status == "COMPLETED":
@@ -248,7 +248,7 @@ def _without_token(state: State, below: bool) -> tuple[NodeStatus, str]:
 
 
 def run_output(program: Program, state: State) -> Json:
-    """The output of a run: as its document says, else that of each last node that completed."""
+    """The output of a run: from the document's `output`, else of each last completed node."""
     plan = program.plan
     latest: dict[str, TokenView] = {}
     for token in state.tokens.values():
@@ -267,9 +267,9 @@ def _output(token: TokenView) -> Json:
 
 
 def path(events: Iterable[NumberedEvent]) -> list[Step]:
-    """The way that a run took: which nodes ran, in order, and where each result went.
+    """The path of a run: which nodes ran, in order, and where each result went.
 
-    Skipped nodes did not run. A large fan-out is told in parts, the first with the result.
+    Skipped nodes did not run. A large fan-out appears in parts, the first with the result.
     """
     steps = []
     for seq, at_ms, event in events:

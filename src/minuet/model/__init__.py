@@ -1,4 +1,4 @@
-"""What an author wrote: documents, their reading and writing, and what is wrong with them."""
+"""Workflow documents as the author wrote them: reading, writing and problems."""
 
 from minuet.model.diagnostics import Diagnostic, Path, Position, format_path
 from minuet.model.document import (

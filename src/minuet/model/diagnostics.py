@@ -1,4 +1,4 @@
-"""One problem of a document: what, where and how to mend it."""
+"""One problem of a document: what is wrong, where, and how to fix it."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One problem of a document."""
 
-    #: Stable name of the kind of problem; each has a section in docs/errors.md.
+    #: Stable name of the kind of problem. Each has a section in docs/errors.md.
     code: str
     message: str
-    #: `nodes[2].branch.rules[0].condition`; empty for the whole document.
+    #: For example `nodes[2].branch.rules[0].condition`. Empty: the whole document.
     path: str = ""
     line: int | None = None
     column: int | None = None
@@ -35,7 +35,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     severity: Severity = "error"
 
     def describe(self) -> str:
-        """Say it in one line, as compilers do."""
+        """The problem in one line, like a compiler message."""
         place = f"{self.line}:{self.column}: " if self.line is not None else ""
         path = f" (at {self.path})" if self.path else ""
         hint = f"; {self.hint}" if self.hint else ""
@@ -43,7 +43,7 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def format_path(path: Path) -> str:
-    """Write a path as people do: `nodes[2].branch.default`."""
+    """Format a path for people: `nodes[2].branch.default`."""
     text = ""
     for part in path:
         if isinstance(part, int):
@@ -55,12 +55,12 @@ def format_path(path: Path) -> str:
     return text
 
 
-#: A key that a path can show as it is; any other one is quoted and shortened.
+#: A key that a path can show unchanged. Any other key is quoted and shortened.
 _PLAIN_KEY: Final = re.compile(r"[\w$-]{1,64}", re.ASCII)
 
 
 def quote(text: str, length_max: int = 40) -> str:
-    """Quote what an author wrote: shortened, and with nothing in it that a terminal obeys."""
+    """Quote an author's text: shortened, and without terminal control characters."""
     shown = text[:length_max]
     quoted = json.dumps(shown, ensure_ascii=not shown.isprintable())
     return quoted if len(text) <= length_max else f"{quoted}… ({len(text)} characters)"

@@ -1,9 +1,8 @@
 """A workflow document: text or plain data in, a `Workflow` with positions out.
 
-This module checks the shape of a document, all of it at once; whether its parts fit together
-(references, cycles, expressions) is `plan.compile`'s to say, by way of `Document.diagnose`.
-Reading has no side effects, reads nothing but the text it is given and constructs nothing but
-plain values.
+This module checks the whole structure of a document at once. `plan.compile` checks whether its
+parts fit together (references, cycles, expressions), and reports through `Document.diagnose`.
+Reading has no side effects, reads only the given text and constructs only plain values.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ from minuet.types import Json
 
 
 class Document:
-    """A workflow as written: the model's value, the plain data, and where everything stands."""
+    """A workflow as written: the model's value, the plain data, and the positions."""
 
     def __init__(self, workflow: Workflow, raw: dict[str, Any], source: str, text: str) -> None:
         self.workflow = workflow
-        #: The plain data as written, all spellings included. Not to be changed.
+        #: The plain data as written, in the author's spellings. Do not modify it.
         self.raw = raw
         #: Name of the file, for messages.
         self.source = source
         self._places = _Places(text)
 
     def locate(self, path: Path) -> Position | None:
-        """Find where a part of the workflow was written; None if there is no text.
+        """Find where a part of the workflow was written. None if there is no text.
 
-        The path is in the model's names (`("nodes", 2, "id")`), whatever spelling the author
-        chose. For a part that was not written, it is the nearest one around it.
+        The path uses the model's names (`("nodes", 2, "id")`), regardless of the author's
+        spelling. For a part that was not written, the nearest enclosing part is found.
         """
         return self._places.find(self._as_written(path))
 
@@ -52,7 +51,7 @@ class Document:
         hint: str | None = None,
         severity: Severity = "error",
     ) -> Diagnostic:
-        """Describe a problem at a path in the model's names."""
+        """Make a diagnostic at a path in the model's names."""
         written = self._as_written(path)
         place = self._places.find(written)
         return Diagnostic(
@@ -84,7 +83,7 @@ def _get(raw: Json, part: str | int) -> Json:
 
 
 class _Places:
-    """Positions in a text, found by reading it again the first time that one is needed."""
+    """Positions in a text. The text is read again when a position is first needed."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -99,13 +98,13 @@ class _Places:
 
 
 def read_document(text: str | bytes, *, source: str = "<document>") -> Document:
-    """Read YAML or JSON; raises DocumentError with everything that is wrong with it."""
+    """Read YAML or JSON. Raises DocumentError with all problems."""
     parsed = parse(text)
     return _read(parsed.value, parsed.problems, source=source, text=parsed.text)
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
-    """Read a YAML or JSON file; raises DocumentError, also when it cannot be opened."""
+    """Read a YAML or JSON file. Raises DocumentError, also if it cannot be opened."""
     source = os.fspath(path)
     try:
         with open(source, "rb") as file:
@@ -119,7 +118,7 @@ def read_file(path: str | os.PathLike[str]) -> Document:
 
 
 def read_mapping(data: dict[str, Any], *, source: str = "<document>") -> Document:
-    """Read a workflow given as plain Python data; raises DocumentError."""
+    """Read a workflow from plain Python data. Raises DocumentError."""
     problems = Problems()
     return _read(copy_plain(data, problems), problems, source=source, text="")
 
@@ -140,7 +139,7 @@ def _read(value: Json, problems: Problems, *, source: str, text: str) -> Documen
 
 
 def _read_remainder(value: Json, problems: Problems, *, source: str, text: str) -> Document | None:
-    """The document without the fields that are wrong; None if that is no document either."""
+    """The document without its invalid fields. None if that is not valid either."""
     if value is BROKEN or problems.count > len(problems.kept):
         return None
     rest = copy.deepcopy(value)
@@ -152,7 +151,7 @@ def _read_remainder(value: Json, problems: Problems, *, source: str, text: str) 
 
 
 def _drop(raw: Json, path: Path) -> bool:
-    """Take a field out of its object; False when that would take whole nodes or edges away."""
+    """Remove a field from its object. False if that would remove whole nodes or edges."""
     while path and isinstance(path[-1], int):
         path = path[:-1]
     if path in ((), ("name",), ("nodes",), ("edges",)):

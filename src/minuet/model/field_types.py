@@ -1,8 +1,8 @@
-"""Kinds of values in a document: each reads, writes, describes and locates its values.
+"""Types of values in a document: each reads, writes, describes and locates its values.
 
-A kind turns plain data into the model's value and reports what does not fit (`read`), turns
-it back (`dump`), and says what it accepts to an editor (`schema`) and to people (`noun`).
-`model.fields` combines them into the table of the document's fields.
+A type converts plain data to the model's value and reports what does not fit (`read`), converts
+it back (`dump`), and describes what it accepts for editors (`schema`) and for people (`noun`).
+`model.table` combines them into the table of the document's fields.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from minuet.types import Json
 
 
 class FieldType:
-    """Any JSON value, kept as it is: the base of all other kinds."""
+    """Any JSON value, unchanged. The base class of all other types."""
 
-    #: What a value is called in messages, with its article.
+    #: The name of such a value in messages, with its article.
     noun: str = "any value"
-    #: The Python types of the values that this kind may read.
+    #: The Python types that it may read.
     accepts: tuple[type, ...] = (str, int, float, bool, list, dict, type(None))
 
     def read(self, value: Json, path: Path, problems: Problems) -> Any:
-        """Turn plain data into the model's value, or report why not and return BROKEN."""
+        """Convert plain data to the model's value, or report a problem and return BROKEN."""
         return value
 
     def dump(self, value: Any) -> Json:
-        """Turn the model's value into plain data that reads as the same value."""
+        """Convert the model's value to plain data that reads back as the same value."""
         return value
 
     def schema(self) -> dict[str, Any]:
@@ -38,15 +38,15 @@ class FieldType:
         return {}
 
     def hint(self, value: Json) -> str | None:
-        """How to mend a value that is not null and of another type."""
+        """How to fix a value of another type that is not null."""
         return None
 
     def child(self, part: str | int, raw: Json) -> tuple[FieldType, str | int]:
-        """The kind of one part of a value, and how the author spelled that part's name."""
+        """The type of one part of a value, and the author's spelling of its name."""
         return ANY, part
 
     def kinds(self) -> Iterable[FieldType]:
-        """The kinds that this one is made of."""
+        """The types that this one consists of."""
         return ()
 
 
@@ -54,7 +54,7 @@ ANY = FieldType()
 
 
 class Text(FieldType):
-    """A string, perhaps of a certain form."""
+    """A string, optionally with a pattern."""
 
     accepts = (str,)
 
@@ -96,7 +96,7 @@ STRING = Text()
 
 
 class Choice(FieldType):
-    """One of a few words, some of which have other spellings."""
+    """One of a few words, some with other spellings."""
 
     accepts = (str,)
 
@@ -105,7 +105,7 @@ class Choice(FieldType):
     ) -> None:
         self.noun = join_words([quote(word) for word in words] + [otherwise] * bool(otherwise))
         self._meaning: dict[str, str] = {word: word for word in words} | dict(also or {})
-        #: A lone word may be meant as a list of one.
+        #: A single word may stand for a list of one.
         self._or_list = otherwise.startswith("a list")
 
     def read(self, value: Json, path: Path, problems: Problems) -> Any:
@@ -165,7 +165,7 @@ class Whole(FieldType):
 
 
 class Number(FieldType):
-    """A number in a range, in the unit that the model uses."""
+    """A number in a range, converted to the model's unit."""
 
     accepts = (int, float)
 
@@ -175,7 +175,7 @@ class Number(FieldType):
         low = f"above {above:g}, at most" if above is not None else f"from {minimum:g} to"
         self.noun = f"a number {low} {maximum:,.0f}"
         self._above, self._minimum, self._maximum = above, minimum, maximum
-        #: How many of the model's units one of the author's is.
+        #: How many of the model's units make one of the author's.
         self._unit = unit
 
     def read(self, value: Json, path: Path, problems: Problems) -> Any:
@@ -200,7 +200,7 @@ class Number(FieldType):
 
 
 class JsonObject(FieldType):
-    """An object whose content belongs to somebody else, perhaps with fields it must have."""
+    """An object with free content, optionally with required fields."""
 
     accepts = (dict,)
 
@@ -227,7 +227,7 @@ class JsonObject(FieldType):
 
 
 class JsonList(FieldType):
-    """A list whose items belong to somebody else."""
+    """A list with free content."""
 
     noun = "a list"
     accepts = (list,)
@@ -237,7 +237,7 @@ class JsonList(FieldType):
 
 
 class ListOf(FieldType):
-    """A list of values of one kind."""
+    """A list of values of one type."""
 
     accepts = (list,)
 
@@ -271,7 +271,7 @@ class ListOf(FieldType):
 
 
 class Either(FieldType):
-    """A value of one of several kinds, told apart by their types."""
+    """A value of one of several types, distinguished by their Python types."""
 
     def __init__(self, noun: str, *alternatives: FieldType) -> None:
         self.noun = noun
@@ -295,7 +295,7 @@ class Either(FieldType):
 
 
 def wrong_type(kind: FieldType, value: Json, path: Path, problems: Problems) -> Any:
-    """Report a value whose type does not fit."""
+    """Report a value of the wrong type."""
     message = f"expected {kind.noun}, found {found(value)}"
     hint = "leave the field out, or give it a value" if value is None else kind.hint(value)
     problems.add(Problem("wrong-type", message, path, hint))
@@ -318,7 +318,7 @@ def _out_of_range(expected: str, value: float, path: Path, problems: Problems) -
 
 
 def found(value: Json) -> str:
-    """Say what a value is."""
+    """Describe a value."""
     if isinstance(value, str):
         return f"a string {quote(value)}"
     if isinstance(value, bool):
@@ -331,5 +331,5 @@ def found(value: Json) -> str:
 
 
 def join_words(words: list[str]) -> str:
-    """Enumerate alternatives: `a, b or c`."""
+    """Join alternatives: `a, b or c`."""
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

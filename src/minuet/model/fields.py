@@ -1,8 +1,8 @@
-"""Fields and the objects that they make up: the reader, driven by a table.
+"""Fields and objects of a document: the reader, driven by a table.
 
-A `ObjectType` is one kind of object in a document, declared once in `model.table` by the model's
-class and its fields; everything else (checking, defaults, spellings, dumping, the JSON Schema
-and the reference) follows from the declaration.
+An `ObjectType` is one kind of object in a document, declared once in `model.table` by the model's
+class and its fields. Everything else (checking, defaults, spellings, dumping, the JSON Schema
+and the reference) is derived from the declaration.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from minuet.model.field_types import FieldType, wrong_type
 from minuet.model.problem import BROKEN, Problem, Problems
 from minuet.types import Json
 
-#: Settles what concerns several fields. It gets the values of the model's fields and those of
-#: the others, may change the former, and returns whether the object counts as written at all.
+#: Resolves what concerns several fields. It gets the values of the model's fields and of the
+#: other fields, may change the former, and returns whether the object counts as present.
 Settle: TypeAlias = Callable[[dict[str, Any], dict[str, Any], Path, Problems], bool]
 
 
@@ -40,17 +40,17 @@ class Field:
     ) -> None:
         self.name = name
         self.kind = kind
-        #: One sentence for people; Markdown.
+        #: One sentence for people, in Markdown.
         self.about = about
-        #: Other names with the same kind, and other names with a kind of their own.
+        #: Other names with the same type, and other names with a different type.
         self.spellings: dict[str, FieldType] = dict.fromkeys((name, *spellings), kind)
         self.spellings |= converted or {}
         #: The name in the model's class.
         self.attribute = attribute or name
         self.required = required
-        #: Not a field of the model: `ObjectType.settle` makes something else of it.
+        #: Not a field of the model: `ObjectType.settle` converts it.
         self.helper = helper
-        #: The helper field that may have said this one's value.
+        #: The helper field that may have set this one's value.
         self.told_by = told_by
         self.default: Any = msgspec.NODEFAULT
 
@@ -68,13 +68,13 @@ class ObjectType(FieldType):
         settle: Settle | None = None,
     ) -> None:
         self.title = title
-        #: What the object is called; `noun` also names what may be written instead.
+        #: The name of the object. `noun` also names what may be written instead.
         self.name = noun
         self.cls = cls
         self.fields = fields
         self._settle = settle
         self._by_spelling = {name: field for field in fields for name in field.spellings}
-        #: The field that a value stands for which is no object.
+        #: The field that a value sets if it is not an object.
         self.short = self._by_spelling[short] if short else None
         self.accepts = (dict, *(self.short.kind.accepts if self.short else ()))
         self.noun = f"{noun} or {self.short.kind.noun}" if self.short else noun

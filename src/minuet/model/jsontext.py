@@ -1,9 +1,9 @@
 """JSON text to plain data.
 
-`scan` is the whole truth: it also accepts `//` and `/* */` comments and tabs inside strings,
-goes on after problems that leave the structure intact, and knows where everything stands.
-`load` is the fast way for text that is plain, correct JSON; whatever it does not like is left
-to `scan` to explain.
+`scan` is complete: it also accepts `//` and `/* */` comments and tabs inside strings,
+continues after problems that leave the structure intact, and knows all positions.
+`load` is the fast path for plain, correct JSON. What it refuses is left for `scan` to
+explain.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from minuet.model.problem import BROKEN, Problem, Unparsable
 from minuet.model.tree import DEPTH_MAX, Builder, is_deeper_than, whole
 from minuet.types import Json
 
-#: Escapes whose character may be one that no store can hold.
+#: Escapes that may give a character that no store can hold.
 _DOUBTFUL_ESCAPE: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 
 
 def load(text: str) -> Json:
-    """Read plain, correct JSON; returns BROKEN for anything else."""
+    """Read plain, correct JSON. Returns BROKEN for anything else."""
     if _DOUBTFUL_ESCAPE.search(text):
         return BROKEN
     try:
@@ -66,7 +66,7 @@ _DECODER: Final = json.JSONDecoder(
 
 
 def scan(text: str, builder: Builder) -> None:
-    """Read JSON with comments into a builder; raises Unparsable where it ends to be JSON."""
+    """Read JSON with comments into a builder. Raises Unparsable where the JSON is broken."""
     scanner = _Scanner(text, builder)
     scanner.value()
     if scanner.kind != "end":
@@ -92,7 +92,7 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 class _Scanner:
-    """One token of look-ahead over the text: `kind`, `token` and where it stands."""
+    """One token of look-ahead over the text: `kind`, `token` and its position."""
 
     def __init__(self, text: str, builder: Builder) -> None:
         self._text = text
@@ -129,11 +129,11 @@ class _Scanner:
         elif self.token == "/":
             hint = "a comment is // to the end of the line, or between /* and */"
         elif self.token == "'":
-            hint = "JSON strings stand in double quotes"
+            hint = "JSON strings need double quotes"
         raise Unparsable(Problem("syntax", message, hint=hint, position=self.place(shift)))
 
     def value(self) -> None:
-        """Read one value, with everything in it."""
+        """Read one value with all its members."""
         place = self.place()
         if self.kind == "string":
             self._builder.add(self._builder.text(self.string(), place), place)
@@ -161,7 +161,7 @@ class _Scanner:
 
     def entry(self) -> None:
         if self.kind != "string":
-            hint = "JSON keys stand in double quotes" if self.kind == "word" else None
+            hint = "JSON keys need double quotes" if self.kind == "word" else None
             self.fail(f"expected a key, found {self.shown()}", hint=hint)
         place = self.place()
         self._builder.key(self._builder.text(self.string(), place), place)
@@ -182,7 +182,7 @@ class _Scanner:
         self.advance()
 
     def separate(self, closing: str) -> bool:
-        """Step over a comma; returns whether the container ends here."""
+        """Skip a comma. Returns whether the container ends here."""
         if self.token == closing:
             return True
         if self.token != ",":
@@ -198,12 +198,12 @@ class _Scanner:
             return str(json.loads(self.token, strict=False))
         except ValueError as error:
             offset = error.pos if isinstance(error, json.JSONDecodeError) else 0
-            self.fail("the string has an escape that JSON does not know", shift=offset)
+            self.fail("the string has an escape that JSON does not support", shift=offset)
 
     def number(self, place: Position) -> Json:
         match = _NUMBER.fullmatch(self.token)
         if match is None:
-            self.fail(f"{self.shown()} is no JSON number")
+            self.fail(f"{self.shown()} is not a JSON number")
         if match[1] or match[2]:
             return self._builder.decimal(self.token, place)
         return self._builder.whole(self.token, place)
@@ -212,8 +212,8 @@ class _Scanner:
         if self.token in _WORDS:
             return _WORDS[self.token]
         if self.token.lstrip("-") in ("NaN", "Infinity"):
-            message = f"{self.token} is no JSON number"
+            message = f"{self.token} is not a JSON number"
             return self._builder.report("bad-number", message, place, hint="write null")
         return self.fail(
-            f"expected a value, found {self.shown()}", hint="JSON strings stand in double quotes"
+            f"expected a value, found {self.shown()}", hint="JSON strings need double quotes"
         )

@@ -1,4 +1,4 @@
-"""Plain data that comes from a Python program instead of a text, held to the same rules."""
+"""Plain data from a Python program instead of a text. The same rules apply."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minuet.types import Json
 
 
 def copy_plain(value: Any, problems: Problems, path: Path = ()) -> Json:
-    """Copy a value as JSON would: tuples become lists; what is no JSON becomes a problem."""
+    """Copy a value as JSON would: tuples become lists. What is not JSON becomes a problem."""
     if len(path) > DEPTH_MAX:
         message = f"the document is nested more than {DEPTH_MAX} levels deep"
         problems.add(Problem("too-deep", message, path[:3]))
@@ -54,5 +54,5 @@ def _check_scalar(value: Any, path: Path) -> Problem | None:
         return None if is_small else Problem("bad-number", "the number needs over 64 bits", path)
     if isinstance(value, float):
         is_finite = math.isfinite(value)
-        return None if is_finite else Problem("bad-number", f"{value} is no JSON number", path)
-    return Problem("bad-value", f"a Python {type(value).__name__} is no JSON value", path)
+        return None if is_finite else Problem("bad-number", f"{value} is not a JSON number", path)
+    return Problem("bad-value", f"a Python {type(value).__name__} is not a JSON value", path)

@@ -1,8 +1,8 @@
-"""What can be wrong with a document's text or shape, before it is known where that is.
+"""Problems of a document's text or structure, before their positions are known.
 
-Reading collects problems; positions cost a second pass over the text, so `model.document`
-looks them up only once it is certain that there is something to show. Problems of meaning
-(references, cycles, expressions) are the plan compiler's and have other codes.
+Reading collects problems. Positions need a second pass over the text, so `model.document`
+looks them up only if there is a problem to show. The plan compiler reports problems of meaning
+(references, cycles, expressions), with other codes.
 """
 
 from __future__ import annotations
@@ -15,49 +15,49 @@ from minuet.model.diagnostics import Path, Position, quote
 Code: TypeAlias = Literal[
     "unreadable-file",  #: the file cannot be opened
     "too-large",  #: more text than a document may have
-    "not-utf8",  #: bytes that are no UTF-8
-    "bad-character",  #: a character that no text may hold
-    "empty-document",  #: nothing but blanks and comments
+    "not-utf8",  #: bytes that are not valid UTF-8
+    "bad-character",  #: a character that is not allowed in a text
+    "empty-document",  #: only blanks and comments
     "syntax",  #: neither JSON nor YAML
     "several-documents",  #: more than one YAML document in a text
     "too-deep",  #: more levels of nesting than a document may have
     "duplicate-key",  #: an object has the same key twice
     "bad-key",  #: a key that is not a string
     "bad-number",  #: not finite, beyond 64 bits, or read differently by different readers
-    "bad-value",  #: a Python value that is no JSON
+    "bad-value",  #: a Python value that is not JSON
     "yaml-tag",  #: `!tag` in YAML
     "yaml-alias",  #: an alias without anchor, or too many of them
     "yaml-merge",  #: `<<` in YAML
-    "wrong-type",  #: a string where a list belongs, and the like
-    "wrong-value",  #: the right type, but not one of the values allowed
-    "bad-id",  #: a node id with characters that it cannot have
+    "wrong-type",  #: a value of the wrong type, such as a string instead of a list
+    "wrong-value",  #: the right type, but not an allowed value
+    "bad-id",  #: a node id with characters that are not allowed
     "unknown-field",  #: a field that does not exist
-    "missing-field",  #: a field that has to be there
+    "missing-field",  #: a required field is missing
     "duplicate-field",  #: two spellings of one field
-    "contradiction",  #: two fields that cannot both be true
-    "too-many-problems",  #: the list was cut
+    "contradiction",  #: two fields that contradict each other
+    "too-many-problems",  #: the list was truncated
 ]
 
 
 class Problem(NamedTuple):
-    """A diagnostic to be: its path is in the author's own spelling."""
+    """A future diagnostic. Its path is in the author's spelling."""
 
     code: Code
     message: str
     path: Path = ()
     hint: str | None = None
-    #: Known already when the text itself is at fault; otherwise found by `path`.
+    #: Set if the text itself is broken. Otherwise it is found by `path`.
     position: Position | None = None
-    #: Show the key, not the value.
+    #: Point to the key, not the value.
     at_key: bool = False
 
 
-#: More problems than anybody mends before trying again.
+#: More problems than anyone fixes before trying again.
 PROBLEMS_MAX: Final = 100
 
 
 class Problems:
-    """The problems found so far: the first ones are kept, all are counted."""
+    """The problems so far. The first ones are kept; all are counted."""
 
     def __init__(self) -> None:
         self.kept: list[Problem] = []
@@ -69,8 +69,8 @@ class Problems:
             self.kept.append(problem)
 
     def suggest(self, written: str, options: Iterable[str]) -> str | None:
-        """Find what the author may have meant, for the next problem."""
-        # The search is slow, and nobody sees its result once enough problems are known.
+        """A hint with the most similar name, for the next problem."""
+        # The search is slow, and its result is not shown once there are enough problems.
         if self.count >= PROBLEMS_MAX:
             return None
         import difflib
@@ -79,7 +79,7 @@ class Problems:
         return f"did you mean {quote(found[0])}?" if found else None
 
 
-#: What stands for a value that was reported as unreadable, so that nothing is reported twice.
+#: Replaces a value that was reported as unreadable, so that nothing is reported twice.
 BROKEN: Final = object()
 
 

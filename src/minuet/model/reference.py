@@ -1,6 +1,6 @@
 """The reference of the document format, generated from the table of its fields.
 
-`make docs` writes docs/reference/workflow.schema.json and the tables inside document.md; a
+`make docs` writes docs/reference/workflow.schema.json and the tables in document.md. A
 test checks that both are current.
 """
 
@@ -23,12 +23,12 @@ def schema_text() -> str:
 
 
 def tables_text() -> str:
-    """One section with a table for each part of a document."""
+    """A section with a table for each part of a document."""
     return "\n".join(_section(part) for part in parts())
 
 
 def with_tables(page: str) -> str:
-    """Put the current tables into a page that has places for them."""
+    """Put the current tables between the markers of a page."""
     before, rest = page.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n{tables_text()}\n{END}{after}"
@@ -37,7 +37,7 @@ def with_tables(page: str) -> str:
 def _section(part: ObjectType) -> str:
     lines = [f"### {part.title}", ""]
     if part.short is not None:
-        lines += [f"Instead of the object, `{part.short.name}` alone may be written.", ""]
+        lines += [f"Instead of the object, `{part.short.name}` alone is accepted.", ""]
     lines += ["| field | other spellings | value | default | meaning |", "|---|---|---|---|---|"]
     lines += [_row(field) for field in part.fields]
     return "\n".join(lines) + "\n"

@@ -1,7 +1,7 @@
-"""The JSON Schema of a workflow document, for editors: the table in another form.
+"""The JSON Schema of a workflow document, for editors, generated from the table.
 
-It says what the reader accepts, all spellings included. What a schema cannot say (references,
-contradictions) only the reader and the compiler say.
+It describes what the reader accepts, including all spellings. Only the reader and the compiler
+check what a schema cannot express (references, contradictions).
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _property(field: Field, name: str) -> dict[str, Any]:
 
 
 def has_default(field: Field) -> bool:
-    """Whether leaving the field out means a certain value."""
+    """Whether the field has a default value."""
     is_unset = field.helper or field.required or field.default is None
     return not is_unset and not isinstance(field.default, msgspec.Struct)
 

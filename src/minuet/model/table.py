@@ -1,7 +1,7 @@
 """The fields of a workflow document: the one place where they are declared.
 
-Reading, dumping, the JSON Schema for editors and docs/reference/document.md all follow from
-this table. Defaults are those of the classes in `model.workflow`.
+Reading, dumping, the JSON Schema for editors and docs/reference/document.md are all derived
+from this table. The defaults are those of the classes in `model.workflow`.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ from minuet.model.workflow import (
 FLAG = Flag()
 COUNT = Whole(1)
 MILLISECONDS = Whole(0)
-#: What workers accept of any node (`bridge.values`): a limit above it would be none.
+#: What workers accept from any node (`bridge.values`). A higher limit would have no effect.
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
-#: Thirty years: longer than any process lasts, and its milliseconds fit everywhere.
+#: Thirty years: longer than any process lasts, and it fits everywhere as milliseconds.
 SECONDS = Number(above=0, maximum=10**9)
 HOURS = Number(above=0, maximum=10**9 // 3600, unit=3600)
 MONEY = Number(minimum=0, maximum=10**9)
@@ -62,7 +62,7 @@ NODE_ID = Text(
     code="bad-id",
 )
 NODE_IDS = ListOf("a list of node ids", NODE_ID)
-#: What people and machines are called by others: people, worker and executor names, tools.
+#: Names of people, workers, executors and tools.
 LABEL = Text(
     "a label",
     pattern=r"[^\x00-\x1f\x7f-\x9f]{1,256}",
@@ -131,7 +131,7 @@ def _settle_node(
     if join is not BROKEN and (join == "all") is not waits:
         written = "true" if waits else "false"
         message = f"wait_for_all: {written} contradicts join: {join}"
-        hint = "keep join, it says more"
+        hint = "keep join, which is more precise"
         problems.add(Problem("contradiction", message, (*path, "wait_for_all"), hint))
     return True
 
@@ -140,22 +140,22 @@ RETRY = ObjectType(
     "Retry",
     "a retry policy",
     Retry,
-    Field("max_attempts", COUNT, "Attempts in all, the first one included."),
+    Field("max_attempts", COUNT, "The number of attempts, including the first."),
     Field("backoff_ms", MILLISECONDS, "Delay before the second attempt."),
     Field(
         "multiplier",
         Number(minimum=1, maximum=100),
-        "By how much each further delay is longer than the one before.",
+        "The factor by which each delay is longer than the one before.",
     ),
-    Field("max_delay_ms", MILLISECONDS, "No delay is longer."),
-    Field("jitter", FLAG, "Whether delays are spread at random, so that not all retry at once."),
+    Field("max_delay_ms", MILLISECONDS, "The longest delay."),
+    Field("jitter", FLAG, "Whether delays are randomized, so that not all nodes retry at once."),
     Field(
         "retry_on",
         ERROR_NAMES,
-        "Exception classes (with or without their module; their subclasses too) and error codes: "
-        "only these are repeated. Without it, all are.",
+        "Exception classes (with or without their module, including subclasses) and error codes: "
+        "only these are retried. Without it, all are.",
     ),
-    Field("no_retry_on", ERROR_NAMES, "Exception classes and error codes that are not repeated."),
+    Field("no_retry_on", ERROR_NAMES, "Exception classes and error codes that are not retried."),
     short="max_attempts",
 )
 
@@ -163,23 +163,23 @@ BUDGET = ObjectType(
     "Budget",
     "a budget",
     Budget,
-    Field("tokens", Whole(1, 10**12), "Tokens of a language model, in and out."),
+    Field("tokens", Whole(1, 10**12), "Tokens of a language model, input and output."),
     Field("usd", MONEY, "Money, in US dollars."),
 )
 
 _LIMITS = (
-    Field("deadline_s", SECONDS, "Seconds until it must be over."),
+    Field("deadline_s", SECONDS, "Seconds after which it must be over."),
     Field(
         "max_hops",
         COUNT,
-        "How many node instances may run one after the other: the longest way through a run, "
+        "How many node instances may run one after another: the longest path through a run, "
         "on which each round of a loop counts again.",
     ),
-    Field("max_fanout", COUNT, "How many tokens one node may send on at once."),
+    Field("max_fanout", COUNT, "How many nodes one node may start at once."),
     Field(
         "max_output_bytes",
         Whole(1, OUTPUT_BYTES_MAX),
-        "How large one output may be, as JSON; 16 MiB is what any output may have.",
+        "The largest size of one output, as JSON. No output may exceed 16 MiB.",
     ),
 )
 NODE_LIMITS = ObjectType("NodeLimits", "limits of a node", Limits, *_LIMITS)
@@ -188,8 +188,8 @@ LIMITS = ObjectType(
     "limits",
     Limits,
     *_LIMITS,
-    Field("max_iterations", COUNT, "How often a loop that says nothing may go round."),
-    Field("budget", BUDGET, "What all agents of a run may spend together."),
+    Field("max_iterations", COUNT, "The limit of loops without `max_iterations`."),
+    Field("budget", BUDGET, "What all agents of a run may spend in total."),
 )
 
 DEFAULTS = ObjectType(
@@ -200,14 +200,14 @@ DEFAULTS = ObjectType(
     Field(
         "timeout_seconds", SECONDS, "For nodes without `timeout_seconds`.", spellings=("timeout",)
     ),
-    Field("queue", NAME, "Where tokens of the nodes wait; workers choose what they serve."),
+    Field("queue", NAME, "The queue of the nodes' tokens. Workers choose which queues they serve."),
 )
 
 ON_FAILURE = ObjectType(
     "OnFailure",
     "a failure policy",
     OnFailure,
-    Field("compensate", FLAG, "Whether what completed is undone when a run fails."),
+    Field("compensate", FLAG, "Whether completed nodes are undone when a run fails."),
 )
 
 RULE = ObjectType(
@@ -215,18 +215,18 @@ RULE = ObjectType(
     "a rule",
     Rule,
     Field("condition", CONDITION, "When the rule applies.", spellings=("when",)),
-    Field("next_nodes", NODE_IDS, "Where the run goes then; may be empty.", required=True),
+    Field("next_nodes", NODE_IDS, "Where the run goes then. May be empty.", required=True),
 )
 
 BRANCH = ObjectType(
     "Branch",
     "a branch",
     Branch,
-    Field("enabled", FLAG, "`false`: as if the branch were not there.", helper=True),
+    Field("enabled", FLAG, "`false`: ignore the branch.", helper=True),
     Field("type", Choice("conditional", "agent_driven"), "Who decides: the rules, or an agent."),
-    Field("rules", ListOf("a list of rules", RULE), "Tried in order; the first that holds wins."),
-    Field("default", NODE_IDS, "Where the run goes when nothing else was chosen."),
-    Field("available_next_nodes", NODE_IDS, "What an agent may choose among."),
+    Field("rules", ListOf("a list of rules", RULE), "Tried in order. The first that matches wins."),
+    Field("default", NODE_IDS, "Where the run goes when no rule matches."),
+    Field("available_next_nodes", NODE_IDS, "The nodes that an agent may choose from."),
     settle=_keep_unless_disabled,
 )
 
@@ -234,20 +234,20 @@ LOOP = ObjectType(
     "Loop",
     "a loop",
     Loop,
-    Field("enabled", FLAG, "`false`: as if the loop were not there.", helper=True),
-    Field("condition", CONDITION, "The loop goes on while it holds.", spellings=("while",)),
-    Field("max_iterations", COUNT, "How often it may go on."),
-    Field("loop_back_to", NODE_ID, "Where it goes on: an earlier node, or `self`."),
+    Field("enabled", FLAG, "`false`: ignore the loop.", helper=True),
+    Field("condition", CONDITION, "The loop continues while it is true.", spellings=("while",)),
+    Field("max_iterations", COUNT, "The number of rounds, including the first."),
+    Field("loop_back_to", NODE_ID, "Where the next round starts: an earlier node, or `self`."),
     Field(
         "break_path",
         NODE_IDS,
-        "Where the run goes when the condition no longer holds; "
-        "without it, to the node's dependents.",
+        "Where the run goes when the condition no longer holds. "
+        "Without it: to the node's dependents.",
     ),
     Field(
         "timeout_path",
         NODE_IDS,
-        "Where the run goes when the iterations are used up; without it, the node fails.",
+        "Where the run goes when the iterations are used up. Without it, the node fails.",
     ),
     settle=_settle_loop,
 )
@@ -263,7 +263,7 @@ FOREACH = ObjectType(
     ),
     Field("max_parallel", COUNT, "How many items run at once."),
     Field("need", COUNT, "How many items must complete; without it, all."),
-    Field("as", VARIABLE, "What templates call the item.", attribute="as_"),
+    Field("as", VARIABLE, "The name of the item in templates.", attribute="as_"),
 )
 
 HUMAN_CONFIG = ObjectType(
@@ -291,13 +291,13 @@ HUMAN_CONFIG = ObjectType(
                 "auto_approve_after_timeout": "approve",
             },
         ),
-        "What counts as decided when the time is over; `auto_reject`, `auto_approve` and both "
+        "The decision when the time is over. `auto_reject`, `auto_approve` and both "
         "with `_after_timeout` are accepted too.",
     ),
-    Field("form", SCHEMA, "JSON Schema of the data that a decision carries."),
+    Field("form", SCHEMA, "JSON Schema of the data of a decision."),
     Field("quorum", COUNT, "How many approvers must agree."),
     Field("title", STRING, "What the approvers see first."),
-    Field("approval_ui_url", STRING, "Where the approvers decide, if not in Minuet's own UI."),
+    Field("approval_ui_url", STRING, "Where the approvers decide, if not in Minuet's UI."),
 )
 
 AGENT_CONFIG = ObjectType(
@@ -307,8 +307,8 @@ AGENT_CONFIG = ObjectType(
     Field("model", LABEL, "The language model."),
     Field("temperature", Number(minimum=0, maximum=2), "How much the answers vary."),
     Field("available_tools", LABELS, "The tools that the agent may call."),
-    Field("prompt", TEMPLATE, "What the agent is asked to do; a template."),
-    Field("max_turns", COUNT, "How often the model may be asked."),
+    Field("prompt", TEMPLATE, "What the agent should do, a template."),
+    Field("max_turns", COUNT, "How often the model may be called."),
     Field("budget", BUDGET, "What the agent may spend."),
 )
 
@@ -319,7 +319,7 @@ COMPENSATOR = ObjectType(
     Field(
         "handler", NAME, "The handler that undoes the node.", spellings=("action",), required=True
     ),
-    Field("config", JsonObject(), "The handler's arguments; strings in it are templates."),
+    Field("config", JsonObject(), "The handler's arguments. Strings are templates."),
     Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout_sec", "timeout")),
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
 )
@@ -331,7 +331,7 @@ PLACEMENT = ObjectType(
     Field(
         "requires_executors",
         LABELS,
-        "Node types, handlers or executors, of which the worker offers at least one.",
+        "Node types, handlers or executors. The worker must offer at least one of them.",
     ),
     Field(
         "requires_capabilities",
@@ -341,7 +341,7 @@ PLACEMENT = ObjectType(
     Field(
         "max_parallel_per_node",
         COUNT,
-        "How many instances one worker runs at once; 1 if it does not say.",
+        "How many instances one worker may run at once (1 by default).",
     ),
     Field("allowed_nodes", LABELS, "The only workers that may run it, by name or id."),
     Field("forbidden_nodes", LABELS, "Workers that may not."),
@@ -354,8 +354,8 @@ CONCURRENCY = ObjectType(
     Field(
         "key",
         TEMPLATE,
-        "Instances with the same key share the limit; a template. "
-        "A key that is empty or null is no limit.",
+        "A template. Instances with the same key share the limit. "
+        "A key that is empty or null means no limit.",
     ),
     Field("limit", COUNT, "How many may run at once."),
 )
@@ -365,7 +365,7 @@ CONFIG_REF = ObjectType(
     "a config_ref object",
     ConfigRef,
     Field("cas_ref", BLOB, "The blob."),
-    Field("type_url", STRING, "What the blob holds."),
+    Field("type_url", STRING, "The content of the blob."),
     short="cas_ref",
 )
 
@@ -376,10 +376,8 @@ NODE = ObjectType(
     Field("id", NODE_ID, "Unique in the document.", spellings=("node_id",)),
     Field("type", NAME, "The node type."),
     Field("handler", NAME, "For `task`: a registered name or `module:function`."),
-    Field(
-        "config", JsonObject(), "What the node type or handler needs; strings in it are templates."
-    ),
-    Field("config_ref", CONFIG_REF, "The config, kept as a blob."),
+    Field("config", JsonObject(), "What the node type or handler needs. Strings are templates."),
+    Field("config_ref", CONFIG_REF, "The config, stored as a blob."),
     Field("dependencies", NODE_IDS, "Nodes that come before.", spellings=("depends_on",)),
     Field("dependents", NODE_IDS, "Nodes that come after."),
     Field(
@@ -389,21 +387,21 @@ NODE = ObjectType(
             Choice("all", "any", "each", otherwise="a whole number"),
             COUNT,
         ),
-        "How many dependencies the node waits for; `each`: it runs once per arrival.",
+        "How many dependencies the node waits for. `each`: it runs once per arrival.",
         told_by="wait_for_all",
     ),
     Field("wait_for_all", FLAG, "`true` is `join: all`, `false` is `join: any`.", helper=True),
     Field(
         "join_rest",
         Choice("absorb", "cancel"),
-        "What becomes of the dependencies that are still running when the join has enough.",
+        "What happens to dependencies that are still running when the join has enough arrivals.",
     ),
-    Field("branch", BRANCH, "Where the output goes, decided when it is known."),
+    Field("branch", BRANCH, "Where the output goes, decided when the output is known."),
     Field("loop", LOOP, "Whether the run goes back to this or an earlier node."),
     Field("foreach", FOREACH, "Run the node once per item of a list."),
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
     Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout",)),
-    Field("limits", NODE_LIMITS, "Upper bounds; the smallest that applies wins."),
+    Field("limits", NODE_LIMITS, "Upper bounds. The smallest one that applies wins."),
     Field(
         "on_error",
         Either(
@@ -411,13 +409,13 @@ NODE = ObjectType(
             Choice("fail", "continue", otherwise="a list of node ids"),
             NODE_IDS,
         ),
-        "What a failure of the node does: fail the run, go on, or take another path.",
+        "What a failure of the node does: fail the run, continue, or take another path.",
     ),
     Field("human_config", HUMAN_CONFIG, "For `human` nodes: who decides, by when."),
     Field(
         "rejection_path",
         NODE_IDS,
-        "Where the run goes after a rejection; without it, the branch ends.",
+        "Where the run goes after a rejection. Without it, the branch ends.",
     ),
     Field("agent_config", AGENT_CONFIG, "For `agent` nodes: model, tools and bounds."),
     Field("compensator", COMPENSATOR, "How the node is undone."),
@@ -445,24 +443,24 @@ WORKFLOW = ObjectType(
     "Workflow",
     "a workflow",
     Workflow,
-    Field("$schema", STRING, "For editors; Minuet does not look at it.", helper=True),
-    Field("name", WORKFLOW_NAME, "What the workflow is called."),
-    Field("description", STRING, "What it is for."),
+    Field("$schema", STRING, "For editors. Minuet ignores it.", helper=True),
+    Field("name", WORKFLOW_NAME, "The name of the workflow."),
+    Field("description", STRING, "What the workflow does."),
     Field("input", SCHEMA, "JSON Schema of a run's input, checked at its start."),
-    Field("limits", LIMITS, "Upper bounds; the smallest that applies wins."),
-    Field("defaults", DEFAULTS, "What nodes get that do not say otherwise."),
+    Field("limits", LIMITS, "Upper bounds. The smallest one that applies wins."),
+    Field("defaults", DEFAULTS, "Defaults for nodes."),
     Field("on_failure", ON_FAILURE, "What happens when a run fails."),
     Field("dlq_policy", Choice("non_retryable", "all"), "Which failures become dead letters."),
     Field(
         "output",
         ANY,
-        "The run's output, with templates; without it, the outputs of the "
-        "nodes that nothing follows, by node.",
+        "The run's output, with templates. Without it: the outputs of the "
+        "nodes without successors, by node.",
     ),
     Field("nodes", ListOf("a list of nodes", NODE), "The steps.", required=True),
     Field(
         "edges",
         ListOf("a list of edges", EDGE),
-        "Dependencies written on their own; they are united with those of the nodes.",
+        "Dependencies written as separate edges, in addition to those of the nodes.",
     ),
 )

@@ -1,7 +1,7 @@
-"""A document's text: decoding it, telling JSON from YAML, and parsing either.
+"""A document's text: decode it, distinguish JSON from YAML, and parse either.
 
-Nothing here knows what a workflow is. Bad text of any kind becomes problems, never another
-exception, and reading takes time in proportion to the length of the text.
+Nothing here knows what a workflow is. Any bad text becomes problems, never another exception.
+Reading takes time in proportion to the length of the text.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from minuet.model.problem import BROKEN, Problem, Problems, Unparsable
 from minuet.model.tree import Builder, Mark
 from minuet.types import Json
 
-#: Enough for some hundred thousand nodes.
+#: Enough for about a hundred thousand nodes.
 TEXT_BYTES_MAX: Final = 32 * 1024 * 1024
 
-#: What neither YAML nor our stores accept unescaped.
+#: Characters that neither YAML nor the stores accept unescaped.
 _BAD_CHARACTER: Final = re.compile(
     "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]"
 )
 
 #: JSON begins with an object or a list, perhaps after comments.
-#: Atomic, so that no text makes the search go back and try other ways to see comments.
+#: Atomic, so that no text causes backtracking over comments.
 _JSON_START: Final = re.compile(r"(?>\s+|//[^\n]*|/\*.*?\*/)*+[{\[]", re.DOTALL)
 
 
 class Parsed(NamedTuple):
-    """What a text says; `value` is BROKEN if it says nothing that can be read on."""
+    """The content of a text. `value` is BROKEN if it cannot be read any further."""
 
     text: str
     value: Json
@@ -53,9 +53,9 @@ def parse(source: str | bytes) -> Parsed:
 
 
 def parse_marks(text: str) -> Mark:
-    """Read text that `parse` could read once more, for the positions in it."""
+    """Read text that `parse` accepted again, to find its positions."""
     mark = _scan(text, keep_marks=True).mark
-    assert mark is not None  # a text without a value is no text that `parse` could read
+    assert mark is not None  # `parse` does not accept a text without a value
     return mark
 
 
@@ -67,7 +67,7 @@ def _decode(source: str | bytes) -> str:
     text = text.removeprefix("\ufeff")
     found = _BAD_CHARACTER.search(text)
     if found is not None:
-        message = f"the character U+{ord(found[0]):04X} cannot stand in a document"
+        message = f"the character U+{ord(found[0]):04X} is not allowed in a document"
         hint = "leave it out, or write it as an escape in a quoted string"
         place = _end(text[: found.start()])
         raise Unparsable(Problem("bad-character", message, hint=hint, position=place))
@@ -79,13 +79,13 @@ def _decode_utf8(source: bytes) -> str:
         return source.decode("utf-8")
     except UnicodeDecodeError as error:
         place = _end(source[: error.start].decode("utf-8"))
-        message = f"the byte 0x{source[error.start]:02X} is no UTF-8"
+        message = f"the byte 0x{source[error.start]:02X} is not valid UTF-8"
         hint = "save the file in UTF-8"
         raise Unparsable(Problem("not-utf8", message, hint=hint, position=place)) from None
 
 
 def _end(text: str) -> Position:
-    """The position just behind a text."""
+    """The position just after a text."""
     return Position(text.count("\n") + 1, len(text) - text.rfind("\n"))
 
 

@@ -1,8 +1,8 @@
-"""Plain data, built step by step from what a JSON or YAML parser finds in a text.
+"""Plain data, built step by step from what a JSON or YAML parser finds.
 
 Both parsers drive one `Builder`, so the rules about depth, duplicate keys, numbers and
-characters exist once. On demand the builder also keeps a tree of marks beside the data, from
-which a path is turned into a line and a column.
+characters exist once. On demand the builder also keeps a tree of marks beside the data,
+which maps a path to a line and a column.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from minuet.model.diagnostics import Path, Position, quote
 from minuet.model.problem import BROKEN, Code, Problem, Problems, Unparsable
 from minuet.types import Json
 
-#: Deeper than any document that a person wrote, and far from the interpreter's own limit.
+#: Deeper than any document that a person writes, and far below the interpreter's limit.
 DEPTH_MAX: Final = 100
 
-#: What every store and every JSON reader can hold.
+#: Integers that every store and every JSON reader can hold.
 WHOLE_MIN: Final = -(2**63)
 WHOLE_MAX: Final = 2**63 - 1
 
-#: Characters that reach a string only through an escape and that no store can hold.
+#: Characters that get into a string only by an escape and that no store can hold.
 _UNSTORABLE: Final = re.compile("[\x00\ud800-\udfff]")
 
-#: The marks of what is in a container, by key or index; None for other values.
+#: The marks of a container's members, by key or index. None for other values.
 Parts: TypeAlias = "dict[str, Mark] | list[Mark] | None"
 
 
 class Mark(msgspec.Struct, gc=False):
-    """Where a value stands in the text, and where its parts stand."""
+    """The position of a value in the text, and of its parts."""
 
     place: Position
     key: Position | None
     parts: Any
 
     def find(self, path: Path, *, at_key: bool = False) -> Position:
-        """Find a path, or the nearest part that encloses it."""
+        """Find the mark of a path, or of the nearest part that encloses it."""
         mark = self
         for part in path:
             try:
@@ -49,7 +49,7 @@ class Mark(msgspec.Struct, gc=False):
         return mark._shown(at_key=at_key)
 
     def _shown(self, *, at_key: bool) -> Position:
-        # In block style a value begins below its key, where nobody looks for it.
+        # In block style a value begins below its key, where a reader does not look for it.
         if self.key is not None and (at_key or self.key.line != self.place.line):
             return self.key
         return self.place
@@ -63,19 +63,19 @@ class _Frame:
     def __init__(self, container: Any, parts: Any) -> None:
         self.container = container
         self.parts = parts
-        #: The key whose value comes next; None between entries.
+        #: The key whose value comes next. None between entries.
         self.key: Any = None
         self.key_place: Position | None = None
         #: The key or index that was begun last.
         self.last: str | int = 0
 
 
-#: A key that was refused; its value is read and dropped.
+#: A key that was refused. Its value is read and dropped.
 _DROPPED: Final = object()
 
 
 class Builder:
-    """Collects values, problems and, if asked to, marks."""
+    """Collects values, problems and, optionally, marks."""
 
     def __init__(self, *, keep_marks: bool) -> None:
         self.value: Json = BROKEN
@@ -106,7 +106,7 @@ class Builder:
         return frame.container, frame.parts
 
     def key(self, key: Json, place: Position) -> None:
-        """Begin an entry of an object; with a broken key, one that is read and dropped."""
+        """Begin an entry of an object. With a broken key, the entry is read and dropped."""
         frame = self._frames[-1]
         frame.key = frame.last = key
         frame.key_place = place
@@ -117,7 +117,7 @@ class Builder:
             frame.key = _DROPPED
 
     def add(self, value: Json, place: Position, parts: Parts = None) -> None:
-        """Add a value to the container that is open."""
+        """Add a value to the open container."""
         if not self._frames:
             self.value, self.mark = value, Mark(place, None, parts)
             return
@@ -160,7 +160,7 @@ class Builder:
         return self.report("bad-number", message, place, hint="write it as a string")
 
     def report(self, code: Code, message: str, place: Position, *, hint: str | None = None) -> Json:
-        """Note a problem and go on; returns what stands for the value."""
+        """Add a problem and continue. Returns BROKEN in place of the value."""
         self.problems.add(Problem(code, message, self._path(), hint, place))
         return BROKEN
 
@@ -175,7 +175,7 @@ class Builder:
         above = tuple(frame.last for frame in self._frames[:-1])
         top = self._frames[-1]
         here = len(top.container) if type(top.container) is list else top.last
-        # Between entries, `last` is the entry before and says nothing about this place.
+        # Between entries, `last` is the previous entry and not this position.
         return above if self.expects_key else (*above, here)
 
 
@@ -187,7 +187,7 @@ def find_unstorable(text: str) -> str | None:
 
 def whole(digits: str, base: int = 10) -> int | None:
     """Convert digits, unless the number needs more than 64 bits."""
-    # Python refuses thousands of digits, and is slow before that.
+    # Python refuses thousands of digits, and is slow with fewer.
     if len(digits) > 70:
         return None
     value = int(digits, base)
@@ -195,7 +195,7 @@ def whole(digits: str, base: int = 10) -> int | None:
 
 
 def is_deeper_than(value: Json, depth_max: int) -> bool:
-    """Whether objects and lists are nested more than so many levels deep."""
+    """Whether objects and lists are nested more than `levels` deep."""
     level = [value] if type(value) in (dict, list) else []
     for _ in range(depth_max):
         if not level:

@@ -1,9 +1,9 @@
 """What an author wrote, as values: one class per part of a workflow document.
 
-All spellings of a field have become one (`node_id` → `id`, `depends_on` → `dependencies`, …),
-defaults are filled in, and nothing has been resolved: references are still names and
-conditions and templates are still text. `model.document` makes these from YAML and JSON,
-`plan.compile` turns them into a plan. The classes hold the document, not its meaning.
+Spellings are unified (`node_id` → `id`, `depends_on` → `dependencies`, …) and defaults are
+filled in, but nothing is resolved: references are still names, conditions and templates are
+still text. `model.document` makes these values from YAML and JSON, `plan.compile` turns them into
+a plan. The classes hold the document, not its meaning.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Retry(Value, frozen=True):
-    """How often and how soon a failed attempt is repeated; None is "the default decides"."""
+    """How often and how soon a failed attempt is repeated. None: the default decides."""
 
-    #: Attempts in all, the first one included.
+    #: The number of attempts, including the first.
     max_attempts: int | None = None
     backoff_ms: int | None = None
     multiplier: float | None = None
     max_delay_ms: int | None = None
     jitter: bool | None = None
-    #: Exception classes and error codes: the only ones repeated, and those that are not.
+    #: Exception classes and error codes: only these are retried, and these are not.
     retry_on: tuple[str, ...] | None = None
     no_retry_on: tuple[str, ...] | None = None
 
@@ -46,7 +46,7 @@ class Budget(Value, frozen=True):
 
 
 class Limits(Value, frozen=True):
-    """Upper bounds; the smallest that applies wins."""
+    """Upper bounds. The smallest one that applies wins."""
 
     deadline_s: float | None = None
     max_hops: int | None = None
@@ -57,7 +57,7 @@ class Limits(Value, frozen=True):
 
 
 class Defaults(Value, frozen=True):
-    """What nodes get that do not say otherwise."""
+    """Defaults for nodes."""
 
     retry: Retry | None = None
     timeout_seconds: float | None = None
@@ -78,7 +78,7 @@ class Rule(Value, frozen=True):
 
 
 class Branch(Value, frozen=True):
-    """Where a node's output goes, decided when it is known."""
+    """Where a node's output goes, decided when the output is known."""
 
     type: Literal["conditional", "agent_driven"] = "conditional"
     rules: tuple[Rule, ...] = ()
@@ -121,7 +121,7 @@ class HumanConfig(Value, frozen=True):
 
 
 class AgentConfig(Value, frozen=True):
-    """Which model an agent uses, with which tools and within which bounds."""
+    """The model, tools and bounds of an agent."""
 
     model: str | None = None
     temperature: float | None = None
@@ -132,7 +132,7 @@ class AgentConfig(Value, frozen=True):
 
 
 class Compensator(Value, frozen=True):
-    """How a node that completed is undone."""
+    """How a completed node is undone."""
 
     handler: str | None = None
     config: dict[str, Any] = msgspec.field(default_factory=dict)
@@ -158,7 +158,7 @@ class Concurrency(Value, frozen=True):
 
 
 class ConfigRef(Value, frozen=True):
-    """A node's config, kept as a blob."""
+    """A node's config, stored as a blob."""
 
     #: Always the full form, `cas://sha256:…`.
     cas_ref: str
@@ -195,7 +195,7 @@ class Node(Value, frozen=True):
 
 
 class Edge(Value, frozen=True):
-    """A dependency written on its own."""
+    """A dependency written as a separate edge."""
 
     source: str = msgspec.field(name="from")
     target: str = msgspec.field(name="to")

@@ -1,8 +1,8 @@
-"""YAML text to plain data, by the rules of YAML 1.2's JSON-like core.
+"""YAML text to plain data, by the rules of YAML 1.2's core schema.
 
-The parser's events are consumed one by one, without recursion and without constructing
-anything but plain data: no tags, no merge keys, no dates, and `yes`, `no`, `on` and `off` are
-strings. An alias shares what its anchor names, within a budget.
+The parser's events are consumed one by one, without recursion. Only plain data is constructed:
+no tags, no merge keys, no dates, and `yes`, `no`, `on` and `off` are strings. An alias shares the
+value of its anchor, within a budget.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from minuet.model.problem import BROKEN, Problem, Unparsable
 from minuet.model.tree import DEPTH_MAX, Builder, Parts, is_deeper_than
 from minuet.types import Json
 
-#: How many values, and how many bytes of text, all aliases of a document may stand for: generous
-#: for people, and too little for a document that unfolds to more than it says.
+#: How many values, and how many bytes of text, the aliases of a document may expand to in total:
+#: generous for people, too little for a document that expands exponentially.
 ALIASED_VALUES_MAX: Final = 100_000
 ALIASED_BYTES_MAX: Final = 4 * 1024 * 1024
 
 
 def scan(text: str, builder: Builder) -> None:
-    """Read one YAML document into a builder; raises Unparsable where it ends to be YAML."""
+    """Read one YAML document into a builder. Raises Unparsable where the YAML is broken."""
     reader = _Reader(builder)
     for event in _events(text):
         reader.take(event)
@@ -48,11 +48,14 @@ def _events(text: str) -> Iterator[Any]:
 
 def _syntax_problem(found: str, place: Position) -> Problem:
     hint = next((hint for words, hint in _SYNTAX_HINTS if words in found), None)
-    return Problem("syntax", f"this is no YAML: {found}", hint=hint, position=place)
+    return Problem("syntax", f"this is not valid YAML: {found}", hint=hint, position=place)
 
 
 _SYNTAX_HINTS: Final = (
-    ("cannot start any token", "YAML indents with blanks, and strings that begin so need quotes"),
+    (
+        "cannot start any token",
+        "indent YAML with spaces, and put strings that begin like this in quotes",
+    ),
     ("mapping values are not allowed", 'a string with ": " in it needs quotes'),
     ("did not find expected key", "the indentation does not fit the lines above"),
     ("did not find expected <block end>", "the indentation does not fit the lines above"),
@@ -66,7 +69,7 @@ def _place(mark: Any) -> Position:
 
 
 class _Reader:
-    """Turns the parser's events into calls of a builder."""
+    """Translates the parser's events into calls to a builder."""
 
     def __init__(self, builder: Builder) -> None:
         self._builder = builder
@@ -76,7 +79,7 @@ class _Reader:
         self._aliased_values = 0
         self._aliased_bytes = 0
         self._documents = 0
-        #: Open containers inside a key that was refused.
+        #: How many containers are open inside a refused key.
         self._ignored = 0
 
     def take(self, event: Any) -> None:
@@ -96,7 +99,7 @@ class _Reader:
         self._documents += 1
         if self._documents > 1:
             message = "the text has more than one YAML document"
-            hint = "put each workflow into a file of its own"
+            hint = "put each workflow into its own file"
             raise Unparsable(Problem("several-documents", message, hint=hint, position=place))
 
     def _take_node(self, name: str, event: Any) -> None:
@@ -142,7 +145,7 @@ class _Reader:
         return self._builder.report("bad-key", message, place, hint="put it in quotes")
 
     def _tagged(self, event: Any, place: Position) -> Json:
-        """Refuse an explicit tag: it would say what to construct, and we construct nothing."""
+        """Refuse an explicit tag: it would choose a class to construct, and none is constructed."""
         if event.tag is None:
             return None
         message = f"the tag {quote(event.tag)} is not supported"
@@ -150,7 +153,7 @@ class _Reader:
 
     def _alias(self, anchor: str, place: Position) -> None:
         if anchor not in self._anchors:
-            message = f"the alias *{anchor[:40]} stands before or inside its anchor"
+            message = f"the alias *{anchor[:40]} is used before or inside its anchor"
             hint = f"write &{anchor[:40]} at an earlier value"
             self._builder.add(self._builder.report("yaml-alias", message, place, hint=hint), place)
             return
@@ -161,7 +164,7 @@ class _Reader:
         self._builder.add(value, place, parts)
 
     def _count_aliased(self, value: Json, place: Position) -> None:
-        """Count a value and all that is in it, however often shared, within the budget."""
+        """Count a value and everything in it, each time it is shared, within the budget."""
         waiting = [value]
         while waiting:
             part = waiting.pop()
@@ -179,7 +182,7 @@ class _Reader:
                 found = f"{ALIASED_BYTES_MAX // 1024**2} MiB of text"
             else:
                 continue
-            message = f"the aliases up to here stand for more than {found}"
+            message = f"the aliases up to here expand to more than {found}"
             hint = "keep large values as blobs, or pass them as the run's input"
             raise Unparsable(Problem("yaml-alias", message, hint=hint, position=place))
 
@@ -207,10 +210,12 @@ class _Reader:
         if match["prefixed"]:
             return self._builder.whole(text, place, base=0)
         if match["zeros"]:
-            message = f"{quote(text)} begins with 0: some read it as octal, some as decimal"
+            message = (
+                f"{quote(text)} begins with 0: some readers take it as octal, others as decimal"
+            )
             hint = f'write {text.lstrip("+-0") or "0"}, or "{text}" for a string'
         else:
-            message, hint = f"{text} is no JSON number", "write null, or put it in quotes"
+            message, hint = f"{text} is not a JSON number", "write null, or put it in quotes"
         return self._builder.report("bad-number", message, place, hint=hint)
 
 

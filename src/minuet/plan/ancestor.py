@@ -6,16 +6,16 @@ import itertools
 
 from minuet.plan.graph import Graph
 
-#: Ancestors looked for in one sweep: one bit each, in one number per node.
+#: How many ancestors one sweep looks for: one bit each, in one number per node.
 BATCH = 2048
 
 
 def find_ancestors(graph: Graph, pairs: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """Find the pairs (node, other) in which the other node is an ancestor of the node.
 
-    Others are taken in order and in batches, and a batch is swept from its first other to its
-    last node only. So one node that everybody reads costs one sweep of the graph, and nodes that
-    are read close by cost as much as the graph is long.
+    Others are processed in order and in batches. A batch is swept only from its first other to
+    its last node. So a node that every node reads costs one sweep of the graph, and nodes that
+    are read nearby together cost about one sweep too.
     """
     readers: dict[int, list[int]] = {}
     found: set[tuple[int, int]] = set()
@@ -39,7 +39,7 @@ def find_ancestors(graph: Graph, pairs: set[tuple[int, int]]) -> set[tuple[int, 
 
 
 def _sweep(graph: Graph, batch: list[int], last: int) -> list[int]:
-    """Tell for each node from the batch's first to the last which of the batch are above it."""
+    """For each node from the batch's first to its last: which of the batch are above it."""
     first = batch[0]
     bits = {other: 1 << bit for bit, other in enumerate(batch)}
     seen: list[int] = []

@@ -1,4 +1,4 @@
-"""Writing a plan down, once everything about the workflow is verified."""
+"""Build the plan of a verified workflow."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minuet.plan.placement import place
 from minuet.plan.reference import References
 from minuet.plan.structure import Structure
 
-#: The hidden node that renders the document's `output`; no author's node can have this name.
+#: The hidden node that renders the document's `output`. No node of an author can have this id.
 OUTPUT_NODE = "$output"
 
 
@@ -24,7 +24,7 @@ def make_plan(
     catalog: Catalog,
     retry: plan.Retry,
 ) -> plan.Plan:
-    """Write down what was verified."""
+    """Build the plan."""
     graph = structure.graph
     has_output = workflow.output is not None
     nodes = [
@@ -62,8 +62,8 @@ def make_plan(
 
 
 def _queue(workflow: model.Workflow, node: model.Node, kind: NodeKind) -> str:
-    """Where the node's tokens wait. Each handler has a queue of its own, so that a token is
-    only ever given to a worker that can run it."""
+    """The queue of the node's tokens. Each handler has its own queue, so that a token only
+    goes to a worker that can run it."""
     if workflow.defaults.queue is not None:
         return workflow.defaults.queue
     if kind.needs_handler and node.handler is not None:
@@ -72,7 +72,7 @@ def _queue(workflow: model.Workflow, node: model.Node, kind: NodeKind) -> str:
 
 
 def is_terminal(node: plan.Node) -> bool:
-    """Whether nothing follows the node when all goes well."""
+    """Whether nothing follows the node if it completes."""
     return all(set(edge.roles) <= {"error", "reject", "back"} for edge in node.edges)
 
 
@@ -114,7 +114,7 @@ def _make_node(
 
 
 def _make_edges(structure: Structure, number: int) -> tuple[plan.Edge, ...]:
-    """Write down a node's edges in the order of their targets, the back edge last."""
+    """Build a node's edges in the order of their targets, the back edge last."""
     graph, nests = structure.graph, structure.nests.names
     edges = []
     for target in graph.targets[number]:
@@ -138,7 +138,7 @@ def _make_edges(structure: Structure, number: int) -> tuple[plan.Edge, ...]:
 def _make_back_edge(structure: Structure, number: int) -> plan.Edge | None:
     if structure.graph.nodes[number].loop is None:
         return None
-    # Its own loop is the innermost around a loop node: from any other inside, it would be reached.
+    # A loop node's own loop is the innermost around it: a loop inside would contain it too.
     body = structure.loops.bodies[structure.loops.innermost[number]]
     keep = len(structure.nests.names[number])
     entered = len(structure.nests.names[body.entry]) - keep
@@ -152,7 +152,7 @@ def _make_back_edge(structure: Structure, number: int) -> plan.Edge | None:
 
 def _make_branch(graph: Graph, number: int) -> plan.Branch | None:
     branch = graph.nodes[number].branch
-    # A branch that leads nowhere at a node that leads nowhere decides nothing.
+    # A branch without targets at a node without targets decides nothing.
     if branch is None or not graph.targets[number]:
         return None
     return plan.Branch(
@@ -183,11 +183,11 @@ def _make_loop(node: model.Node, limits: model.Limits) -> plan.Loop | None:
 
 
 def find_output_sources(structure: Structure, named: list[int]) -> list[int]:
-    """The nodes that the output waits for: those that nothing follows, and those that it names.
+    """The nodes that the output waits for: those without successors, and those that it names.
 
-    Whether a node that it names has an output is decided when that node settles; inside a loop,
-    when the outermost loop around it ends; above a join that cancels the rest, when that join
-    fires, because until then the node may be withdrawn, and then it never settles.
+    It is known whether a named node has an output when that node settles; inside a loop, when
+    the outermost loop around it ends; above a join that cancels the rest, when that join fires,
+    because the node may be withdrawn until then, and would never settle.
     """
     graph, loops = structure.graph, structure.loops
     canceller: dict[str, int] = {}

@@ -1,6 +1,6 @@
 """What the compiler must know about node types, and the checks that need nothing else.
 
-The catalogue is an argument: this package imports no node type.
+The catalogue is an argument, because this package imports no node type.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from minuet.plan.schema import check_config
 
 
 class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
-    """A node type, as far as plans are concerned."""
+    """What plans need to know about a node type."""
 
     name: str
-    #: Where its tokens wait unless the workflow says otherwise.
+    #: The default queue of its tokens.
     queue: str
-    #: False: the name is known, the type comes in a later version.
+    #: False: the name is reserved for a later version.
     available: bool = True
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] | None = None
     needs_handler: bool = False
-    #: Fields of `config` that hold a CEL expression instead of text with templates.
+    #: Fields of `config` that contain a CEL expression instead of templates.
     expression_fields: tuple[str, ...] = ()
 
 
@@ -36,7 +36,7 @@ Catalog: TypeAlias = Mapping[str, NodeKind]
 
 
 def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> None:
-    """Check every node against its type, and that this version has what the document asks for."""
+    """Check every node against its type, and that this version supports what it uses."""
     for place, node in enumerate(workflow.nodes):
         kind = catalog.get(node.type)
         if kind is None:
@@ -64,7 +64,7 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
     if workflow.limits.budget is not None and all(n.type != "agent" for n in workflow.nodes):
         problems.warn(
             "no-effect",
-            "'budget' limits what agents spend, and the workflow has no agent node",
+            "'budget' limits what agents spend, but the workflow has no agent node",
             ("limits", "budget"),
         )
     if workflow.on_failure.compensate:
@@ -80,7 +80,7 @@ _OWNERS = {"human_config": "human", "rejection_path": "human", "agent_config": "
 
 
 def _warn_of_idle(place: int, node: Node, problems: Problems) -> None:
-    """Warn of what is written and does nothing."""
+    """Warn about fields that have no effect."""
     for field, owner in _OWNERS.items():
         if getattr(node, field) is not None and node.type != owner:
             problems.warn(
@@ -107,6 +107,6 @@ def _check_kind(place: int, node: Node, kind: NodeKind, problems: Problems) -> N
             ("nodes", place),
             hint="name a registered handler, or write 'handler: module:function'",
         )
-    # What a blob holds is known when the node runs.
+    # The content of a blob is only known when the node runs.
     if kind.config_schema is not None and node.config_ref is None:
         check_config(place, node, kind.config_schema, problems)

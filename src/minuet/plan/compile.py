@@ -1,8 +1,8 @@
-"""Compile a workflow: verify all of it, then write it down as a plan.
+"""Compile a workflow: verify all of it, then make a plan.
 
-Every problem is found before anything is refused: what the graph's edges say, what the node
-types say, what the templates and conditions say, and, if the graph has an order, what its loops,
-joins and reads say. Each of these is a module of its own; this one only calls them.
+The compiler looks for all problems before it refuses a document: in the edges, the node types,
+the templates and conditions and, if the graph has an order, in its loops, joins and reads. Each
+of these has its own module; this one only calls them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minuet.plan.structure import Structure, find_structure
 
 
 class Compiled(msgspec.Struct, frozen=True):
-    """A plan, and the warnings that came with it."""
+    """A plan, and the warnings about its document."""
 
     plan: Plan
     diagnostics: tuple[Diagnostic, ...] = ()
@@ -32,9 +32,9 @@ class Compiled(msgspec.Struct, frozen=True):
 def compile_workflow(
     document: Document, catalog: Catalog, retry: Retry = RETRY_DEFAULT
 ) -> Compiled:
-    """Turn a document into a plan; DocumentError with all its problems if it cannot be one.
+    """Compile a document into a plan. DocumentError lists all its problems.
 
-    `retry` is for what neither a node nor the document's defaults say.
+    `retry` supplies what neither a node nor the document's defaults set.
     """
     problems = Problems(document)
     workflow = document.workflow

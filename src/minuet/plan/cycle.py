@@ -1,4 +1,4 @@
-"""Explaining why a graph has no order: its cycles, and what cannot be reached because of them."""
+"""Explain why a graph has no order: its cycles, and what cannot be reached because of them."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node
 from minuet.plan.problems import Problems
 
-#: One cycle often explains the rest; each further one costs a walk.
+#: One cycle often explains the rest. Each further one costs a walk.
 CYCLES_MAX = 10
 #: A longer cycle is named by its first and last nodes.
 NAMES_MAX = 50
-#: Nodes that cannot be reached because of a cycle, and are named.
+#: How many nodes that cannot be reached because of a cycle are named.
 UNREACHED_MAX = 5
 
 
 def report_cycles(
     nodes: list[Node], places: list[int], targets: list[list[int]], problems: Problems
 ) -> None:
-    """Report cycles, and with the first of them everything that follows from them.
+    """Report cycles, and their consequences with the first one.
 
-    Nodes are numbered as they stand in the document; the graph must have a cycle. Without one
+    Nodes are numbered in the order of the document. The graph must have a cycle. Without one
     there would be an entry and an exit, and every node could be reached, so these have no
-    diagnostics of their own.
+    separate diagnostics.
     """
     sources: list[list[int]] = [[] for _ in targets]
     for number, members in enumerate(targets):
@@ -38,7 +38,7 @@ def report_cycles(
 def _find_consequences(
     nodes: list[Node], sources: list[list[int]], targets: list[list[int]], shown: set[int]
 ) -> str:
-    """Say what cycles make impossible, beyond the nodes that are shown in them."""
+    """Say what the cycles make impossible, beyond the nodes in them."""
     found = []
     entries = [number for number, members in enumerate(sources) if not members]
     if not entries:
@@ -51,7 +51,7 @@ def _find_consequences(
         reached.update(fresh)
         entries.extend(fresh)
     lost = [quote(nodes[n].id) for n in range(len(nodes)) if n not in reached | shown]
-    # Without an entry no node is reached, which was said.
+    # Without an entry no node is reached. That was reported already.
     if entries and lost:
         more = f" and {len(lost) - UNREACHED_MAX} more" if len(lost) > UNREACHED_MAX else ""
         found.append(f"no entry node leads to {', '.join(lost[:UNREACHED_MAX])}{more}")
@@ -78,12 +78,12 @@ def find_cycles(sources: list[list[int]], targets: list[list[int]]) -> list[list
             return cycles
         cycle = _walk_back(min(left), sources, left)
         cycles.append(cycle)
-        # What hangs only on this cycle is not another one.
+        # What depends only on this cycle is not another one.
         ready.extend(cycle)
 
 
 def _walk_back(start: int, sources: list[list[int]], left: set[int]) -> list[int]:
-    """Walk against the edges until a node comes again: each node that is left has a source."""
+    """Walk against the edges until a node repeats. Each remaining node has a source."""
     steps: dict[int, int] = {}
     walked: list[int] = []
     number = start

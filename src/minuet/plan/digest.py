@@ -1,7 +1,7 @@
-"""A plan as bytes, and its name: the hash of them.
+"""A plan as bytes, and its name: the hash of these bytes.
 
 The bytes are canonical: the same plan gives the same bytes in every process and on every
-machine, so that a version is stored once however often it is compiled.
+machine, so a version is stored once no matter how often it is compiled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from minuet.plan.plan import FORMAT, Plan
 
 
 class _Envelope(msgspec.Struct, frozen=True):
-    """The format stands outside: a plan leaves out what equals its reader's default."""
+    """The format is outside the plan, because a plan omits fields that equal the default."""
 
     format: int
     plan: msgspec.Raw
@@ -33,7 +33,7 @@ def digest_plan(data: bytes) -> str:
 
 
 def decode_plan(data: bytes) -> Plan:
-    """Read an encoded plan; StoreUnusableError if it is damaged or of a newer format."""
+    """Read an encoded plan. StoreUnusableError if it is damaged or its format is newer."""
     try:
         envelope = msgspec.json.decode(data, type=_Envelope)
         if envelope.format > FORMAT:

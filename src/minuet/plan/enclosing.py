@@ -1,6 +1,6 @@
-"""Scopes: which constructs enclose each node, and how scopes follow along edges.
+"""Scopes: which constructs enclose each node, and how scopes change along edges.
 
-An `each` join encloses everything below it and cannot end inside a loop, so it may not stand in
+An `each` join encloses everything below it and cannot end inside a loop, so it may not be in
 one: the loop node would be reached once per arrival. Therefore a nest is always the `each` joins
 above the node, in order, followed by the loops around it.
 """
@@ -15,16 +15,16 @@ from minuet.plan.loop import Loops
 from minuet.plan.plan import ConstructKind
 from minuet.plan.problems import Problems
 
-#: One number per construct is kept with every instance; real graphs need three or four.
+#: Every instance stores one number per construct. Real graphs need three or four.
 DEPTH_MAX = 32
 
 
 class Enclosing(msgspec.Struct, frozen=True):
     """The nest of every node."""
 
-    #: Of each node, its constructs by name, outermost first.
+    #: The constructs around each node by name, outermost first.
     names: list[tuple[str, ...]]
-    #: Of each node, how many of them are `each` joins.
+    #: How many of them are `each` joins, for each node.
     eaches: list[int]
     #: The nodes that open an `each` construct, with the number of each source's arrival.
     arrivals: dict[int, dict[int, int]]
@@ -32,7 +32,7 @@ class Enclosing(msgspec.Struct, frozen=True):
 
 
 def find_enclosing(graph: Graph, loops: Loops, problems: Problems) -> Enclosing:
-    """Find every node's nest and refuse joins of inputs that stand in different ones."""
+    """Find every node's nest. Refuse joins of inputs from different nests."""
     opening = _find_openings(graph, loops, problems)
     above = _find_each_above(graph, opening, problems)
     names: list[tuple[str, ...]] = []
@@ -84,7 +84,7 @@ def _find_openings(graph: Graph, loops: Loops, problems: Problems) -> list[int]:
 
 
 def _find_each_above(graph: Graph, opening: list[int], problems: Problems) -> list[tuple[int, ...]]:
-    """List the `each` joins that enclose each node, itself included, in order."""
+    """List the `each` joins that enclose each node, including itself, in order."""
     above: list[tuple[int, ...]] = []
     opens = frozenset(opening)
     for number, sources in enumerate(graph.sources):
@@ -93,7 +93,7 @@ def _find_each_above(graph: Graph, opening: list[int], problems: Problems) -> li
             if above[source] != enclosing:
                 _report_mismatch(graph, number, sources[0], source, above, problems)
                 break
-        # Beyond the depth limit a nest grows no more, so that it is reported in linear time.
+        # Beyond the depth limit a nest does not grow, so that reporting takes linear time.
         if number in opens and len(enclosing) <= DEPTH_MAX:
             enclosing = (*enclosing, number)
         above.append(enclosing)

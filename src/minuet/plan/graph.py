@@ -1,9 +1,9 @@
-"""The edges of a workflow, united from everywhere they may be written, and their order.
+"""The edges of a workflow, merged from all places where they can be written, and their order.
 
-Nodes are numbered in topological order; forward edges (all but the back edges of loops) always
-go from a smaller number to a larger one. The order, and everything derived from it, depends on
-the nodes' order in the document and on which edges exist, not on where an edge is written.
-Every step is linear in nodes and edges, and none recurses.
+Nodes are numbered in topological order. Forward edges (all except the back edges of loops)
+always go from a smaller number to a larger one. The order, and everything derived from it,
+depends on the nodes' order in the document and on which edges exist, not on where an edge is
+written. Every step is linear in nodes and edges, and none recurses.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from minuet.plan.cycle import report_cycles
 from minuet.plan.plan import Role
 from minuet.plan.problems import Problems
 
-#: Enough for any graph that people or programs draw; more would be a mistake or an attack.
+#: Enough for any graph that people or programs write. More is a mistake or an attack.
 NODES_MAX = 200_000
 EDGES_MAX = 1_000_000
 
-#: The roles of an edge are kept as bits of a number.
+#: The roles of an edge are bits of a number.
 ROLES: tuple[Role, ...] = get_args(Role)
 BIT: dict[Role, int] = {role: 1 << number for number, role in enumerate(ROLES)}
 ROLES_OF: tuple[tuple[Role, ...], ...] = tuple(
@@ -35,43 +35,43 @@ ROLES_OF: tuple[tuple[Role, ...], ...] = tuple(
 class Graph(msgspec.Struct, frozen=True):
     """Forward edges between numbered nodes."""
 
-    #: In topological order, as all that follow.
+    #: In topological order, like all fields below.
     nodes: list[Node]
-    #: Where each node stands in the document.
+    #: The position of each node in the document.
     places: list[int]
     #: Each node's number.
     numbers: dict[str, int]
-    #: Of each node, where its edges come from and go to, in order.
+    #: The sources and targets of each node's edges, in order.
     sources: list[list[int]]
     targets: list[list[int]]
     #: Why each edge exists, by `source * len(nodes) + target`.
     masks: dict[int, int]
-    #: False: edges are missing because they named unknown nodes.
+    #: False: edges are missing because they name unknown nodes.
     complete: bool
     written: Written
 
     def mask(self, source: int, target: int) -> int:
-        """Tell the roles of an edge as bits."""
+        """The roles of an edge, as bits."""
         return self.masks[source * len(self.nodes) + target]
 
     def roles(self, source: int, target: int) -> tuple[Role, ...]:
-        """Tell the roles of an edge."""
+        """The roles of an edge."""
         return ROLES_OF[self.mask(source, target)]
 
     def path_of(self, source: int, target: int) -> Path:
-        """Tell where an edge is first written."""
+        """The path where an edge is first written."""
         return self.written.first[self.nodes[source].id, self.nodes[target].id]
 
 
 class Written:
-    """Where each edge is written: only messages need it, so it is found when one does."""
+    """Where each edge is written. Computed on demand, because only messages need it."""
 
     def __init__(self, workflow: Workflow) -> None:
         self._workflow = workflow
 
     @functools.cached_property
     def first(self) -> dict[tuple[str, str], Path]:
-        """Map each edge to the first place that gives it."""
+        """Map each edge to the first place where it is written."""
         found: dict[tuple[str, str], Path] = {}
         for listing in list_edges(self._workflow):
             for number, pair in enumerate(listing.pairs):
@@ -80,14 +80,14 @@ class Written:
 
 
 class Listing(NamedTuple):
-    """One list of the document that gives edges."""
+    """One list of edges in the document."""
 
     role: Role
     path: Path
     pairs: list[tuple[str, str]]
 
     def path_of(self, number: int, *, end: str = "target") -> Path:
-        """Tell where one of its edges is written."""
+        """The path of one of its edges."""
         if self.path == ("edges",):
             return ("edges", number, end)
         return (*self.path, number)
@@ -124,7 +124,7 @@ def _list_targets(node: Node) -> Iterator[tuple[Role, Path, tuple[str, ...] | No
 
 
 def build_graph(workflow: Workflow, problems: Problems) -> Graph | None:
-    """Unite the edges and order the nodes; None if they have no order."""
+    """Merge the edges and order the nodes. None if they have no order."""
     if len(workflow.nodes) > NODES_MAX:
         message = f"the workflow has {len(workflow.nodes)} nodes; at most {NODES_MAX} are possible"
         problems.error("too-large", message, ("nodes",))
@@ -148,7 +148,7 @@ def build_graph(workflow: Workflow, problems: Problems) -> Graph | None:
 
 
 def _index_nodes(workflow: Workflow, problems: Problems) -> dict[str, int]:
-    """Map each id to the first place where it stands."""
+    """Map each id to the position of its first node."""
     index: dict[str, int] = {}
     for place, node in enumerate(workflow.nodes):
         first = index.setdefault(node.id, place)
@@ -163,7 +163,7 @@ def _index_nodes(workflow: Workflow, problems: Problems) -> dict[str, int]:
 
 
 def _unite(workflow: Workflow, index: dict[str, int], problems: Problems) -> dict[int, int] | None:
-    """Make one edge of all that connect the same two nodes; None if there are too many."""
+    """Merge edges that connect the same two nodes. None if there are too many."""
     masks: dict[int, int] = {}
     for listing in list_edges(workflow):
         bit = BIT[listing.role]
@@ -233,7 +233,7 @@ def _check_back_edges(workflow: Workflow, index: dict[str, int], problems: Probl
 
 
 def _sorted_targets(masks: dict[int, int], size: int) -> list[list[int]]:
-    """List each node's targets in the nodes' order: sorted by listing them from the other end."""
+    """List each node's targets in the nodes' order, by collecting them from the other end."""
     sources: list[list[int]] = [[] for _ in range(size)]
     for key in masks:
         source, target = divmod(key, size)
@@ -242,7 +242,7 @@ def _sorted_targets(masks: dict[int, int], size: int) -> list[list[int]]:
 
 
 def _turn(lists: list[list[int]]) -> list[list[int]]:
-    """Turn lists of sources into sorted lists of targets, or the other way round."""
+    """Convert lists of sources into sorted lists of targets, or vice versa."""
     turned: list[list[int]] = [[] for _ in lists]
     for number, members in enumerate(lists):
         for member in members:
@@ -251,7 +251,7 @@ def _turn(lists: list[list[int]]) -> list[list[int]]:
 
 
 def _sort(targets: list[list[int]]) -> list[int]:
-    """Sort topologically (Kahn); nodes in and below cycles are left out."""
+    """Sort topologically (Kahn). Nodes in and below cycles are left out."""
     awaited = [0] * len(targets)
     for members in targets:
         for target in members:

@@ -8,12 +8,12 @@ from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
 from minuet.plan.problems import Problems
 
-#: Names in all `cancels` of a plan together; joins that cancel joins that cancel … add up.
+#: How many names all `cancels` of a plan may have together. Nested cancelling joins add up.
 CANCELS_MAX = 1_000_000
 
 
 def count_expected(graph: Graph, loops: Loops, number: int) -> tuple[int, ...]:
-    """Count the arrivals a node expects: at first, and in later rounds of each loop around it."""
+    """Count the arrivals that a node expects: first, and in later rounds of each loop."""
     sources = graph.sources[number]
     expected = [len(sources)]
     for index in loops.around(number):
@@ -24,7 +24,7 @@ def count_expected(graph: Graph, loops: Loops, number: int) -> tuple[int, ...]:
 
 
 def find_need(graph: Graph, number: int, expected: tuple[int, ...], problems: Problems) -> int:
-    """Tell how many live arrivals make a node ready; 0 is all that are expected."""
+    """How many live arrivals make a node ready. 0: all that are expected."""
     node = graph.nodes[number]
     if node.join == "any":
         # A node that starts with the run waits for nothing.
@@ -44,7 +44,7 @@ def find_need(graph: Graph, number: int, expected: tuple[int, ...], problems: Pr
 
 
 def find_cancels(graph: Graph, nests: Enclosing, problems: Problems) -> dict[int, tuple[str, ...]]:
-    """Find, for each join that cancels the rest, the nodes whose every way on leads to it."""
+    """For each join that cancels the rest, find the nodes from which every path leads to it."""
     cancels: dict[int, tuple[str, ...]] = {}
     total = 0
     for number, node in enumerate(graph.nodes):
@@ -61,7 +61,7 @@ def find_cancels(graph: Graph, nests: Enclosing, problems: Problems) -> dict[int
 
 
 def _find_region(graph: Graph, nests: Enclosing, join: int) -> set[int]:
-    """Walk up from the join; a node belongs when the last of its edges turns out to lead here."""
+    """Walk up from the join. A node belongs to the region when all its edges lead here."""
     nest = nests.names[join]
     ways_left: dict[int, int] = {}
     region: set[int] = set()

@@ -1,7 +1,7 @@
-"""The bodies of loops: which nodes run again, and that bodies nest and have one way out.
+"""The bodies of loops: which nodes repeat. Checks that bodies nest and have one exit.
 
-A body is what lies between its entry (`loop_back_to`) and its loop node. Outside edges may lead
-into it anywhere; only the loop node's may lead out.
+A body is everything between its entry (`loop_back_to`) and its loop node. Edges from outside may
+lead to any node of the body. Only edges of the loop node may lead out.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from minuet.model.diagnostics import quote
 from minuet.plan.graph import Graph
 from minuet.plan.problems import Problems
 
-#: Nodes visited to find all bodies. Bodies that nest sensibly stay far below.
+#: How many nodes may be visited to find all bodies. Sensible nesting stays far below.
 VISITS_MAX = 2_000_000
 
 
 class Body(msgspec.Struct, frozen=True):
     """What a loop repeats."""
 
-    #: The loop node: the last of the body.
+    #: The loop node: the last node of the body.
     loop: int
-    #: The first of the body; the loop node itself in the simplest loop.
+    #: The first node of the body. In the simplest loop it is the loop node itself.
     entry: int
     members: frozenset[int]
 
@@ -30,26 +30,26 @@ class Loops(msgspec.Struct, frozen=True):
     """All loops, larger bodies first."""
 
     bodies: list[Body]
-    #: Of each node, the smallest body that it is a member of, or -1.
+    #: For each node, the smallest body that contains it, or -1.
     innermost: list[int]
-    #: Of each body, all that enclose it and itself, outermost first.
+    #: For each body, all enclosing bodies and itself, outermost first.
     chains: list[tuple[int, ...]]
 
     def around(self, number: int) -> tuple[int, ...]:
-        """Tell which bodies a node is a member of, outermost first."""
+        """The bodies that contain a node, outermost first."""
         body = self.innermost[number]
         return self.chains[body] if body >= 0 else ()
 
 
 def find_loops(graph: Graph, problems: Problems) -> Loops:
-    """Find and check all loops; those that are refused are left out."""
+    """Find and check all loops. Refused ones are left out."""
     bodies = sorted(_find_bodies(graph, problems), key=lambda body: -len(body.members))
     loops = Loops(bodies=[], innermost=[-1] * len(graph.nodes), chains=[])
     for body in bodies:
         _check_exits(graph, body, problems)
         outer = {loops.innermost[member] for member in body.members}
         if len(outer) > 1:
-            # The smallest body met so far cannot hold all of this one, or it were the only one.
+            # The smallest body so far cannot contain all of this one, unless it is the only one.
             _report_overlap(graph, body, loops.bodies[max(outer)], problems)
             continue
         enclosing = outer.pop()
@@ -92,7 +92,7 @@ def _find_bodies(graph: Graph, problems: Problems) -> list[Body]:
 
 
 def _find_above(graph: Graph, number: int, entry: int) -> set[int]:
-    """Collect the node and its ancestors, but none that comes before the entry."""
+    """Collect the node and its ancestors, except those that come before the entry."""
     found = {number}
     waiting = [number]
     while waiting:
@@ -124,7 +124,7 @@ def _check_exits(graph: Graph, body: Body, problems: Problems) -> None:
                     f"node {quote(graph.nodes[member].id)} in the body of loop {quote(loop)} "
                     f"has an edge to {quote(graph.nodes[target].id)} outside it",
                     graph.path_of(member, target),
-                    hint="let the loop node end the loop; only it may leave the body",
+                    hint="only the loop node may lead out of the body",
                 )
 
 

@@ -1,8 +1,8 @@
-"""Which workers may run a node: placement constraints, carried by the name of its queue.
+"""Which workers may run a node: placement constraints, encoded in the name of its queue.
 
-A node with constraints has a queue of its own, and the queue's name says the constraints. So a
-worker that sees the name knows whether it may serve the queue, once and for all; nothing is
-matched when tokens are taken, and a take costs the same however many workers there are.
+A node with constraints has its own queue, and the queue's name contains the constraints. So a
+worker that sees the name decides once whether it may serve the queue. Nothing is matched when
+tokens are taken, and a take costs the same no matter how many workers there are.
 
     @{"queue":"task:train","workflow":"ml","node":"train","limit":1,"capabilities":{"gpu":1}}
 
@@ -20,24 +20,24 @@ from minuet.model import workflow as model
 from minuet.model.diagnostics import quote
 from minuet.plan.problems import Problems
 
-#: Begins the name of a queue that has constraints; no name in a document begins with it.
+#: Prefix of the name of a queue with constraints. No name in a document begins with it.
 MARK = "@"
 
-#: Longest text of a node's constraints: names of queues stand in indexes.
+#: The longest text of a node's constraints, because queue names are in indexes.
 BYTES_MAX = 1_000
 
-#: How often a node runs at once on one worker, if its constraints do not say.
+#: How often a node runs at once on one worker by default.
 LIMIT_DEFAULT = 1
 
 
 class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The constraints of a node, and whose they are."""
+    """The constraints of a node, and the node's name."""
 
-    #: Where its tokens would wait without them: what its type and handler need.
+    #: The queue without constraints, which follows from the node's type and handler.
     queue: str
     workflow: str
     node: str
-    #: How often it runs at once on one worker.
+    #: How many instances may run at once on one worker.
     limit: int = LIMIT_DEFAULT
     executors: tuple[str, ...] = ()
     capabilities: dict[str, Any] = {}
@@ -46,7 +46,7 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Offer(msgspec.Struct, frozen=True):
-    """What a worker has to offer."""
+    """What a worker offers."""
 
     worker: str
     name: str
@@ -59,7 +59,7 @@ _decode = msgspec.json.Decoder(Placement).decode
 
 
 def place(workflow: str, node: model.Node, queue: str) -> str:
-    """The queue of a node's tokens: the given one, or with constraints one of its own."""
+    """The queue of a node's tokens: the given one or, with constraints, its own."""
     wanted = node.placement
     if wanted is None:
         return queue
@@ -68,7 +68,7 @@ def place(workflow: str, node: model.Node, queue: str) -> str:
         workflow,
         node.id,
         limit=wanted.max_parallel_per_node or LIMIT_DEFAULT,
-        # The order of names means nothing, and must not make another queue.
+        # The order of names has no meaning and must not make a different queue.
         executors=tuple(sorted(set(wanted.requires_executors))),
         capabilities=wanted.requires_capabilities,
         allowed=tuple(sorted(set(wanted.allowed_nodes))),
@@ -103,7 +103,7 @@ def check_placements(workflow: model.Workflow, problems: Problems) -> None:
 
 
 def read_placement(queue: str) -> Placement | None:
-    """The constraints that a queue's name says; None: it says none that we know."""
+    """The constraints in a queue's name. None: it has none that are known."""
     if not queue.startswith(MARK):
         return None
     try:
@@ -119,7 +119,7 @@ def base_queue(queue: str) -> str:
 
 
 def unmet(placement: Placement, offer: Offer) -> list[str]:
-    """What a worker lacks, in words; nothing: it may serve the queue."""
+    """What a worker lacks, in words. Empty: it may serve the queue."""
     lacking = []
     if placement.executors and not offer.executors.intersection(placement.executors):
         lacking.append(_executors_text(placement))

@@ -1,7 +1,7 @@
 """A compiled workflow: a flat, verified graph, identified by the hash of its content.
 
-A plan is data: it is stored with the runs that use it, read by workers of a later release and
-never compiled again, so its format has a number. `plan.compile` makes it; the kernel reads it.
+A plan is data: it is stored with the runs that use it, read by workers of later releases and
+never compiled again. So its format has a number. `plan.compile` makes it; the kernel reads it.
 
 How scopes work. Loops and `each` joins are *constructs*. A node's `nest` names the constructs
 that enclose it, outermost first, and an instance's scope has one number for each. An edge says
@@ -16,7 +16,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-#: Bump when a plan's meaning changes; a worker refuses a plan that is newer than itself.
+#: Increase it when a plan's meaning changes. A worker refuses a plan with a newer format.
 FORMAT = 1
 
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
@@ -32,7 +32,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Edge(Part, frozen=True):
-    """From the node that holds it to `target`."""
+    """An edge from the node that contains it to `target`."""
 
     target: str
     roles: tuple[Role, ...] = ("static",)
@@ -46,8 +46,8 @@ class Read(Part, frozen=True):
     """An output that a node's templates and conditions use, beyond its live arrivals.
 
     The instance read is the latest one under the first `keep` numbers of the reader's scope.
-    With `previous`, it is that of the iteration before: the node stands behind the reader in
-    the same loop body, so it is an ancestor only by way of the back edge, and `keep` counts
+    With `previous`, it is that of the previous iteration: the node comes after the reader in
+    the same loop body, so it is an ancestor only through the back edge, and `keep` includes
     that loop's number.
     """
 
@@ -64,7 +64,7 @@ class Rule(Part, frozen=True):
 
 
 class Branch(Part, frozen=True):
-    """Ordered rules, the first that holds wins."""
+    """Rules in order. The first that matches wins."""
 
     type: Literal["conditional", "agent_driven"] = "conditional"
     rules: tuple[Rule, ...] = ()
@@ -73,13 +73,13 @@ class Branch(Part, frozen=True):
 
 
 class Loop(Part, frozen=True):
-    """The condition that sends a run back, and how often it may."""
+    """The condition that sends a run back, and how often it may do so."""
 
     condition: Any
     max_iterations: int
     #: The first node of the body.
     entry: str
-    #: Running out of iterations is an exit of its own; without one it fails the node.
+    #: Whether running out of iterations has its own exit. Without one it fails the node.
     has_timeout_path: bool = False
 
 
@@ -91,7 +91,7 @@ class Retry(Part, frozen=True):
     multiplier: float = 2.0
     max_delay_ms: int = 60_000
     jitter: bool = True
-    #: Names of exception classes and error codes; empty: all.
+    #: Names of exception classes and error codes. Empty: all.
     retry_on: tuple[str, ...] = ()
     no_retry_on: tuple[str, ...] = ()
 
@@ -114,34 +114,34 @@ class Node(Part, frozen=True):
     handler: str | None = None
     config: Any = None
     config_ref: str | None = None
-    #: Where its ready tokens wait.
+    #: The queue where its ready tokens wait.
     queue: str = "task"
     nest: tuple[str, ...] = ()
     edges: tuple[Edge, ...] = ()
-    #: Live arrivals that make it ready: all that are expected (0), or this many.
+    #: How many live arrivals make it ready. 0: all that are expected.
     need: int = 0
     #: Arrivals expected, by the innermost loop of `nest` that is past its first iteration:
     #: `expects[0]` when none is, `expects[d]` when it is the d-th loop. Arrivals from outside
     #: that loop came before and are not awaited again.
     expects: tuple[int, ...] = (0,)
-    #: Nodes all of whose ways on lead through this join; cancelled when it fires early.
+    #: Nodes from which every path leads to this join. They are cancelled when it fires early.
     cancels: tuple[str, ...] = ()
     reads: tuple[Read, ...] = ()
     branch: Branch | None = None
     loop: Loop | None = None
     retry: Retry = RETRY_DEFAULT
-    #: Who wrote `retry`. The document's wins over the handler's own; the settings' does not. None:
-    #: nobody, or the plan is older than this field.
+    #: Who wrote `retry`. The document's overrides the handler's own; the settings' does not.
+    #: None: nobody, or the plan is older than this field.
     retry_by: RetryAuthor | None = None
     timeout_ms: int | None = None
-    #: What an unhandled error does: fail the run, go on, or take the edges with role `error`.
+    #: What an error does: fail the run, continue, or take the edges with role `error`.
     on_error: Literal["fail", "continue", "path"] = "fail"
     max_hops: int | None = None
     max_fanout: int | None = None
     max_output_bytes: int | None = None
     concurrency: Concurrency | None = None
     secrets: tuple[str, ...] = ()
-    #: The node types that come later keep what they need here, as written.
+    #: What future node types need, as written in the document.
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
@@ -150,13 +150,13 @@ class Plan(Part, frozen=True, kw_only=True):
 
     format: int = FORMAT
     name: str
-    #: In topological order (back edges left out).
+    #: In topological order (ignoring back edges).
     nodes: tuple[Node, ...]
     #: Each construct by name: a loop by its loop node, an `each` join by its node.
     constructs: dict[str, ConstructKind] = msgspec.field(default_factory=dict)
     #: Nodes that start with the run.
     entries: tuple[str, ...]
-    #: Nodes without an edge onward: the run's output is made of theirs.
+    #: Nodes without successors: the run's output consists of their outputs.
     terminals: tuple[str, ...]
     #: The hidden node that renders the document's `output`, if it has one.
     output_node: str | None = None

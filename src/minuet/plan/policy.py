@@ -1,4 +1,4 @@
-"""How a node runs: retries, time, limits, errors, and what later node types keep as written."""
+"""How a node runs: retries, timeouts, limits, errors, and settings of future node types."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from minuet.model import workflow as model
 from minuet.plan import plan
 
-#: A loop that names no limit, in a workflow that names none, goes round this often.
+#: The limit of a loop if neither the loop nor the workflow sets one.
 ITERATIONS_DEFAULT = 100
 
 #: Parts of a node that only its type understands.
@@ -19,7 +19,7 @@ EXTRAS = ("human_config", "agent_config", "compensator", "rejection_path")
 def find_retry_author(
     own: model.Retry | None, default: model.Retry | None, settings: plan.Retry
 ) -> plan.RetryAuthor | None:
-    """Tell who wrote a node's retry policy; one that is written counts, whatever it says."""
+    """Who wrote a node's retry policy. A written policy counts even if it equals the default."""
     if own is not None or default is not None:
         return "document"
     return "settings" if settings != plan.RETRY_DEFAULT else None
@@ -28,7 +28,7 @@ def find_retry_author(
 def complete_retry(
     own: model.Retry | None, default: model.Retry | None, settings: plan.Retry
 ) -> plan.Retry:
-    """Fill what a node leaves open from the workflow's default, then from the settings."""
+    """Fill in what a node leaves out, from the workflow's defaults, then from the settings."""
     fields: dict[str, Any] = msgspec.structs.asdict(settings)
     for policy in (default, own):
         if policy is not None:
@@ -37,14 +37,14 @@ def complete_retry(
                 for field in policy.__struct_fields__
                 if (value := getattr(policy, field)) is not None
             }
-    # Equal policies have to be encoded alike, and only what is a default itself is left out.
+    # Equal policies must be encoded alike; only fields that equal the default are left out.
     return plan.Retry(
         **{n: value for n, value in fields.items() if value != getattr(plan.RETRY_DEFAULT, n)}
     )
 
 
 def find_timeout_ms(node: model.Node, defaults: model.Defaults) -> int | None:
-    """Tell how long an attempt may take: the smaller of its timeout and its deadline."""
+    """How long an attempt may take: the smaller of its timeout and its deadline."""
     timeout_s = node.timeout_seconds
     if timeout_s is None:
         timeout_s = defaults.timeout_seconds
@@ -53,20 +53,20 @@ def find_timeout_ms(node: model.Node, defaults: model.Defaults) -> int | None:
 
 
 def find_iterations(loop: model.Loop, limits: model.Limits) -> int:
-    """Tell how often a loop may go round: the smallest limit that applies."""
+    """How many rounds a loop may have: the smallest limit that applies."""
     least = smallest(loop.max_iterations, limits.max_iterations)
     return ITERATIONS_DEFAULT if least is None else int(least)
 
 
 def find_on_error(node: model.Node) -> Literal["fail", "continue", "path"]:
-    """Tell what an unhandled error does."""
+    """What an unhandled error does."""
     return "path" if isinstance(node.on_error, tuple) else node.on_error
 
 
 def collect_extra(node: model.Node) -> dict[str, Any]:
-    """Keep, as plain data, what the plan itself gives no meaning to."""
+    """Keep, as plain data, the parts that the plan itself does not interpret."""
     extra = {
-        # By way of JSON, so that a plan equals what is read back from its bytes.
+        # Through JSON, so that a plan equals what is read back from its bytes.
         field: msgspec.json.decode(msgspec.json.encode(value))
         for field in EXTRAS
         if (value := getattr(node, field)) is not None
@@ -77,12 +77,12 @@ def collect_extra(node: model.Node) -> dict[str, Any]:
 
 
 def smallest(*limits: float | None) -> float | None:
-    """Tell the smallest limit that is given."""
+    """The smallest of the limits that are set."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def to_ms(seconds: float | None) -> int | None:
-    """Turn seconds into milliseconds; a time that is not 0 does not become 0."""
+    """Convert seconds to milliseconds. A time above 0 does not become 0."""
     if seconds is None:
         return None
     return max(round(seconds * 1000), 1 if seconds > 0 else 0)

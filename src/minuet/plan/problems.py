@@ -1,7 +1,7 @@
-"""What the compiler finds wrong with a document, collected until it is all known.
+"""Collects the problems that the compiler finds in a document.
 
-It knows of documents only what `Document` says; where a problem stands in the text is the
-document's business.
+This module knows only the interface `Document`. The document itself finds the position of a
+problem in the text.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from minuet.errors import DocumentError
 from minuet.model.diagnostics import Diagnostic, Path, Severity, quote
 from minuet.model.workflow import Workflow
 
-#: More errors, and more warnings, than anybody mends before trying again.
+#: More errors, and more warnings, than anyone fixes before trying again.
 SHOWN_MAX = 100
 
-#: Comparing a name with every other costs time; a document with more names, or with more wrong
-#: ones, gets its problems without suggestions.
+#: Comparing a name with all others takes time. A document with more names, or with more unknown
+#: ones, gets no suggestions.
 SUGGESTED_NAMES_MAX = 5_000
 SUGGESTIONS_MAX = 20
 
 
 class Document(Protocol):
-    """What the compiler needs of a document."""
+    """What the compiler needs from a document."""
 
     @property
     def workflow(self) -> Workflow: ...
@@ -44,7 +44,7 @@ class Document(Protocol):
 
 
 class Problems:
-    """Collects diagnostics; `stop` raises them when an error is among them."""
+    """Collects diagnostics. `stop` raises them if one is an error."""
 
     def __init__(self, document: Document) -> None:
         self._document = document
@@ -54,13 +54,13 @@ class Problems:
         self.warnings = 0
 
     def error(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
-        """Note something that forbids a plan."""
+        """Add an error: the document cannot be compiled."""
         self.errors += 1
         if self.errors <= SHOWN_MAX:
             self._found.append(self._document.diagnose(code, message, path, hint=hint))
 
     def warn(self, code: str, message: str, path: Path, *, hint: str | None = None) -> None:
-        """Note something that is probably not meant."""
+        """Add a warning: probably a mistake."""
         self.warnings += 1
         if self.warnings <= SHOWN_MAX:
             self._found.append(
@@ -68,7 +68,7 @@ class Problems:
             )
 
     def suggest(self, name: str, names: Collection[str]) -> str | None:
-        """Guess which of the names was meant, as a hint."""
+        """A hint that suggests the most similar name."""
         if self._suggestions >= SUGGESTIONS_MAX or len(names) > SUGGESTED_NAMES_MAX:
             return None
         self._suggestions += 1
@@ -76,7 +76,7 @@ class Problems:
         return f"did you mean {quote(close[0])}?" if close else None
 
     def listed(self) -> tuple[Diagnostic, ...]:
-        """List what was found, in the order of the text where positions are known."""
+        """All diagnostics, in the order of the text if positions are known."""
         shown = sorted(self._found, key=lambda found: (found.line or 0, found.column or 0))
         left = self.errors + self.warnings - len(shown)
         if left:
@@ -86,6 +86,6 @@ class Problems:
         return tuple(shown)
 
     def stop(self) -> None:
-        """Raise everything that was found, if any of it is an error."""
+        """Raise all diagnostics if one is an error."""
         if self.errors:
             raise DocumentError(self.listed(), self._document.source)

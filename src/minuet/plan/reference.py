@@ -1,4 +1,4 @@
-"""The nodes that templates and conditions name, and which of their outputs a node reads."""
+"""Which nodes templates and conditions name, and which of their outputs a node reads."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class Reference(NamedTuple):
 
     name: str
     path: Path
-    #: A condition is judged when its node's output is known, and may name it.
+    #: A condition is evaluated when its node's output is known, so it may name that node.
     knows_output: bool = False
 
 
 class References(NamedTuple):
     """Every name in the document that must be a node."""
 
-    #: By the place of the node that reads.
+    #: By the position of the reading node.
     of_nodes: list[list[Reference]]
     of_output: list[Reference]
 
@@ -70,7 +70,7 @@ def _collect_node(
 
 
 class _Reader:
-    """Compiles texts, each different one once."""
+    """Compiles texts. Equal texts are compiled once."""
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
@@ -145,7 +145,7 @@ def _check_names(workflow: Workflow, references: References, problems: Problems)
 def find_reads(
     graph: Graph, loops: Loops, nests: Enclosing, references: References, problems: Problems
 ) -> list[tuple[Read, ...]]:
-    """Resolve every reference; one that names no ancestor is refused."""
+    """Resolve every reference. Refuse one that does not name an ancestor."""
     wanted: list[dict[int, Reference]] = []
     pairs: set[tuple[int, int]] = set()
     for number, place in enumerate(graph.places):
@@ -166,7 +166,7 @@ def find_reads(
             if (number, other) in ancestors:
                 found.append(Read(node=graph.nodes[other].id, keep=keep))
             elif set(loops.around(number)) & set(loops.around(other)):
-                # Everything in a body is above everything else in it, by way of the back edge;
+                # Because of the back edge, everything in a body is above everything else in it;
                 # the innermost loop around both is the last construct that they share.
                 found.append(Read(node=graph.nodes[other].id, keep=keep, previous=True))
             elif graph.complete:
@@ -181,7 +181,7 @@ def _report_unrelated(
     name, read = graph.nodes[number].id, graph.nodes[other].id
     if number == other:
         message = f"node {quote(name)} reads its own output before it has one"
-        hint = "inside a loop that would be its output of the round before"
+        hint = "inside a loop it would be its output of the previous round"
     else:
         message = f"node {quote(name)} reads {quote(read)}, which does not come before it"
         hint = f"add {quote(read)} to the dependencies of {quote(name)}"

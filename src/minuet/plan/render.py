@@ -6,7 +6,7 @@ from typing import Any
 
 from minuet.plan.plan import Edge, Node, Plan, Role
 
-#: What an edge is called when it is not simply followed.
+#: The label of an edge that is not simply followed.
 LABELS: dict[Role, str] = {
     "branch": "branch",
     "break": "done",
@@ -23,7 +23,7 @@ ESCAPES = str.maketrans(
 
 
 def order(plan: Plan) -> tuple[str, ...]:
-    """List the nodes so that every edge but the back edges leads onward."""
+    """List the nodes in an order in which all edges except back edges lead forward."""
     return tuple(node.id for node in plan.nodes)
 
 
@@ -62,7 +62,7 @@ def to_graph(plan: Plan) -> dict[str, Any]:
 
 def to_mermaid(plan: Plan) -> str:
     """Draw the graph as a Mermaid flowchart, loops as boxes around their bodies."""
-    # Names are free text to Mermaid; these short ones cannot clash with its words.
+    # Node ids are free text. These short names cannot clash with Mermaid's keywords.
     short = {node.id: f"n{number}" for number, node in enumerate(plan.nodes)}
     lines = ["flowchart TD"]
     open_loops: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
 """JSON Schemas at compile time: of a node type's config and of the workflow's input.
 
-References to other documents are never followed: a schema is data that somebody sent.
+References to other documents are never followed, because schemas come from outside.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from minuet.plan.schemawork import SchemaTooComplexError, SchemaWork
 from minuet.plan.text import has_template
 from minuet.types import Json
 
-#: Looks of subschemas at values that need not be counted exactly: under a second.
+#: Up to this many checks, no exact count is needed: they take less than a second.
 EASY_LOOKS_MAX = 20_000_000
 
-#: … that are counted, one by one.
+#: Up to this many are counted one by one.
 COUNTED_LOOKS_MAX = 500_000
 
-#: … up to which everything that is wrong is listed.
+#: Up to this many, every problem is listed.
 ERRORS_LOOKS_MAX = 20_000
 
-#: Problems of an input that are shown, and the length of each: it may quote all of the input.
+#: How many problems of an input are shown, and the length of each (it may quote the input).
 PROBLEMS_MAX = 20
 MESSAGE_LENGTH_MAX = 400
 
-#: Keywords that judge an object or list by itself, whatever its members will be rendered to.
+#: Keywords that apply to an object or list no matter what its members are rendered to.
 SHALLOW = frozenset(
     {
         "type",
@@ -47,7 +47,7 @@ SHALLOW = frozenset(
 
 
 def check_config(place: int, node: Node, schema: dict[str, Any], problems: Problems) -> None:
-    """Check a node's config, except what templates will only give when they are rendered."""
+    """Check a node's config, except values that templates provide only when rendered."""
     for error in _validator(msgspec.json.encode(schema)).iter_errors(node.config):
         where = tuple(error.instance_path)
         found = _follow(node.config, where)
@@ -62,7 +62,7 @@ def check_config(place: int, node: Node, schema: dict[str, Any], problems: Probl
 
 
 def check_input_schema(workflow: Workflow, problems: Problems) -> None:
-    """Check that the schema of the workflow's input is one, and complete in itself."""
+    """Check that the workflow's input schema is a valid and self-contained JSON Schema."""
     if workflow.input is None:
         return
     import jsonschema_rs
@@ -88,15 +88,15 @@ def check_input_schema(workflow: Workflow, problems: Problems) -> None:
 def find_input_problems(schema: dict[str, Any], value: Json) -> list[str]:
     """Say what is wrong with a run's input, in bounded time.
 
-    Whether it is right takes some 30 ns for each look of a subschema at a value, and each thing
-    that is wrong a thousand times that. So looks are counted before anything is validated, and
-    where there are many, the first problem has to be enough.
+    A validator needs about 30 ns per check of a value, and a thousand times that for each problem
+    that it reports. So the checks are counted before validation, and if there are many, only the
+    first problem is reported.
     """
     encoded = msgspec.json.encode(schema)
     try:
         work = _work(encoded)
     except SchemaTooComplexError as error:
-        # A plan of an older version, which took such schemas.
+        # A plan made by an older version, which accepted such schemas.
         return [f"the input's JSON Schema cannot be used: {error}"]
     values = len(msgspec.json.encode(value)) // 2 + 1
     looks = values * work.looks_max if work.looks_max is not None else None
@@ -132,7 +132,7 @@ def _first_error(validator: Any, value: Json) -> Any:
         validator.validate(value)
     except jsonschema_rs.ValidationError as error:
         return error
-    raise AssertionError("the validator changed its mind")
+    raise AssertionError("the validator contradicted itself")
 
 
 def _describe(error: Any) -> str:

@@ -1,11 +1,12 @@
 """How much work a JSON Schema makes, computed without validating anything.
 
-A validator looks at a value once for each way that leads to a subschema. References and
-`anyOf`, `oneOf`, `allOf` can multiply these ways: thirty definitions that each name the next one
-twice are a billion ways. Here they are counted instead of walked: `Looks` say how often each
-subschema looks at one value of the input, and from them follow those of the values inside it.
+A validator checks a value once for each path that leads to a subschema. References and
+`anyOf`, `oneOf`, `allOf` can multiply these paths: thirty definitions that each name the next one
+twice make a billion paths. This module counts them instead of walking them. `Looks` say how often
+each subschema checks one value of the input; those of the values inside it are derived from them.
 
-What `anyOf` could leave out early is counted too, so the count is an upper bound.
+The alternatives of `anyOf` that a validator could leave out are counted too, so the count is an
+upper bound.
 """
 
 from __future__ import annotations
@@ -17,38 +18,38 @@ from urllib.parse import unquote, urldefrag, urljoin
 from minuet.model.diagnostics import Path
 from minuet.types import Json
 
-#: Subschemas of one schema.
+#: The largest number of subschemas in one schema.
 SUBSCHEMAS_MAX = 10_000
 
-#: Subschemas that may look at one value of the input. A validator needs about 30 ns for each.
+#: How many subschemas may check one value of the input. A validator needs about 30 ns for each.
 LOOKS_MAX = 10_000
 
 #: Steps from one subschema to the next by references and combinations, for the same value: a
 #: validator calls itself for each.
 DEPTH_MAX = 50
 
-#: Levels of nesting of an input.
+#: The deepest nesting of an input.
 _LEVELS = 100
 
-#: Subschemas for the same value.
+#: Keywords whose subschemas apply to the same value.
 _HERE_ONE = ("not", "if", "then", "else")
 _HERE_SEVERAL = ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 
-#: Subschemas for the values inside it, whatever their names or places.
+#: Keywords whose subschemas apply to the values inside it, at any name or position.
 _INSIDE_ONE = ("items", "additionalItems", "contains", "propertyNames")
 #: … except those that `properties` names.
 _OTHERS = ("additionalProperties", "unevaluatedProperties")
 
-#: To know what is left, a validator looks once more at everything that it combined.
+#: To find what is left over, a validator checks everything that it combined once more.
 _LOOKS_TWICE = ("unevaluatedProperties", "unevaluatedItems")
 
-#: How often each subschema, by its number, looks at one value.
+#: How often each subschema, by its number, checks one value.
 Looks: TypeAlias = dict[int, int]
 
 
 class SchemaTooComplexError(Exception):
-    """The schema would take too long, or go too deep, whatever the input is."""
+    """The schema would take too long, or recurse too deeply, for any input."""
 
     def __init__(self, message: str, path: Path) -> None:
         self.path = path
@@ -77,14 +78,14 @@ class _Found(NamedTuple):
 
 
 class SchemaWork:
-    """The subschemas of one schema, and how they multiply; SchemaTooComplexError at once."""
+    """The subschemas of one schema, and how they multiply. Raises SchemaTooComplexError."""
 
     def __init__(self, schema: dict[str, Json]) -> None:
         self._all: list[_Subschema] = []
         self._numbers: dict[int, int] = {}
-        #: Where references lead: resources and anchors by their address.
+        #: The targets of references: resources and anchors by their address.
         self._addresses: dict[str, _Found] = {}
-        #: The word that gives a subschema an address; it was another in the oldest draft.
+        #: The keyword that gives a subschema an address. The oldest draft used another one.
         self._id = "id" if "draft-04" in str(schema.get("$schema")) else "$id"
         self._index(_Found(schema, ()))
         self._number(_Found(schema, ()), "")
@@ -93,15 +94,15 @@ class SchemaWork:
         self._order = self._sorted()
         self._place = {number: place for place, number in enumerate(self._order)}
         self._check_each()
-        #: Subschemas that look at one value of an input, at most; None if inputs differ in that.
+        #: How many subschemas check one value, at most. None: it depends on the input.
         self.looks_max = self._find_looks_max()
-        #: Whether the words are used for which a validator lists all that went wrong below them.
+        #: Whether there are keywords for which a validator lists every problem below them.
         self.has_alternatives = any("anyOf" in s.value or "oneOf" in s.value for s in self._all)
 
     def count(self, value: Json, limit: int) -> int:
-        """How often subschemas look at values of this input, each value counted once more.
+        """How often subschemas check values of this input, plus one for each value.
 
-        Counts no further than `limit`, so that counting is bounded too.
+        Stops counting at `limit`, so that counting is bounded too.
         """
         total = 0
         waiting: list[tuple[Json, Looks]] = [(value, {0: 1})]
@@ -126,7 +127,7 @@ class SchemaWork:
     # ── reading ─────────────────────────────────────────────────────────────────────────
 
     def _index(self, root: _Found) -> None:
-        """Find what has an address, wherever it stands."""
+        """Find everything that has an address, anywhere in the schema."""
         waiting = [(root, "")]
         self._addresses[""] = root
         while waiting:
@@ -208,7 +209,7 @@ class SchemaWork:
     # ── counting ────────────────────────────────────────────────────────────────────────
 
     def _sorted(self) -> list[int]:
-        """All numbers, each before those that it leads to for the same value."""
+        """All numbers, each before those that it refers to for the same value."""
         order: list[int] = []
         state: dict[int, int] = {}
         for start in range(len(self._all)):
@@ -220,7 +221,7 @@ class SchemaWork:
                     for other in self._all[number].here:
                         if state.get(other) == 1:
                             raise SchemaTooComplexError(
-                                "it refers to itself without going into the value",
+                                "it refers to itself without descending into the value",
                                 self._all[other].path,
                             )
                         if state.get(other) is None:
@@ -234,7 +235,7 @@ class SchemaWork:
         return order
 
     def _check_each(self) -> None:
-        """Refuse a subschema that alone is too much for one value."""
+        """Refuse a subschema that is already too much for one value."""
         ways: dict[int, int] = {}
         depth: dict[int, int] = {}
         for number in reversed(self._order):
@@ -250,13 +251,12 @@ class SchemaWork:
                 )
             if depth[number] > DEPTH_MAX:
                 raise SchemaTooComplexError(
-                    f"it goes through more than {DEPTH_MAX} references and combinations for one "
-                    "value",
+                    f"it follows more than {DEPTH_MAX} references and combinations for one value",
                     subschema.path,
                 )
 
     def _spread(self, begun: Looks) -> Looks:
-        """Add those that look at the same value because another one does."""
+        """Add the subschemas that check the same value because another one does."""
         if not any(self._all[number].here for number in begun):
             return begun
         looks = dict(begun)
@@ -275,7 +275,7 @@ class SchemaWork:
         return looks
 
     def _enter(self, looks: Looks, name: str | int) -> Looks:
-        """What looks at the value of that name inside."""
+        """The subschemas that check the member of that name."""
         inside: Looks = {}
         for number, times in looks.items():
             subschema = self._all[number]
@@ -285,7 +285,7 @@ class SchemaWork:
         return inside
 
     def _find_looks_max(self) -> int | None:
-        """Follow all names at once, level by level; what they share counts for each."""
+        """Follow all names at once, level by level. Shared parts count for each name."""
         begun: Looks = {0: 1}
         found = 0
         seen: set[frozenset[tuple[int, int]]] = set()
@@ -302,7 +302,7 @@ class SchemaWork:
         return found
 
     def _enter_all(self, looks: Looks) -> Looks:
-        """For each subschema, how often it looks at a value inside, at most."""
+        """How often each subschema checks a member, at most."""
         shared: Looks = {}
         named: dict[str | int, Looks] = {}
         for number, times in looks.items():
@@ -325,7 +325,7 @@ def _step(found: _Found, key: str | int) -> _Found:
 
 
 def _parts(found: _Found) -> Iterator[_Found]:
-    """What stands in a list or object; in anything else, nothing."""
+    """The members of a list or object. Empty for anything else."""
     if isinstance(found.value, dict):
         yield from (_step(found, key) for key in found.value)
     elif isinstance(found.value, list):

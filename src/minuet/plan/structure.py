@@ -1,4 +1,4 @@
-"""Everything that follows from a graph that has an order: loops, nests, joins and reads."""
+"""What is derived from an ordered graph: loops, nests, joins and reads."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from minuet.plan.reference import References, find_reads
 
 
 class Structure(msgspec.Struct, frozen=True):
-    """What follows from a graph that has an order."""
+    """What is derived from an ordered graph."""
 
     graph: Graph
     loops: Loops
@@ -27,7 +27,7 @@ class Structure(msgspec.Struct, frozen=True):
 
 
 def find_structure(graph: Graph, references: References, problems: Problems) -> Structure:
-    """Find everything that follows from the graph's order."""
+    """Derive loops, nests, joins and reads from an ordered graph."""
     loops = find_loops(graph, problems)
     nests = find_enclosing(graph, loops, problems)
     check_unchosen(graph, problems)
@@ -35,7 +35,7 @@ def find_structure(graph: Graph, references: References, problems: Problems) -> 
     for number in range(len(graph.nodes)):
         expected = count_expected(graph, loops, number)
         needs.append(find_need(graph, number, expected, problems))
-        # An `each` join runs for every arrival alone.
+        # An `each` join runs separately for every arrival.
         expects.append((1,) if number in nests.arrivals else expected)
     return Structure(
         graph=graph,
@@ -49,7 +49,7 @@ def find_structure(graph: Graph, references: References, problems: Problems) -> 
 
 
 def check_unchosen(graph: Graph, problems: Problems) -> None:
-    """Warn of nodes that wait for a branch which never chooses them."""
+    """Warn about nodes that wait for a branch that never chooses them."""
     chosen = BIT["branch"] | BIT["timeout"] | BIT["error"] | BIT["reject"]
     for number, node in enumerate(graph.nodes):
         if node.branch is None:

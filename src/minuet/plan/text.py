@@ -7,17 +7,17 @@ from typing import Any
 
 from minuet.model.diagnostics import Path
 
-#: What makes a string a template, or a mistaken one: the template compiler refuses the latter two.
+#: Marks of a template, or of a mistaken one: the template compiler refuses the latter two.
 OPENINGS = ("{{", "{%", "{#")
 
 
 def is_template(text: str) -> bool:
-    """Say whether the string holds more than itself."""
+    """Whether the string is a template."""
     return "{" in text and any(opening in text for opening in OPENINGS)
 
 
 def has_template(value: Any) -> bool:
-    """Say whether a template stands anywhere in the value."""
+    """Whether there is a template anywhere in the value."""
     return any(is_template(text) for _, text in strings(value))
 
 

@@ -1,16 +1,16 @@
-"""A user's workflow in the simulated world: what can happen to it before it happens.
+"""Run a user's workflow in the simulated world, to find what can go wrong before it does.
 
-`simulation` tries the engine on random workflows; this package tries one given workflow on the
-engine, with the same loop, store, network and nemesis. Engine bugs are looked for all the same,
-but what it is about are findings on the workflow and its handlers. A seed decides everything.
+`simulation` tests the engine with random workflows. This package tests one given workflow on
+the engine, with the same loop, store, network and nemesis. It reports findings about the workflow
+and its handlers; engine bugs are detected too. A seed decides everything.
 
-    fields      what the document reads of each node's output, and compares it with
-    values      outputs and inputs, drawn to fit that or a JSON Schema
+    fields      what the document reads from each node's output, and compares it with
+    values      random outputs and inputs that match those fields or a JSON Schema
     scenario    what goes wrong in a seed
-    handlers    the handlers on stage: stubs or the user's own, watched
+    handlers    the handlers: stubs or the user's own, observed
     lockstep    sync handlers inside virtual time
-    stage       one seed: the world, and what was seen in it
-    watch       what the events of a run show
+    stage       one seed: its world, and what happened in it
+    watch       what the events of a run show: turns, limits, errors
     findings    what the author should know
-    report      many seeds, and what they add up to
+    report      the report on many seeds
 """

@@ -1,7 +1,7 @@
-"""What a document reads of each node's output, and what it compares that with.
+"""What a document reads from each node's output, and which values it compares that with.
 
-The texts of templates and conditions are searched, not evaluated: a field too many does no
-harm, and literals beside a field are the values at which a decision turns.
+Templates and conditions are searched as text, not evaluated. An extra field does no harm.
+Literals next to a field are the values at which a decision changes.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node, Plan
 from minuet.types import Json
 
-#: Fields and indexes behind a name.
+#: Fields and indexes after a name.
 Keys: TypeAlias = tuple[str | int, ...]
 
-#: The name under which the run's input is kept among the nodes; no node can have it.
+#: The key of the run's input among the nodes. No node can have this id.
 INPUT = ""
 
 _KEY = r"""\.\??[A-Za-z_]\w*|\[\??\d+\]|\[\??"[^"]*"\]|\[\??'[^']*'\]"""
 _PATH = re.compile(rf"(?<![\w.\"'-])([A-Za-z_][\w-]*)((?:{_KEY})*)", re.ASCII)
 _KEYS = re.compile(_KEY, re.ASCII)
-#: A template that is a path and nothing else.
+#: A template that consists of one path.
 _WHOLE = re.compile(rf"\{{\{{\s*[A-Za-z_][\w-]*(?:{_KEY})*\s*\}}\}}", re.ASCII)
 _LITERAL = r"""("[^"]*"|'[^']*'|-?\d+\.\d+|-?\d+|true\b|false\b)"""
 _OPERATOR = r"(==|!=|<=|>=|<|>)"
 _AFTER = re.compile(rf"\s*{_OPERATOR}\s*{_LITERAL}")
 _BEFORE = re.compile(rf"{_LITERAL}\s*{_OPERATOR}\s*$")
 _MEMBER = re.compile(rf"{_LITERAL}\s+in\s+$")
-#: What the length of a list is compared with, behind `.size()`, `size(…)` or `| length`.
+#: The number that a list's length is compared with: `.size()`, `size(…)` or `| length`.
 _LENGTH = re.compile(r"[()|\sa-z]*(?:==|!=|<=|>=|<|>)\s*(\d{1,2})\b")
 _FILTER = re.compile(r"\s*\|\s*([a-z]+)")
 _ORDERED = re.compile(r"\s*(<=?|>=?|[-*/%])")
@@ -50,16 +50,16 @@ _NUMBERS = frozenset({"abs", "round", "int", "float"})
 
 
 class Shape(msgspec.Struct):
-    """What is read of a value: fields, items, or the value itself with likely candidates."""
+    """The parts of a value that are read: fields, items, or the value itself, with candidates."""
 
     fields: dict[str, Shape] = msgspec.field(default_factory=dict)
-    #: The highest index read, and what is read of the items.
+    #: What is read from the items, and the highest index read.
     items: Shape | None = None
     index: int = 0
     candidates: list[Json] = msgspec.field(default_factory=list)
 
     def below(self, keys: Keys) -> Shape:
-        """The shape at the end of a path, made if need be."""
+        """The shape at the end of a path. Creates what is missing."""
         shape = self
         for key in keys:
             if isinstance(key, str):
@@ -71,15 +71,15 @@ class Shape(msgspec.Struct):
         return shape
 
     def suggest(self, values: list[Json]) -> None:
-        """Add candidates; 1 and true are different ones."""
+        """Add candidates. 1 and true are different candidates."""
         known = {repr(value) for value in self.candidates}
         self.candidates += [value for value in values if repr(value) not in known]
 
 
 def find_shapes(plan: Plan, wanted: Mapping[str, Mapping[str, list[Json]]]) -> dict[str, Shape]:
-    """By node, and for the run's input: what the document reads of it.
+    """What the document reads from each node's output and from the run's input.
 
-    `wanted` has, by node and argument, values that its handler would take.
+    `wanted` maps node and argument to values that the handler would accept.
     """
     nodes = {node.id: node for node in plan.nodes}
     found: dict[str, Shape] = {INPUT: Shape(), **{name: Shape() for name in nodes}}
@@ -100,7 +100,7 @@ def find_shapes(plan: Plan, wanted: Mapping[str, Mapping[str, list[Json]]]) -> d
 
 
 def _texts(node: Node) -> Iterator[tuple[str, bool]]:
-    """The texts in which a node reads others, and whether they are CEL."""
+    """The texts in which a node reads other nodes, and whether each is CEL."""
     node_type = NODE_TYPES.get(node.type)
     expressions = node_type.expression_fields if node_type is not None else ()
     for field, value in (node.config or {}).items():
@@ -128,7 +128,7 @@ def _strings(value: Json) -> Iterator[str]:
 
 
 def _uses(text: str, *, is_condition: bool) -> Iterator[tuple[str, Keys, list[Json]]]:
-    """Names with the keys behind them, and what their surroundings say about the value."""
+    """Names with the keys after them, and candidates that the surrounding text suggests."""
     for part in [text] if is_condition else re.findall(r"\{\{(.*?)\}\}", text, re.S):
         for match in _PATH.finditer(part):
             keys = [_key(key) for key in _KEYS.findall(match[2])]
@@ -180,7 +180,7 @@ def _value(literal: str) -> Json:
 
 
 def _around(value: Json) -> list[Json]:
-    """The value at which a comparison turns, and both sides of it."""
+    """The value at which a comparison changes its result, and a value on each side of it."""
     if isinstance(value, bool):
         return [True, False]
     if isinstance(value, str):
@@ -198,12 +198,12 @@ def _resolve(
     *,
     is_condition: bool,
 ) -> tuple[str | None, Keys]:
-    """Whose value a path leads into, and the path from there; None: nothing that is drawn."""
+    """The node (or input) that a path reads, and the path within it. None: nothing drawn."""
     if is_condition and name == "output":
         if reader.branch is not None or reader.loop is not None:
             name = reader.id
         else:
-            # An expression sees the inputs, by dependency.
+            # An expression sees the node's inputs, keyed by dependency.
             name, keys = (str(keys[0]), keys[1:]) if keys else ("", ())
     else:
         name, keys = _spelled(name, keys, is_condition=is_condition)
@@ -211,7 +211,7 @@ def _resolve(
 
 
 def _spelled(name: str, keys: Keys, *, is_condition: bool) -> tuple[str, Keys]:
-    """The node (or the input) that a path names, and the path into its output."""
+    """The node (or the input) that a path names, and the path within its output."""
     if name in ("ctx", "nodes") and keys:
         name, keys = str(keys[0]), keys[1:]
     elif name == "input":
@@ -222,7 +222,7 @@ def _spelled(name: str, keys: Keys, *, is_condition: bool) -> tuple[str, Keys]:
 
 
 def _follow(nodes: dict[str, Node], name: str, keys: Keys) -> tuple[str | None, Keys]:
-    """Go on to where the value comes from, through nodes that only pass values on."""
+    """Follow a value to its origin, through nodes that only pass values on."""
     for _ in nodes:
         node = nodes.get(name)
         if node is not None and node.type == "decision" and keys:
@@ -236,7 +236,7 @@ def _follow(nodes: dict[str, Node], name: str, keys: Keys) -> tuple[str | None, 
 
 
 def _passed_on(node: Node, keys: Keys) -> tuple[str, Keys] | None:
-    """Where a transform takes this part of its value from, if it takes it as it is."""
+    """Where a transform takes this part of its value from, if it passes it on unchanged."""
     value = (node.config or {}).get("value")
     while isinstance(value, dict) and keys and keys[0] in value:
         value, keys = value[keys[0]], keys[1:]

@@ -1,4 +1,4 @@
-"""What the seeds show, told to the author: findings, each with a seed that shows it."""
+"""Findings: what the author should know about the workflow. Each names a seed that shows it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from minuet.rehearsal.handlers import Start
 from minuet.rehearsal.stage import Seen, Setting
 from minuet.rehearsal.watch import Turn, all_turns
 
-#: An error makes a run fail or hang; a warning wants to be looked at.
+#: An error makes a run fail or hang. A warning deserves a look.
 Severity: TypeAlias = Literal["error", "warning"]
 
-#: Why a handler ran again, by what became of the start before; the worst first.
+#: Why a handler ran again, by how its previous start ended. The worst reason comes first.
 _AGAIN = {
-    "returned": "it had returned, and its worker died or lost the lease before the commit",
-    "running": "its worker died or stood still in the middle of it",
-    "stopped": "it was stopped in the middle by a timeout, a lost lease or a drain",
+    "returned": "it had returned, but its worker died or lost the lease before the commit",
+    "running": "its worker died or froze while it ran",
+    "stopped": "a timeout, a lost lease or a drain stopped it while it ran",
     "raised": "it failed and was retried",
 }
 
@@ -32,14 +32,14 @@ class Finding(msgspec.Struct):
     node: str
     message: str
     hint: str = ""
-    #: The first seed that shows it; None: it is about all of them.
+    #: The first seed that shows it. None: it concerns all seeds.
     seed: int | None = None
     #: How many seeds show it.
     seeds: int = 0
 
 
 class Findings:
-    """Collects, seed by seed."""
+    """Collects findings, seed by seed."""
 
     def __init__(self, setting: Setting) -> None:
         self._setting = setting
@@ -49,7 +49,7 @@ class Findings:
         self._rule_errors: dict[Turn, str] = {}
 
     def add(self, seen: Seen) -> None:
-        """One more seed."""
+        """Add what one seed showed."""
         self.turns |= seen.turns
         self._rule_errors.update(seen.rule_errors)
         self._add_engine(seen)
@@ -60,7 +60,7 @@ class Findings:
             self._note(seen, finding, limit)
 
     def _note(self, seen: Seen, finding: Finding, *key: str, rank: int = 0) -> None:
-        """Count a finding; of the seeds that show it, the first of the best rank is named."""
+        """Count a finding. Of the seeds that show it, name the first one of the lowest rank."""
         place = (finding.code, finding.node, *key)
         known = self._found.get(place)
         finding.seed, finding.seeds = seen.seed, 1
@@ -79,7 +79,7 @@ class Findings:
                 "engine",
                 "",
                 f"Minuet itself broke one of its rules: {seen.broken}",
-                "this is a bug of Minuet, not of the workflow: please report it, with the "
+                "this is a bug in Minuet, not in the workflow: please report it, with the "
                 "document and the seed",
             )
             self._note(seen, finding, seen.broken.id)
@@ -88,8 +88,8 @@ class Findings:
                 "warning",
                 "too-long",
                 "",
-                "the run is too long to be simulated to its end",
-                "give loops a smaller max_iterations, or an input with less to do",
+                "the run is too long to simulate it to its end",
+                "give loops a smaller max_iterations, or pass an input with less to do",
             )
             self._note(seen, finding)
 
@@ -112,27 +112,30 @@ class Findings:
                 "error",
                 "hang",
                 seen.hangs[0].partition(":")[0],
-                f"the run does not end: for ten minutes nothing happens ({nodes})",
+                f"the run does not end: nothing happens for ten minutes ({nodes})",
                 "give the node a `timeout_seconds`",
             )
             self._note(seen, finding)
 
     def _failure_hint(self, node: str, code: str) -> str:
         if code.startswith("exceeded_max"):
-            return "raise the limit, or let the workflow do less"
+            return "raise the limit, or make the workflow do less"
         if code == "loop_exhausted":
             return "give the loop a `timeout_path`, or more `max_iterations`"
         is_data = code in ("template-error", "condition-error", "handler-error")
         if is_data and self._has_stubs():
             return (
-                "outputs were drawn; if they cannot be so, run the handlers (--handlers), or "
-                "annotate what they return and add --stubs"
+                "outputs were drawn at random; if your handlers never return such outputs, run "
+                "them (--handlers), or annotate what they return and add --stubs"
             )
         if self._setting.draws_input and (is_data or not self._has_stubs()):
-            return "the input was drawn; if it cannot be so, give one with -i, or an `input` schema"
+            return (
+                "the input was drawn at random; if it is not realistic, pass one with -i, or add "
+                "an `input` schema"
+            )
         if node == self._setting.program.plan.output_node:
-            return "use `default` in the document's `output` for what may be missing"
-        return "handle it with `on_error: continue` or `on_error: [node]`, if the run shall go on"
+            return "use `default` in the document's `output` for values that may be missing"
+        return "if the run should continue, use `on_error: continue` or `on_error: [node]`"
 
     def _has_stubs(self) -> bool:
         return any(not role.is_real for role in self._setting.roles.values())
@@ -150,8 +153,9 @@ class Findings:
                 "repeated",
                 node,
                 f"handler {role.node.handler!r} ran {times} for one instance{once}: {why}",
-                "let the receiver tell repetitions by ctx.idempotency_key and declare "
-                '@minuet.task(effects="idempotent"), or effects="none" if it changes nothing'
+                "pass ctx.idempotency_key to the receiver, so that it can ignore repeated calls, "
+                'and declare @minuet.task(effects="idempotent"); or declare effects="none" if the '
+                "handler changes nothing"
                 + ("" if role.task else "; --handlers FILE --stubs reads declarations"),
             )
             self._note(seen, finding, rank=rank)
@@ -160,7 +164,7 @@ class Findings:
         return len(self._found)
 
     def in_order(self, *, with_turns: bool) -> list[Finding]:
-        """All of them, errors first; `with_turns`: also what no seed has done."""
+        """All findings, errors first. `with_turns`: also the turns that no seed took."""
         plan = self._setting.program.plan
         found = list(self._found.values())
         if with_turns:
@@ -170,14 +174,14 @@ class Findings:
 
 
 def _why_again(starts: list[Start]) -> tuple[int, str]:
-    """The worst reason for which a handler ran again."""
+    """The worst reason why a handler ran again, and its rank."""
     reasons = list(_AGAIN)
     rank = min(reasons.index(start.ended) for start in starts[:-1])
     return rank, _AGAIN[reasons[rank]]
 
 
 def never_taken(plan: Plan, taken: set[Turn], rule_errors: dict[Turn, str]) -> list[Finding]:
-    """Turns that no seed has taken; nodes behind a turn that is told are not told as well."""
+    """Turns that no seed took. Nodes that only a reported turn leads to are not reported."""
     missing = [turn for turn in all_turns(plan) if turn not in taken]
     nodes = {node.id: node for node in plan.nodes}
     found, behind = [], set()
@@ -187,7 +191,7 @@ def never_taken(plan: Plan, taken: set[Turn], rule_errors: dict[Turn, str]) -> l
             if targets:
                 message += f", so it never went to {', '.join(targets)}"
                 behind |= set(targets)
-            hint = "no output was seen that leads there"
+            hint = "no output led there"
             if turn.kind == "error":
                 hint = "the node never failed"
             elif turn in rule_errors:
@@ -195,12 +199,12 @@ def never_taken(plan: Plan, taken: set[Turn], rule_errors: dict[Turn, str]) -> l
             found.append(Finding("warning", "never-taken", turn.node, message, hint))
     for turn in missing:
         if turn.kind == "node" and turn.node not in behind:
-            found.append(Finding("warning", "never-reached", turn.node, "it was never reached"))
+            found.append(Finding("warning", "never-reached", turn.node, "no seed reached it"))
     return found
 
 
 def _describe(node: Node, turn: Turn) -> tuple[str, tuple[str, ...]]:
-    """A turn that was not taken, and where it would have led."""
+    """Describe a turn that was not taken, and name the nodes that it leads to."""
     if turn.kind == "rule":
         assert node.branch is not None
         rule = node.branch.rules[int(turn.which)]

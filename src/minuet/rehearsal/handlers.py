@@ -1,7 +1,7 @@
-"""The handlers on stage: stubs with drawn outputs and troubles, or the user's own. All watched.
+"""The handlers: stubs with random outputs and troubles, or the user's own. All are observed.
 
-An output is drawn for the instance, so every attempt gives the same one; a trouble is drawn for
-the start, so the next attempt may go well.
+An output is drawn per instance, so every attempt returns the same one. A trouble is drawn per
+start, so the next attempt may succeed.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ from minuet.simulation.loop import current_process
 from minuet.simulation.streams import Streams
 from minuet.types import Json
 
-#: Mean seconds that a stub takes: long enough to be hit by something.
+#: Mean duration of a stub in seconds: long enough for faults to hit it.
 SECONDS = 0.25
 
-#: Outputs drawn until one leads where the stub wants to go.
+#: How many outputs are drawn to find one that leads in the chosen direction.
 TRIES = 40
 
-#: A loop of more rounds is left before it is exhausted: it would take too long.
+#: Loops of more rounds are left before they are exhausted, which would take too long.
 ROUNDS_MAX = 25
 
 
 class Role(msgspec.Struct, frozen=True):
-    """What stands behind a node's handler."""
+    """Who plays a node's handler."""
 
     node: Node
-    #: What the user declared, if the handler is known.
+    #: The user's task, if the handler is known.
     task: Task | None
-    #: Whether that is run, or a stub in its place.
+    #: Whether the task itself runs, or a stub.
     is_real: bool
-    #: Of the handler's annotated result.
+    #: The JSON Schema of the handler's annotated result.
     schema: dict[str, Any] | None = None
 
     @property
@@ -57,14 +57,14 @@ class Role(msgspec.Struct, frozen=True):
 
     @property
     def timeout_s(self) -> float | None:
-        """Seconds per attempt; None: no limit."""
+        """Seconds per attempt. None: no limit."""
         if self.node.timeout_ms is not None:
             return self.node.timeout_ms / 1000
         return self.task.timeout if self.task is not None else None
 
 
 def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[str, Role]:
-    """By node: who plays its handler. Handlers that come with Minuet play themselves."""
+    """Who plays the handler of each node. Built-in handlers play themselves."""
     roles = {}
     for node in plan.nodes:
         if node.handler is None or NODE_TYPES[node.type].kind != "handler":
@@ -72,7 +72,7 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
         task = _find(handlers or REGISTERED, node.handler)
         is_ours = task is not None and task.function.__module__ == "minuet.nodes.handler"
         if task is not None and handlers is None and not is_ours:
-            # Registered by whoever imports us, not for this workflow.
+            # Registered by the importing program, not for this workflow.
             task = None
         is_real = is_ours or (handlers is not None and not stubs)
         schema = _result_schema(task) if task is not None and not is_real else None
@@ -94,7 +94,7 @@ def _result_schema(task: Task) -> dict[str, Any] | None:
 
 
 def wanted_arguments(roles: Mapping[str, Role]) -> dict[str, dict[str, list[Json]]]:
-    """By node and argument: values that the handler would take, where its hints say so."""
+    """Values that a handler would accept, by node and argument, where its hints tell."""
     return {
         name: {
             argument: [draw_schema(random.Random(number), schema) for number in range(4)]
@@ -107,18 +107,18 @@ def wanted_arguments(roles: Mapping[str, Role]) -> dict[str, dict[str, list[Json
 
 
 def _schemas(task: Task) -> dict[str, dict[str, Any]]:
-    """Of the arguments, and of the result, under `return`."""
+    """The JSON Schemas of the arguments, and of the result under `return`."""
     try:
         hints = get_type_hints(task.function)
     except Exception:
-        # As in calling it: a hint that cannot be resolved is none.
+        # As when it is called: a hint that cannot be resolved is ignored.
         return {}
     found = {}
     for name, hint in hints.items():
         try:
             found[name] = msgspec.json.schema(hint)
         except Exception:
-            # A type that says nothing to a schema.
+            # A type without a schema.
             continue
     return found
 
@@ -145,7 +145,7 @@ class Cast:
         note: Callable[[str], None],
     ) -> None:
         self.starts: dict[Place, list[Start]] = {}
-        #: Switched off when the world heals.
+        #: Switched off when the faults stop.
         self.deaths = scenario.deaths
         self._roles = roles
         self._program = program
@@ -156,7 +156,7 @@ class Cast:
         self._note = note
 
     def handlers(self) -> Handlers:
-        """As a worker wants them."""
+        """The handlers as a worker expects them."""
 
         async def play(ctx: Context, **config: Any) -> Json:
             return await self._play(ctx, config)
@@ -218,7 +218,7 @@ class Cast:
         return self._draw(role, ctx)
 
     async def _fail(self, role: Role, way: str) -> None:
-        """Fail, as each time."""
+        """Fail, as at every start."""
         if way == "crash":
             self._note(f"the handler of {role.node.id} kills {current_process().name}")
             await _die()
@@ -226,10 +226,10 @@ class Cast:
             await asyncio.sleep(role.timeout_s * 1.5 + 0.1)
         if way == "again":
             raise ConnectionError("simulated: it fails at each attempt")
-        raise NonRetryable("simulated: it fails for good")
+        raise NonRetryable("simulated: it fails permanently")
 
     async def _stumble(self, role: Role, trouble: str, *, first: bool) -> None:
-        """Have a trouble that passes."""
+        """Have a temporary trouble."""
         if trouble == "retry":
             raise ConnectionError("simulated: it fails at the first attempt")
         if trouble == "slow":
@@ -241,7 +241,7 @@ class Cast:
     # ── outputs ─────────────────────────────────────────────────────────────────────────
 
     def _draw(self, role: Role, ctx: Context) -> Json:
-        """An output; one that leads where chance wants to go, if the node decides by it."""
+        """Draw an output. If the node decides by it, choose a direction and look for a match."""
         node = role.node
         chance = self._streams.make(f"value/{ctx.node_id}/{ctx.scope_text}")
         shape = self._shapes[node.id]
@@ -260,7 +260,7 @@ class Cast:
         return value
 
     def _direction(self, node: Node, chance: random.Random) -> str:
-        """Where to go: round the loop again, or by one of the rules; "" if nothing decides."""
+        """Draw a direction: around the loop again, or one of the rules. "" if nothing decides."""
         if node.loop is not None:
             again = self._scenario.again
             if node.loop.max_iterations > ROUNDS_MAX:

@@ -1,8 +1,8 @@
-"""Sync handlers inside virtual time.
+"""Sync handlers in virtual time.
 
 A sync handler gets a thread, because it may wait (`ctx.step`) for something that the loop does.
-But only one of the two ever runs: the loop stands still until the handler returns or waits, and
-the handler stands still while it waits. So nothing depends on how fast threads are.
+But only one of the two runs at a time: the loop stops until the handler returns or waits, and
+the handler stops while it waits. So nothing depends on how fast threads are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from minuet.simulation.loop import SimLoop
 
 T = TypeVar("T")
 
-#: Real seconds that a handler may take before the rehearsal is given up.
+#: Real seconds that a handler may take before the rehearsal is aborted.
 PATIENCE_S = 60.0
 
 
@@ -63,7 +63,7 @@ class Lockstep:
         self._to_thread: queue.SimpleQueue[_Ended] = queue.SimpleQueue()
 
     def ask(self, awaitable: Awaitable[Any]) -> Any:
-        """In the handler's thread: let the loop wait, and stand still meanwhile."""
+        """In the handler's thread: let the loop wait, and block meanwhile."""
         self._to_loop.put(_Asked(awaitable))
         answer = self._to_thread.get()
         if answer.error is not None:
@@ -71,7 +71,7 @@ class Lockstep:
         return answer.result
 
     async def run(self, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
-        """On the loop: call the handler, and do what it waits for."""
+        """On the loop: call the handler, and perform its waits."""
         thread = threading.Thread(
             target=self._work, args=(function, arguments), name="minuet-rehearsal", daemon=True
         )
@@ -89,7 +89,7 @@ class Lockstep:
                     answer = _Ended(None, error)
                 self._to_thread.put(answer)
         finally:
-            # A handler whose worker was killed in the middle still waits: let it end.
+            # The worker was killed while the handler waits: let the handler end.
             self._to_thread.put(_Ended(None, LeaseLost("its worker is dead")))
             thread.join(1.0)
 

@@ -1,4 +1,4 @@
-"""Many seeds, and what they add up to."""
+"""Play many seeds, and report on all of them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from minuet.rehearsal.watch import all_turns
 from minuet.simulation.streams import Streams
 from minuet.types import Json
 
-#: Inputs drawn until one fits the workflow's schema.
+#: How many inputs are drawn to find one that fits the workflow's schema.
 TRIES = 50
 
 
 class Report(msgspec.Struct):
-    """What all seeds add up to."""
+    """The results of all seeds."""
 
     workflow: str
     #: The first seed.
     start: int | None = None
     seeds: int = 0
-    #: How many runs ended how; `HANGS`, `WAITS`, `TOO LONG` and `BROKEN` are no ends.
+    #: How many runs ended in each way. `HANGS`, `WAITS`, `TOO LONG` and `BROKEN` did not end.
     ends: dict[str, int] = {}
     findings: list[Finding] = []
     #: Turns that the document offers, and those that were taken.
@@ -50,7 +50,7 @@ class Report(msgspec.Struct):
 
 
 class Rehearsal:
-    """A workflow, its handlers and its input; seeds to be played."""
+    """A workflow with its handlers and its input, ready to play seeds."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class Rehearsal:
         self._setting = Setting(workflow, program, roles, shapes, without, is_varied, printed)
 
     def play(self, seed: int) -> Seen:
-        """One seed."""
+        """Play one seed."""
         plan, value = self._setting.workflow.plan, self._input
         if self._draw_input:
             chance = Streams(seed).get("input")
@@ -84,7 +84,7 @@ class Rehearsal:
     def play_all(
         self, seeds: Iterable[int], progress: Callable[[Seen, int], None] | None = None
     ) -> Report:
-        """Many seeds; `progress` is told each, and how many different findings there are."""
+        """Play many seeds. `progress` gets each seed's result and the number of findings so far."""
         findings = Findings(self._setting)
         plan = self._setting.program.plan
         offered = all_turns(plan)
@@ -107,7 +107,7 @@ class Rehearsal:
 
 
 def draw_fitting_input(chance: random.Random, plan: Plan, shape: Shape) -> Json:
-    """An input with what the document reads of it, that fits its schema."""
+    """Draw an input that fits the schema and has the fields that the document reads."""
     refused: InputError | None = None
     for attempt in range(TRIES):
         schema = plan.input_schema
@@ -121,5 +121,5 @@ def draw_fitting_input(chance: random.Random, plan: Plan, shape: Shape) -> Json:
         else:
             return value
     raise ConfigError(
-        f"no input could be made that fits the workflow's schema ({refused}): give one with -i"
+        f"could not generate an input that fits the workflow's schema ({refused}): pass one with -i"
     )

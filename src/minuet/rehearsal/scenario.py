@@ -1,8 +1,8 @@
 """What goes wrong in a seed.
 
-Seeds take turns: nothing goes wrong; the surroundings fail; one node's handler fails, each time
-another one; handlers have passing troubles; everything at once. So a few dozen seeds have tried
-every node, and a seed still shows something that can be understood.
+Seeds take turns: nothing goes wrong; the surroundings fail; one node's handler fails (each time
+another one); handlers have temporary troubles; everything at once. So a few dozen seeds cover
+every node, and what a seed shows can still be understood.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import msgspec
 from minuet.simulation.faults import Faults
 from minuet.simulation.streams import Streams
 
-#: Everything that can go wrong; each can be left out. The first four are troubles of stubs.
+#: Everything that can go wrong. Each can be left out. The first four are troubles of stubs.
 TROUBLES = {
-    "fail": "handlers fail for good, or until their attempts are used up",
-    "retry": "handlers fail, and succeed when they are tried again",
+    "fail": "handlers fail permanently, or until their attempts are used up",
+    "retry": "handlers fail, and succeed when they are retried",
     "slow": "handlers take longer than their timeout",
     "crash": "handlers kill their worker",
     "kill": "workers die, also between a handler's end and the commit of its result",
-    "pause": "workers stand still for longer than a lease",
-    "network": "calls to the store are late, lost, doubled or cut off",
-    "store": "the store refuses, is away, or does not know what it did",
-    "clock": "clocks jump and differ",
+    "pause": "workers freeze for longer than a lease",
+    "network": "calls to the store are delayed, lost, duplicated or cut off",
+    "store": "the store refuses calls, is down, or does not know whether it applied one",
+    "clock": "clocks jump and disagree",
 }
 
 _FAULTS = {
@@ -42,16 +42,16 @@ class Scenario(msgspec.Struct, frozen=True):
     """What goes wrong."""
 
     mood: str
-    #: The node whose handler fails whenever it is run, and how: `fatal` (not retried),
+    #: The node whose handler fails whenever it runs, and how: `fatal` (not retried),
     #: `again` (retried until its attempts are used up), `timeout` or `crash`.
     victim: str = ""
     way: str = ""
-    #: Passing troubles of handlers: `retry`, `slow`, `crash`.
+    #: Temporary troubles of handlers: `retry`, `slow`, `crash`.
     passing: tuple[str, ...] = ()
-    #: How likely a worker dies after a handler has ended, before its result is handed in.
+    #: Probability that a worker dies after a handler ended, before its result is handed in.
     deaths: float = 0.0
     faults: Faults = Faults()
-    #: How likely loops go on.
+    #: Probability that a loop continues.
     again: float = 0.5
 
 
@@ -61,8 +61,8 @@ def draw_scenario(
     timed: Collection[str],
     without: Collection[str] = (),
 ) -> Scenario:
-    """Draw for a seed; `stubs` are the nodes whose handlers can be made to fail, `timed` those
-    of them that have a timeout."""
+    """Draw the scenario of a seed. `stubs` are the nodes whose handlers can be made to fail,
+    `timed` those of them that have a timeout."""
     chance = streams.get("scenario")
     seed = streams.seed
     mood = MOODS[seed % len(MOODS)]
@@ -74,7 +74,7 @@ def draw_scenario(
         if victim not in timed and "timeout" in left:
             left.remove("timeout")
         if victim and left:
-            # One after the other: no way is forgotten however few seeds there are.
+            # In turn, so that even a few seeds cover all ways.
             way = left[seed // len(MOODS) // len(stubs) % len(left)]
             return Scenario(mood, victim, way, again=again)
         return Scenario("calm", again=again)

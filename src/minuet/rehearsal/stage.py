@@ -1,8 +1,8 @@
-"""One seed: the workflow in the simulated world, and what was seen of it.
+"""One seed: the workflow in the simulated world, and what happened to it.
 
-    a run under faults ──► heal ──► it must come to an end, or wait for somebody
+    a run under faults ──► faults stop ──► the run must end, or wait for somebody
 
-Long waits are skipped: when nothing can happen before a moment far ahead, the store's clock is
+Long waits are skipped: when nothing can happen before a distant moment, the store's clock is
 set to it.
 """
 
@@ -45,25 +45,25 @@ from minuet.worker.execute import CRASHES_MAX
 from minuet.worker.identity import Identity
 from minuet.worker.worker import Worker
 
-#: Seconds of faults, and how much more often they strike than in worlds with many runs.
+#: Seconds with faults, and how much more often they occur than in worlds with many runs.
 FAULTS_S = 12.0
 HASTE = 5.0
 
 LEASE_S = 3.0
 
-#: Seconds without any event after which a run hangs.
+#: Seconds without any event after which a run counts as hanging.
 HANG_S = 600.0
 
-#: Steps of a world, and events of a run, that is too large to be simulated to its end: all
-#: that must hold is checked after each call, which takes the longer the more there is.
+#: A world with more steps, or a run with more events, is not simulated to its end. Everything
+#: that must hold is checked after each call, so large runs take too long.
 STEPS_MAX = 300_000
 EVENTS_MAX = 1_000
 
-#: Milliseconds ahead from which a wait is skipped, and how close to its end.
+#: Waits longer than this many milliseconds are skipped, up to this close to their end.
 SKIP_MS = 2_000
 CLOSE_MS = 500
 
-#: A line of the story: seconds since the beginning, the store's time, and what happened.
+#: A line of the story: seconds since the start, the store's time, and what happened.
 Line: TypeAlias = tuple[float, int, str | Event]
 
 
@@ -75,14 +75,14 @@ class Setting(msgspec.Struct, frozen=True):
     roles: Mapping[str, Role]
     shapes: Mapping[str, Shape]
     without: tuple[str, ...] = ()
-    #: Whether the input was drawn as well.
+    #: Whether each seed draws the run's input.
     draws_input: bool = False
-    #: Where handlers print to; None: nowhere.
+    #: Where handlers print to. None: nowhere.
     printed: Any = None
 
 
 class Seen(msgspec.Struct):
-    """What was seen of one seed."""
+    """What happened in one seed."""
 
     seed: int
     scenario: Scenario
@@ -90,7 +90,7 @@ class Seen(msgspec.Struct):
     status: str = ""
     #: The node that failed the run, and its error.
     failed: tuple[str, dict[str, Any]] | None = None
-    #: Instances whose handlers were started more than once, and what became of each start.
+    #: Instances whose handlers were started more than once, and how each start ended.
     repeated: list[tuple[str, list[Start]]] = []
     limits: list[tuple[str, str, str]] = []
     turns: set[Turn] = set()
@@ -105,7 +105,7 @@ class Seen(msgspec.Struct):
 
     @property
     def end(self) -> str:
-        """The run's last status, or why it has none."""
+        """The run's last status, or why it did not end."""
         if self.broken is not None:
             return "BROKEN"
         if self.too_long:
@@ -127,7 +127,7 @@ def rehearse(setting: Setting, seed: int, value: Json) -> Seen:
     collecting = gc.isenabled()
     gc.disable()
     before = random.getstate()
-    # Handlers that draw from the common source of chance draw the same each time.
+    # Handlers that use the module `random` get the same numbers each time.
     random.seed(f"{seed}/handlers")
     try:
         with _errors_logged(stage.fail), contextlib.redirect_stdout(setting.printed or _Nowhere()):
@@ -209,7 +209,7 @@ class Stage:
             concurrency=4,
             lease_ms=int(LEASE_S * 1000),
             drain_ms=self.streams.get("drains").choice((0, 5_000)),
-            # Only a handler that kills its workers may be given up, not one that was unlucky.
+            # Give up only on handlers that kill their workers, not on unlucky ones.
             crashes_max=CRASHES_MAX if self.scenario.way == "crash" else 1_000_000,
             clock=clock,
             ids=SeededIds(self.streams.get("ids").getrandbits(62)),
@@ -237,7 +237,7 @@ class Stage:
     # ── playing ─────────────────────────────────────────────────────────────────────────
 
     def play(self) -> None:
-        """Let the world run to its end."""
+        """Run the world to its end."""
         self.loop.set_exception_handler(self._unexpected)
         main = self.loop.create_task(self._main(), context=self.loop.outer)
         try:
@@ -252,7 +252,7 @@ class Stage:
     def _unexpected(self, _: Any, context: dict[str, Any]) -> None:
         error = context.get("exception")
         if "never retrieved" in context.get("message", "") and self._has_real_handlers():
-            # A task that a handler made and forgot; its own affair.
+            # A task that a handler created and abandoned. That is the handler's business.
             return
         self.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
 
@@ -267,7 +267,7 @@ class Stage:
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         if self.scenario.faults.strength and not self._is_over():
-            self._note("from here on, the surroundings are sound")
+            self._note("no more faults from here on")
         self.nemesis.heal()
         self.server.faults = Faults()
         self.cast.deaths = 0.0
@@ -294,7 +294,7 @@ class Stage:
         return [token for token in tokens if token.state in LIVE_STATES]
 
     def _is_over(self) -> bool:
-        """Whether the run is over, or waits for somebody; a wait for a time is skipped."""
+        """Whether the run is over or waits for somebody. Skips ahead if it waits for a time."""
         run = self._run()
         if run is None:
             return False
@@ -312,14 +312,14 @@ class Stage:
             moments.append(run.deadline_ms)
         ahead_ms = min(moments, default=now_ms) - now_ms
         if ahead_ms > SKIP_MS:
-            self._note(f"{(ahead_ms - CLOSE_MS) / 1000:g} s pass, in which nothing happens")
+            self._note(f"{(ahead_ms - CLOSE_MS) / 1000:g} s pass without any event")
             self.clock.offset_ms += ahead_ms - CLOSE_MS
         return False
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
     def fail(self, broken: Broken) -> None:
-        """Something must not be: end the world."""
+        """A rule is broken: end the world."""
         self._note(f"BROKEN {broken}")
         self.loop.fail(_BrokenError(broken))
 
@@ -328,7 +328,7 @@ class Stage:
         self._hash.update(f"{self.loop.time():.6f} {text}\n".encode())
 
     def _note_call(self, text: str) -> None:
-        """A call was made, or the store's state has changed: tell what is new in the history."""
+        """A call was made, or the store changed: add new events to the story."""
         self._hash.update(f"{self.loop.time():.6f} {text}\n".encode())
         if text.startswith("store:"):
             self._tell(text)
@@ -346,7 +346,7 @@ class Stage:
         self._story.append((self.loop.time(), self.clock.now_ms(), what))
 
     def seen(self) -> Seen:
-        """What was seen; to be asked before the world is buried."""
+        """What happened. Call it before the world is torn down."""
         run = self._run()
         events = [event for _, _, event in self._story if not isinstance(event, str)]
         failed = next((e for e in events if isinstance(e, RunFailed)), None)
@@ -372,7 +372,7 @@ class Stage:
     def _repeated(self) -> list[tuple[str, list[Start]]]:
         found: dict[Place, list[Start]] = self.cast.starts
         return [
-            # Copied: what dies with the world is told to stop.
+            # Copied, because handlers that are still running are stopped with the world.
             (node, [Start(start.attempt, start.ended) for start in starts])
             for (node, _), starts in found.items()
             if len(starts) > 1
@@ -380,14 +380,14 @@ class Stage:
 
 
 class _Nowhere(io.TextIOBase):
-    """Swallows what is printed."""
+    """Discards what is printed."""
 
     def write(self, text: str) -> int:
         return len(text)
 
 
 class _Errors(logging.Handler):
-    """A worker that logs an error has met a bug of ours."""
+    """A worker that logs an error has hit a bug in Minuet."""
 
     def __init__(self, fail: Callable[[Broken], None]) -> None:
         super().__init__(logging.ERROR)

@@ -1,4 +1,4 @@
-"""Values, drawn: to fit a JSON Schema, or with the fields that a document reads."""
+"""Draw values that fit a JSON Schema, or that have the fields that a document reads."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from minuet.rehearsal.fields import Shape
 from minuet.types import Json
 
-#: How deep a schema is followed; below, an optional part is left out.
+#: How deep a schema is followed. Below that, optional parts are left out.
 DEPTH_MAX = 6
 
 _FORMATS = {
@@ -22,7 +22,7 @@ _FORMATS = {
 
 
 def draw_shape(chance: random.Random, shape: Shape) -> Json:
-    """A value with what is read of it."""
+    """Draw a value that has the parts that are read."""
     if shape.fields:
         return {name: draw_shape(chance, part) for name, part in sorted(shape.fields.items())}
     if shape.items is not None:
@@ -32,7 +32,7 @@ def draw_shape(chance: random.Random, shape: Shape) -> Json:
 
 
 def draw_any(chance: random.Random) -> Json:
-    """A value of which nothing is known."""
+    """Draw a value about which nothing is known."""
     return chance.choice((0, 1, 7, 1000, "text", "other"))
 
 
@@ -44,7 +44,7 @@ def draw_output(chance: random.Random, shape: Shape) -> Json:
 
 
 def overlay(value: Json, drawn: Json) -> Json:
-    """A value with another's fields: what a schema wants, and what a document reads."""
+    """Merge two values: what the schema requires, and what the document reads."""
     if not (isinstance(value, dict) and isinstance(drawn, dict)):
         return drawn
     return {
@@ -54,7 +54,7 @@ def overlay(value: Json, drawn: Json) -> Json:
 
 
 def draw_schema(chance: random.Random, schema: Any, root: Any = None, depth: int = 0) -> Json:
-    """A value that fits a schema, as far as this understands it."""
+    """Draw a value that fits a schema, as far as its keywords are supported."""
     root = schema if root is None else root
     if not isinstance(schema, dict):
         return draw_any(chance)

@@ -1,7 +1,7 @@
-"""What the history of a run shows: where it went, which limits it met, how it ended.
+"""What the history of a run shows: where it went, which limits it reached, how it ended.
 
 A *turn* is something that a document offers and a run may take: a node, a rule of a branch, a
-round or an exit of a loop, an `on_error`. Turns that no seed takes are worth a look.
+round or an exit of a loop, an `on_error`. Turns that no seed takes are reported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from minuet import events as happened
 from minuet.events import Event
 from minuet.plan.plan import Node, Plan
 
-#: Errors by which a limit makes itself known, and the limit.
+#: Error codes that mean that a limit was reached, and the limit.
 LIMITS = {
     "exceeded_max_hops": "max_hops",
     "exceeded_max_fanout": "max_fanout",
@@ -30,7 +30,7 @@ class Turn(NamedTuple):
 
 
 def all_turns(plan: Plan) -> list[Turn]:
-    """Everything that a plan offers, in its order."""
+    """All turns that a plan offers, in the order of its nodes."""
     return [turn for node in plan.nodes if node.id != plan.output_node for turn in _offers(node)]
 
 
@@ -49,7 +49,7 @@ def _offers(node: Node) -> Iterator[Turn]:
 
 
 def turns_taken(events: Iterable[Event]) -> set[Turn]:
-    """What a run has taken."""
+    """The turns that a run has taken."""
     taken = set()
     for event in events:
         if isinstance(event, happened.NodeCompleted):
@@ -72,7 +72,7 @@ def _noted(event: happened.NodeCompleted) -> Iterator[Turn]:
             yield Turn("loop", event.node, note["loop"])
     is_branch = any("to" in note or "default" in note for note in event.notes or ())
     if is_branch:
-        # With a branch as well, the branch decides at the break.
+        # If the node also has a branch, the branch decides where the break leads.
         yield Turn("loop", event.node, "break")
 
 
@@ -88,7 +88,7 @@ def rule_errors(events: Iterable[Event]) -> dict[Turn, str]:
 
 
 def limits_met(events: Iterable[Event]) -> Iterator[tuple[str, str, str]]:
-    """Limits that a run has met: the limit, the node, and what it said."""
+    """Limits that a run has reached: the limit, the node, and the message."""
     for event in events:
         match event:
             case happened.NodeCompleted():

@@ -1,10 +1,10 @@
 """`{{ … }}` in a document: typed, safe, strict and bounded.
 
-A template is any JSON value; its strings may hold Jinja expressions. A string that is one
-expression becomes the expression's value, whatever its type; text around it makes a string.
-What is rendered in is never looked at again, so data cannot become an expression. Names and
-fields that do not exist are errors, never an empty string. There are no statements, calls or
-methods: see `expression`, which is loaded when an expression is more than a path.
+A template is any JSON value. Its strings may contain Jinja expressions. A string that consists of
+one expression becomes the expression's value, of any type; text around it makes a string. Rendered
+values are never rendered again, so data cannot become an expression. Names and fields that do not
+exist are errors, never an empty string. There are no statements, calls or methods: see
+`expression`, which is loaded only when an expression is more than a path.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _Render: TypeAlias = Callable[[Scope], Json]
 
 _OPENING = re.compile(r"\{\{|\{%|\{#")
 
-#: What matters for finding the end of an expression: strings, quotes that begin none, and braces.
+#: What matters for finding the end of an expression: strings, stray quotes, and braces.
 _INSIDE = re.compile(
     r""" "(?:\\.|[^"\\])*+" | '(?:\\.|[^'\\])*+' | ["'] | \}\} | [{}] """, re.X | re.S
 )
@@ -64,7 +64,7 @@ class Template:
         """The value with its expressions replaced.
 
         `outputs` maps node ids to outputs. The result shares parts with the template and with
-        the data: it is to be read, not changed.
+        the data: do not modify it.
         """
         if self._render is None:
             return self.source
@@ -80,7 +80,7 @@ def compile_template(value: Json) -> Template:
 
 
 def _compile_value(value: Json, references: set[str], uses: set[str], depth: int) -> _Render | None:
-    """How the value is rendered; None: it is what it is."""
+    """How to render the value. None: it has no expressions."""
     if isinstance(value, str):
         text = _compile_text(value)
         if text is None:
@@ -183,7 +183,7 @@ def _find_end(text: str, at: int) -> int:
         elif token[0] == "}":
             depth -= 1
         elif token[0] in ("'", '"'):
-            # To look on would read the rest of the text again for each quote in it.
+            # To continue would read the rest of the text again for each quote in it.
             raise Problem(f"a text that begins with {token[0]} has no end")
         elif token[0] == "}}":
             if depth <= 0:
@@ -226,7 +226,7 @@ def _with_source(render: Callable[[Scope], Json], text: str) -> Callable[[Scope]
         except RecursionError:
             raise TemplateError("the data is nested too deeply", source=text) from None
         except Exception as error:
-            # Nothing that a document or its data does may look like a fault of the worker.
+            # An error in a document or its data must not look like a fault of the worker.
             raise TemplateError(f"it fails with {type(error).__name__}", source=text) from error
 
     return checked

@@ -1,10 +1,10 @@
-"""Jinja expressions, evaluated by us.
+"""Jinja expressions with Minuet's own evaluation.
 
-Jinja parses the text; its tree is turned into functions over JSON values here, node by node,
-and a node that is not in the table does not exist. No Python code is generated and no method
-or attribute of a Python object can be reached, so there is nothing to escape from. Each node of
-the tree is evaluated at most once. What takes longer than a moment is in `operators` and
-`filters`, and is counted there.
+Jinja parses the text. This module turns its tree into functions over JSON values, node by node.
+A node that is not in the table is not available. No Python code is generated, and no method or
+attribute of a Python object can be reached, so there is no sandbox to escape from. Each node of
+the tree is evaluated at most once. Everything that may take long is in `operators` and `filters`,
+and is counted there.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _Arguments: TypeAlias = Callable[[Scope], tuple[Sequence[Json], Mapping[str, Jso
 #: Used for its syntax only.
 _ENVIRONMENT = Environment()
 
-#: What an escape can write and no JSON text can hold.
+#: Characters that an escape can write but JSON text cannot contain.
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -71,7 +71,7 @@ def compile_expression(text: str) -> Expression:
 
 
 class _Compiler:
-    """One pass over a tree; collects what it reads."""
+    """One pass over a tree. Collects what it reads."""
 
     def __init__(self) -> None:
         self.references: set[str] = set()
@@ -220,7 +220,7 @@ class _Compiler:
         return evaluate
 
     def arguments(self, tree: nodes.Filter | nodes.Test) -> _Arguments:
-        """What is written in the brackets behind a filter or test."""
+        """The arguments in the parentheses after a filter or test."""
         if tree.dyn_args is not None or tree.dyn_kwargs is not None:
             raise Problem("* and ** arguments are not available")
         positional = [self.compile(argument) for argument in tree.args]
@@ -229,7 +229,7 @@ class _Compiler:
 
 
 def _path(tree: nodes.Node) -> Path | None:
-    """The path that the tree is, if it is nothing else."""
+    """The path that the tree represents, if it is only a path."""
     keys: list[Key] = []
     while not isinstance(tree, nodes.Name):
         if isinstance(tree, nodes.Getattr):
@@ -247,7 +247,7 @@ def _path(tree: nodes.Node) -> Path | None:
 
 
 def _refuse_hyphen(name: str) -> None:
-    """A bare node minus something is a node's id with a hyphen."""
+    """Refuse a bare node minus something: it is probably a node's id with a hyphen."""
     if name not in VARIABLES:
         raise Problem(f'an id with a hyphen is written nodes["{name}-…"] in an expression')
 
@@ -263,7 +263,7 @@ def _nothing(scope: Scope) -> Json:
 
 
 def _without_else(scope: Scope) -> Json:
-    raise Missing(lambda: "the condition does not hold and there is no 'else'")
+    raise Missing(lambda: "the condition is false and there is no 'else'")
 
 
 def _default(operand: Evaluate, arguments: _Arguments) -> Evaluate:

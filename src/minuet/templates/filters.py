@@ -1,10 +1,10 @@
-"""The filters and tests that templates have: Jinja's names, over JSON values.
+"""The filters and tests of templates: Jinja's names, for JSON values.
 
-The table at the end names each with what it costs, so there is none without a cost. The cost
-counts every argument alike, the one before the `|` included; a filter that does more than go
-through its arguments once (one that builds, repeats or looks up fields) counts the rest itself, in
-the `Scope` that each is given. A value that a filter is not made for is an error, as everywhere in
-templates. `default` and `is defined` are in `expression`, because they look at what is missing.
+The table at the end gives each one a cost, so none is free. The cost counts every argument alike,
+including the one before the `|`. A filter that does more than read its arguments once (one that
+builds, repeats or looks up fields) counts the rest itself, in the `Scope` that it gets. A value of
+the wrong type is an error, as everywhere in templates. `default` and `is defined` are in
+`expression`, because they handle missing values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from minuet.templates.lookup import ITEM, LIMITS, Key, Missing, Problem, Scope, 
 from minuet.templates.operators import checked_number, compare, guarded
 from minuet.types import Json
 
-#: Digits that `round` takes; Python computes 10 to the power of it.
+#: The most digits for `round`. Python computes 10 to this power.
 _PRECISION_MAX = 15
 
-#: What `urlencode` makes of one character at most: four bytes, three characters each.
+#: The longest result of `urlencode` for one character: four bytes, three characters each.
 _ENCODED = 12
 
 
@@ -40,11 +40,11 @@ def _sized(value: Json) -> Any:
 
 
 def _items(scope: Scope, value: Json) -> list[Json]:
-    """What a filter for lists goes through: an object's keys, a text's characters."""
+    """What a filter for lists iterates over. For an object its keys, for a text its characters."""
     sized = _sized(value)
     scope.build(len(sized))
     if isinstance(sized, str):
-        # Each character becomes a text of its own.
+        # Each character becomes a separate text.
         scope.charge(ITEM * len(sized))
     return list(sized)
 
@@ -69,7 +69,7 @@ _Read: TypeAlias = Callable[[Json], Json]
 
 
 def _reader(scope: Scope, attribute: Json) -> _Read:
-    """How a field of an item is read, `a.b` being a field of a field."""
+    """How to read a field of an item. `a.b` is a field of a field."""
     if attribute is None:
         return lambda item: item
     if not isinstance(attribute, (str, int)):
@@ -102,7 +102,7 @@ def _ordered(scope: Scope, attribute: Json, case_sensitive: bool) -> _Read:
 def _trim(scope: Scope, value: Json, chars: Json = None) -> str:
     if chars is None:
         return _text(value).strip()
-    # Python looks through all of them for each character that goes.
+    # Python searches all of them for each character that it removes.
     scope.charge(len(_text(value)) * (len(_text(chars)) // ITEM))
     return _text(value).strip(_text(chars))
 
@@ -299,7 +299,7 @@ def _chosen(
     *,
     wanted: bool,
 ) -> list[Json]:
-    """The items for which the test of that name says what is wanted."""
+    """The items for which the named test gives the wanted result."""
     read = _reader(scope, attribute)
 
     def holds(item: Json) -> bool:
@@ -366,23 +366,23 @@ Cost: TypeAlias = Callable[[Scope, Json], None]
 
 
 def nothing(scope: Scope, value: Json) -> None:
-    """It takes a moment, whatever it is given."""
+    """Constant time for any argument."""
 
 
 def shallow(scope: Scope, value: Json) -> None:
-    """It goes through the characters or items, and does next to nothing with each."""
+    """It visits each character or item, with hardly any work for each."""
     scope.charge_shallow(value)
 
 
 def each(scope: Scope, value: Json) -> None:
-    """It does something with each item; texts it goes through."""
+    """It does some work for each item. Texts are read once."""
     scope.charge_shallow(value)
     if isinstance(value, (list, dict)):
         scope.charge(ITEM * len(value))
 
 
 def deep(scope: Scope, value: Json) -> None:
-    """It looks into everything that is in a value."""
+    """It reads everything in a value."""
     scope.charge_deep(value)
 
 
@@ -390,9 +390,9 @@ class Counted(NamedTuple):
     """A filter or test."""
 
     function: Callable[..., Json]
-    #: What it costs for each of its arguments.
+    #: The cost of each of its arguments.
     cost: Cost
-    #: Whether it makes a text, whose length is counted too.
+    #: Whether it makes a text. Then its length is counted too.
     builds: bool = False
 
 
@@ -441,7 +441,7 @@ def _is(holds: Callable[[Json], bool]) -> Counted:
 
 
 def _compares(sign: str) -> Counted:
-    """A test that is an operator in words; the operator counts what it does."""
+    """A test that is the name of an operator. The operator counts its work."""
     return Counted(lambda scope, value, other: compare(scope, sign, value, other), nothing)
 
 

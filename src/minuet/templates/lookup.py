@@ -1,8 +1,8 @@
-"""Paths into the data, and what an expression can see while it is evaluated.
+"""Paths into the data, and what an expression can read while it is evaluated.
 
-Everything that is read goes through here, so this is where "only data" is decided: a name after
-a dot is a key of an object, an index is a position in a list, and nothing else exists. No
-attribute of a Python object is ever looked at.
+All reads go through this module, which enforces "only data": a name after a dot is a key of an
+object, an index is a position in a list, and nothing else exists. Attributes of Python objects are
+never read.
 """
 
 from __future__ import annotations
@@ -21,33 +21,33 @@ from minuet.types import Json
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Upper bounds on templates and on what they build."""
 
-    #: Characters of one string that has expressions in it: a long prompt.
+    #: Characters of one string with expressions: enough for a long prompt.
     source_chars: int = 256 * 1024
     #: Characters of one expression. Nobody reads more, and parsing stays below 100 ms.
     expression_chars: int = 4096
-    #: Expressions and texts between them in one string.
+    #: Expressions, and texts between them, in one string.
     parts: int = 1000
     #: Nesting of a template, and of an expression.
     depth: int = 100
     #: Characters or items of anything that an expression builds.
     text_chars: int = 1024 * 1024
-    #: Characters that one rendering may touch with filters and operators: under a second.
+    #: Characters that filters and operators may process in one rendering: under a second.
     work: int = 8 * 1024 * 1024
-    #: Whole numbers lie below this and at or above its negative: what every store can hold.
+    #: Integers are below this and at or above its negative, so that every store can hold them.
     whole: int = 2**63
-    #: Compiled strings that are kept.
+    #: How many compiled strings are cached.
     cached: int = 4096
 
 
 LIMITS = Limits()
 
-#: What looking at one item of a list or object counts, in characters.
+#: The cost of visiting one item of a list or object, in characters.
 ITEM = 32
 
-#: Names that are no nodes. A node with such an id is read as `nodes["input"].output`.
+#: Names that are not nodes. A node with such an id is read as `nodes["input"].output`.
 VARIABLES = ("input", "run", "iteration", "item")
 
-#: The name under which every node can be found, whatever its id.
+#: The name that gives access to every node, whatever its id.
 NODES = "nodes"
 
 Key: TypeAlias = str | int
@@ -58,10 +58,10 @@ class Problem(Exception):
 
 
 class Missing(Problem):
-    """A name or field that does not exist; what `default` and `is defined` look for.
+    """A name or field that does not exist. `default` and `is defined` look for it.
 
-    The message is made when somebody reads it: looking for what the author may have meant
-    takes longer than the rest, and with `default` nobody wants to know.
+    The message is built only when it is read: the search for similar names takes longer than the
+    rest, and with `default` the message is not needed.
     """
 
     def __init__(self, describe: Callable[[], str]) -> None:
@@ -73,7 +73,7 @@ class Missing(Problem):
 
 
 class Scope:
-    """One rendering: what can be read, and how much may still be done."""
+    """One rendering: what it can read, and how much work is left."""
 
     __slots__ = ("_left", "outputs", "variables")
 
@@ -83,13 +83,13 @@ class Scope:
         self._left = LIMITS.work
 
     def charge(self, amount: int) -> None:
-        """Count work; too much of it ends the rendering."""
+        """Count work. Too much of it ends the rendering."""
         self._left -= amount
         if self._left < 0:
-            raise Problem("it does too much with this data")
+            raise Problem("it does too much work on this data")
 
     def build(self, size: int) -> None:
-        """Count a text or list of that size, before it is built."""
+        """Count a text or list of that size before it is built."""
         if size > LIMITS.text_chars:
             raise Problem(f"it would be longer than {LIMITS.text_chars}")
         self.charge(size)
@@ -127,7 +127,7 @@ class Expression(msgspec.Struct, frozen=True):
 
 
 class Path(msgspec.Struct, frozen=True):
-    """A name, and fields and indexes behind it."""
+    """A name, and the fields and indexes after it."""
 
     name: str
     keys: tuple[Key, ...] = ()
@@ -137,14 +137,14 @@ _STEP = r"""\.([A-Za-z_]\w*)|[.](\d{1,9})(?!\d)|\[(\d{1,9})\]|\["([^"\\]*)"\]|\[
 _STEPS = re.compile(_STEP, re.ASCII)
 _PATH = re.compile(rf"([A-Za-z_][\w-]*)((?:{_STEP})*)", re.ASCII)
 
-#: A variable minus a number, which has the form of a node's id.
+#: A variable minus a number looks like a node's id.
 _DIFFERENCE = re.compile(rf"({'|'.join(VARIABLES)})-\d+", re.ASCII)
 
 _WORDS = frozenset({"true", "false", "none", "True", "False", "None", "not"})
 
 
 def parse_path(text: str) -> Path | None:
-    """The path that the text is, if it is one. Here a node's id may contain hyphens."""
+    """The path in the text, if it is one. Node ids may contain hyphens here."""
     found = _PATH.fullmatch(text)
     if found is None or found[1] in _WORDS or _DIFFERENCE.fullmatch(found[1]):
         return None
@@ -156,7 +156,7 @@ def parse_path(text: str) -> Path | None:
 
 
 def compile_path(path: Path) -> Expression:
-    """How the path is read, and what it reads."""
+    """How to read the path, and what it reads."""
     name, keys = path.name, path.keys
     if name in VARIABLES:
         return Expression(_read_variable(name, keys), uses=frozenset({name}))
@@ -192,7 +192,7 @@ def _read_output(node: str, keys: tuple[Key, ...]) -> Evaluate:
 
 
 def follow(value: Json, keys: tuple[Key, ...], origin: str) -> Json:
-    """What stands at the end of the path."""
+    """The value at the end of the path."""
     for position, key in enumerate(keys):
         if type(value) is dict:
             found = key in value
@@ -207,9 +207,9 @@ def follow(value: Json, keys: tuple[Key, ...], origin: str) -> Json:
 
 
 def get(value: Json, key: Json) -> Json:
-    """What stands at a computed key or index."""
+    """The value at a computed key or index."""
     if type(key) not in (str, int):
-        raise Problem(f"{kind(key)} is no field or index")
+        raise Problem(f"{kind(key)} is not a field or index")
     return follow(value, (key,), "the value")
 
 
@@ -226,12 +226,12 @@ def _missing(value: Json, key: Key, origin: str, before: tuple[Key, ...]) -> Mis
 
 
 def spell(keys: Iterable[Key]) -> str:
-    """The keys as an author writes them."""
+    """The keys as an author would write them."""
     return "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in keys).removeprefix(".")
 
 
 def hint(key: Any, known: Iterable[str]) -> str:
-    """What the author may have meant, looked for among a hundred names of usual length."""
+    """A similar name that the author may have meant, from up to a hundred names."""
     names = [name for name in islice(known, 100) if isinstance(name, str)]
     likely = [name for name in names if len(name) <= 60]
     close = get_close_matches(str(key)[:60], likely, n=1)
@@ -242,7 +242,7 @@ def hint(key: Any, known: Iterable[str]) -> str:
 
 
 def kind(value: Any) -> str:
-    """What the value is, in JSON's words."""
+    """The type of the value, in JSON's terms."""
     for type_, name in _KINDS:
         if isinstance(value, type_):
             return name
@@ -260,7 +260,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def text_of(scope: Scope, value: Json) -> str:
-    """The value inside a text: texts as they are, everything else as JSON."""
+    """The value inside a text: strings unchanged, everything else as JSON."""
     if type(value) is str:
         return value
     scope.charge_deep(value)

@@ -1,4 +1,4 @@
-"""What operators do with JSON values, counted.
+"""Operators on JSON values. Their work is counted.
 
 Filters and tests use the same functions, so `a == b`, `a is eq b` and `select('eq', b)` mean the
 same and cost the same. Each counts its work before it does it.
@@ -16,7 +16,7 @@ from minuet.types import Json
 
 
 def guarded(name: str, function: Callable[..., Json], /, *arguments: Json, **named: Json) -> Json:
-    """Call what may be given values that it is not made for."""
+    """Call a function, and turn its type errors into problems."""
     try:
         return function(*arguments, **named)
     except (TypeError, ValueError, ArithmeticError) as error:
@@ -28,14 +28,14 @@ def is_number(value: Json) -> bool:
 
 
 def fits(value: float) -> bool:
-    """Whether every store and every reader of JSON can hold the number."""
+    """Whether every store and every JSON reader can hold the number."""
     if isinstance(value, float):
         return math.isfinite(value)
     return -LIMITS.whole <= value < LIMITS.whole
 
 
 def checked_number(name: str, value: Any) -> Any:
-    """A number that was computed, if it is one that fits."""
+    """A computed number, if it fits."""
     if not fits(value):
         is_none = isinstance(value, float) and math.isnan(value)
         raise Problem(f"{name!r} gives {'no number' if is_none else 'a number that is too large'}")
@@ -50,7 +50,7 @@ def arithmetic(sign: str, left: Json, right: Json) -> Json:
 
 
 def add(scope: Scope, left: Json, right: Json) -> Json:
-    """Add two numbers, or put two texts or lists together."""
+    """Add two numbers, or concatenate two texts or lists."""
     if type(left) is type(right) and isinstance(left, (str, list)):
         scope.build(len(left) + len(right))
         return left + right
@@ -66,7 +66,7 @@ def cut(scope: Scope, value: Json, bounds: slice) -> Json:
 
 
 def compare(scope: Scope, sign: str, left: Json, right: Json) -> bool:
-    """Say whether the comparison holds."""
+    """Whether the comparison is true."""
     if sign in ("eq", "ne"):
         return _equal(scope, left, right) == (sign == "eq")
     if sign in ("in", "notin"):
@@ -79,7 +79,7 @@ def compare(scope: Scope, sign: str, left: Json, right: Json) -> bool:
 
 
 def _equal(scope: Scope, left: Json, right: Json) -> bool:
-    """Values of different kinds or lengths are told apart at once; others are gone through."""
+    """Compare. Different types or lengths are found at once; other values are read in full."""
     if (
         isinstance(left, (str, list, dict))
         and type(left) is type(right)

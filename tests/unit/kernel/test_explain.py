@@ -213,7 +213,7 @@ def test_a_join_whose_parents_were_withdrawn_says_so() -> None:
     assert why(driver, "b").summary == "'b' was withdrawn: the join at 'j' did not wait for it"
     driver.run()
     assert why(driver, "c").summary == (
-        "'c' was never reached: a join did not wait for the way that leads to it"
+        "'c' was never reached: a join did not wait for the path that leads to it"
     )
 
 

@@ -192,7 +192,7 @@ def test_i5_sees_a_gap(half: Case) -> None:
     del half.events[2]
 
     assert "I5" in half.ids()
-    assert half.violations()[0].message.startswith("event 4 stands where 3")
+    assert half.violations()[0].message.startswith("event 4 is in the place of event 3")
 
 
 def test_i5_sees_an_event_that_is_missing_at_the_end(half: Case) -> None:
@@ -232,17 +232,17 @@ def spoil_output(state: State) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (spoil_token, "token ('a', ''): attempt: the events say 1, stored is 2"),
-        (lose_token, "token ('d', ''): the events have it, the store has not"),
-        (add_token, "token ('x', ''): the store has it, the events have not"),
+        (spoil_token, "token ('a', ''): attempt: the events say 1, the store has 2"),
+        (lose_token, "token ('d', ''): the events have it, the store does not"),
+        (add_token, "token ('x', ''): the store has it, the events do not"),
         (
             spoil_join,
             "join ('d', ''): sources: the events say {'b': True, 'c': True}, "
-            "stored is {'b': True, 'c': False}",
+            "the store has {'b': True, 'c': False}",
         ),
-        (spoil_steps, "step ('a', '', 's'): the store has it, the events have not"),
-        (spoil_input, "input: the events say b'null', stored is b'1'"),
-        (spoil_output, "token ('a', ''): output: the events say b'{}', stored is b'\"other\"'"),
+        (spoil_steps, "step ('a', '', 's'): the store has it, the events do not"),
+        (spoil_input, "input: the events say b'null', the store has b'1'"),
+        (spoil_output, "token ('a', ''): output: the events say b'{}', the store has b'\"other\"'"),
     ],
 )
 def test_i6_says_what_differs(over: Case, spoil: Callable[[State], None], message: str) -> None:
@@ -261,7 +261,7 @@ def test_i6_compares_recorded_steps(half: Case) -> None:
     half.stored.steps["c", "", "s"] = b"2"
 
     assert [v.message for v in half.violations()] == [
-        "step ('c', '', 's'): the events say b'1', stored is b'2'"
+        "step ('c', '', 's'): the events say b'1', the store has b'2'"
     ]
 
 

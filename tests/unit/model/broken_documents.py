@@ -15,7 +15,7 @@ BROKEN: dict[str, tuple[str | bytes, list[str]]] = {
     "only a comment": ("# later\n", ["1:1 empty-document "]),
     "only a document start": ("---\n", ["1:1 empty-document "]),
     "an explicit null": ("~\n", ["1:1 empty-document "]),
-    "a byte that is no UTF-8": (b"name: w\nnodes: [\xc3\x28]\n", ["2:9 not-utf8 "]),
+    "a byte that is not valid UTF-8": (b"name: w\nnodes: [\xc3\x28]\n", ["2:9 not-utf8 "]),
     "UTF-16": ("name: w".encode("utf-16"), ["1:1 not-utf8 "]),
     "a NUL in YAML": ("name: w\nnodes:\0 []\n", ["2:7 bad-character "]),
     "a NUL in JSON": ('{"name": "w\0"}', ["1:12 bad-character "]),

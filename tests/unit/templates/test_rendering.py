@@ -222,7 +222,7 @@ def test_what_is_rendered_in_is_never_a_template_again() -> None:
         ("{{ a.output['missing'] | upper }}", "no field 'missing'"),
         ("{{ [1][5] }}", "there is no item 5"),
         ("{{ 'abc'[5] }}", "there is no item 5 in the value, which has 3"),
-        ("{{ [1][a.yes] }}", "a boolean is no field or index"),
+        ("{{ [1][a.yes] }}", "a boolean is not a field or index"),
         ("{{ [] | first }}", "the list is empty"),
         ("{{ 'x' if a.none }}", "no 'else'"),
     ],

@@ -17,7 +17,7 @@ from minuet.templates.filters import FILTERS, TESTS, nothing
 from minuet.templates.lookup import ITEM
 from minuet.templates.operators import ORDER
 
-STOPPED = r"does too much with this data|would be longer than|more than \d+ parts"
+STOPPED = r"does too much work on this data|would be longer than|more than \d+ parts"
 
 OUTPUTS: dict[str, Any] = {
     "a": {

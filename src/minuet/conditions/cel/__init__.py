@@ -1,10 +1,10 @@
-"""CEL, the Common Expression Language, on JSON as it is.
+"""CEL, the Common Expression Language, evaluated directly on JSON values.
 
     text ─► lexer ─► parser ─► tree ─► names, types ─► closures ─► value ─► result
 
-An expression is compiled once. Evaluating it has no side effects, and ends: the meter counts what
-loops and functions do, and stops them (`meter`). Numbers, equality and errors are those of the
-specification of CEL; protocol buffers and containers are left out.
+An expression is compiled once. Its evaluation has no side effects and always ends: the meter counts
+the work of loops and functions and stops them (`meter`). Numbers, equality and errors follow the
+CEL specification. Protocol buffers and containers are left out.
 """
 
 from __future__ import annotations
@@ -119,8 +119,8 @@ class CelExpression(_Compiled):
 
 @lru_cache(maxsize=LIMITS.cached)
 def _compiled(source: str, kind: type[Any], limits: Limits) -> Any:
-    # Threads may share the cache; those that meet a text first at the same moment may compile it
-    # twice, and one result is kept.
+    # Threads share the cache. Two that see a text first at the same moment may both compile it;
+    # one result is kept.
     if len(source) > limits.source_chars:
         raise ConditionError(
             f"the expression has {len(source)} characters, {limits.source_chars} are allowed",

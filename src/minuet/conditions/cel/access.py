@@ -1,4 +1,4 @@
-"""Closures that look into lists, maps and optionals."""
+"""Closures that read lists, maps and optionals."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def compile_index(operand: Closure, key: Closure, tree: Index) -> Closure:
 
 
 def _guarded(closure: Closure, at: int) -> Closure:
-    """A closure whose failures know where they stand."""
+    """A closure whose errors have a position."""
 
     def run(frame: list[Any]) -> Any:
         try:
@@ -109,7 +109,7 @@ def _guarded(closure: Closure, at: int) -> Closure:
 
 
 def _find_optional(value: Any, key: Any, find: Callable[[Any, Any], Optional | None]) -> Optional:
-    """What is there, as an optional. What is not there has nothing in it."""
+    """The value at a key, as an optional. It is empty if there is none."""
     if type(value) is Optional:
         if not value.present:
             return NONE

@@ -18,7 +18,7 @@ Closure = Callable[[Frame], Any]
 
 
 def failing(message: str, at: int) -> Closure:
-    """A closure for what can only fail, and only if it is asked."""
+    """A closure that always fails, when it is evaluated."""
 
     def fail(frame: Frame) -> Any:
         raise EvaluationError(message, at)
@@ -27,7 +27,7 @@ def failing(message: str, at: int) -> Closure:
 
 
 def compile_call(name: str, is_method: bool, closures: tuple[Closure, ...], at: int) -> Closure:
-    """A call of the function of this name that fits the types of the arguments."""
+    """A call to the overload of this name that fits the types of the arguments."""
     if name in VARIADIC and len(closures) != 1:
         return _call_variadic(VARIADIC[name], closures, at)
     function = FUNCTIONS.get((name, is_method))
@@ -76,7 +76,7 @@ def _call_variadic(run: Callable[..., Any], closures: tuple[Closure, ...], at: i
 
 
 def compile_matches(text: Closure, pattern: str, at: int) -> Closure:
-    """`matches` with a pattern that is written out: compiled once, when it is first used."""
+    """`matches` with a literal pattern: compiled once, on its first use."""
     function = FUNCTIONS["matches", True]
     machine: Machine | None = None
 
@@ -98,7 +98,7 @@ def compile_matches(text: Closure, pattern: str, at: int) -> Closure:
 
 
 def compile_or(name: str, at: int, optional: Closure, other: Closure) -> Closure:
-    """`or` and `orValue` look at their argument only if there is no value."""
+    """`or` and `orValue` evaluate their argument only if there is no value."""
     keeps = name == "or"
 
     def choose(frame: Frame) -> Any:

@@ -1,8 +1,8 @@
 """A tree to closures: compiled once, run often.
 
-A closure gets the frame of one evaluation and gives the value of its part, or raises. The frame is
-a list: the meter, the variables, then one place for each name that the expression binds. Parts that
-fail say where they stand; the first place to raise is right.
+A closure gets the frame of one evaluation and returns the value of its part, or raises. The frame
+is a list: the meter, the variables, then one slot for each name that the expression binds. A part
+that fails adds its position; the innermost position is kept.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Closure: TypeAlias = Callable[[Frame], Any]
 
 
 class _Missing:
-    """Stands in the frame for a variable that was not given."""
+    """Marks a variable in the frame that was not given."""
 
 
 MISSING = _Missing()
@@ -68,7 +68,7 @@ class Scope:
         self._bound: dict[str, list[int]] = {}
 
     def bind(self, name: str) -> int:
-        """A new place for a name, until it is released."""
+        """Reserve a slot for a name, until it is released."""
         place = self.size
         self.size += 1
         self._bound.setdefault(name, []).append(place)
@@ -78,7 +78,7 @@ class Scope:
         self._bound[name].pop()
 
     def bound(self, name: str) -> int | None:
-        """The place of the innermost binding."""
+        """The slot of the innermost binding."""
         places = self._bound.get(name)
         return places[-1] if places else None
 
@@ -289,7 +289,7 @@ def _logic(tree: Logic, scope: Scope) -> Closure:
             try:
                 value = part(frame)
             except EvaluationError as error:
-                # Another part may decide; the first failure is the one to report.
+                # Another part may decide. Otherwise the first failure is reported.
                 failed = failed or error
                 continue
             if value is decisive:
@@ -315,9 +315,7 @@ def _ternary(tree: Ternary, scope: Scope) -> Closure:
             return yes(frame)
         if value is False:
             return no(frame)
-        raise EvaluationError(
-            f"what stands before '?' is neither true nor false, but {friendly_name(value)}", at
-        )
+        raise EvaluationError(f"'?' needs true or false before it, not {friendly_name(value)}", at)
 
     return choose
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class CelError(Exception):
-    """A message and the place in the text that it is about."""
+    """A message and its position in the text."""
 
     def __init__(self, message: str, at: int | None = None) -> None:
         super().__init__(message)
         self.message = message
-        #: Offset of the offending sub-expression; None until the caller that knows it sets it.
+        #: Offset of the sub-expression that failed. None until the caller that knows it sets it.
         self.at = at
 
     def describe(self, source: str) -> str:
@@ -30,11 +30,11 @@ class EvaluationError(CelError):
 
 
 class LimitError(CelError):
-    """A limit was reached. Nothing in the expression can go on after this."""
+    """A limit was reached. Nothing in the expression can recover from this."""
 
 
 def located(error: CelError, at: int) -> CelError:
-    """The error, with a place if it has none: the innermost part that failed is the one."""
+    """The error, with this position if it has none. So the innermost position is kept."""
     if error.at is None:
         error.at = at
     return error

@@ -1,7 +1,7 @@
-"""Why a condition is what it is: the truth of its parts, and the values they compared.
+"""Why a condition is true or false: the truth of its parts, and the values they compared.
 
-Evaluated part by part, so that nothing of this costs an ordinary evaluation. Parts that CEL does
-not look at, because others have decided, are said to be skipped.
+The parts are evaluated separately, so that this costs nothing in an ordinary evaluation. Parts that
+CEL does not evaluate, because others have decided, are reported as skipped.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Evaluate = Callable[[Tree], Any]
 def find_operands(
     paths: tuple[Path, ...], variables: Mapping[str, Json], limits: Limits
 ) -> tuple[dict[str, Json], list[str]]:
-    """The values that the expression reads, and what it reads that is not there."""
+    """The values that the expression reads, and the paths that do not exist."""
     operands: dict[str, Json] = {}
     missing: list[str] = []
     for path in paths[: limits.operands]:
@@ -79,7 +79,7 @@ def _step(value: Any, key: str | int) -> Any:
 
 
 class Explainer:
-    """Explains the parts of one expression. Gives up, quietly, when it has said enough."""
+    """Explains the parts of one expression. Stops silently at its limits."""
 
     def __init__(self, source: str, evaluate: Evaluate, limits: Limits) -> None:
         self._source = source
@@ -128,7 +128,7 @@ class Explainer:
         return told
 
     def _values(self, tree: Tree) -> dict[str, Json]:
-        """What a comparison or call had before it."""
+        """The operand values of a comparison or call."""
         found: dict[str, Json] = {}
         for operand in _operands(tree):
             text = self._text(operand)
@@ -140,7 +140,7 @@ class Explainer:
             except LimitError:
                 self._left = 0
             except CelError:
-                # The part as a whole has said so, or does well without.
+                # The part as a whole reports this error, or does not need the value.
                 continue
         return found
 
@@ -155,7 +155,7 @@ def _is_interesting(tree: Tree) -> bool:
 
 
 def _logic_inside(tree: Tree) -> Logic | None:
-    """The `&&` or `||` that a part is, or denies."""
+    """The `&&` or `||` that a part is or negates."""
     while isinstance(tree, Unary) and tree.operator == "!":
         tree = tree.operand
     return tree if isinstance(tree, Logic) else None

@@ -1,7 +1,7 @@
-"""The table of functions: which there are, for which types, and what they give.
+"""The table of functions: their names, argument types and result types.
 
-A function is looked up by its name and the types of its arguments; so no function looks at types
-itself, and the checker knows from the same table what an expression can give.
+A function is looked up by its name and the types of its arguments. So no function checks types
+itself, and the checker uses the same table to find the type of an expression.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import msgspec
 from minuet.conditions.cel.errors import EvaluationError
 from minuet.conditions.cel.values import CLASSES, friendly_name
 
-#: Gets the meter and the arguments; the receiver of a method is the first.
+#: Gets the meter and the arguments. The receiver of a method is the first argument.
 Implementation: TypeAlias = Callable[..., Any]
 
 _Run = TypeVar("_Run", bound=Implementation)
@@ -27,7 +27,7 @@ SHORT = {"timestamp": "google.protobuf.Timestamp", "duration": "google.protobuf.
 
 
 class Overload(msgspec.Struct, frozen=True):
-    """A function for one choice of types."""
+    """A function for one combination of types."""
 
     parameters: tuple[str, ...]
     result: str
@@ -35,7 +35,7 @@ class Overload(msgspec.Struct, frozen=True):
 
 
 class Function:
-    """All that one name can do, as a function or as a method."""
+    """All overloads of one name, as a function or as a method."""
 
     def __init__(self, name: str, is_method: bool) -> None:
         self.name = name
@@ -51,15 +51,15 @@ class Function:
 
     @property
     def dispatch(self) -> dict[tuple[type, ...], Implementation]:
-        """What to run for which Python classes."""
+        """The implementation for each combination of Python classes."""
         return self._by_classes
 
     def no_overload(self, arguments: tuple[Any, ...]) -> EvaluationError:
-        """No overload takes these values."""
+        """The error if no overload accepts these values."""
         return EvaluationError(self.describe_misfit([friendly_name(a) for a in arguments]))
 
     def describe_misfit(self, types: list[str]) -> str:
-        """Say what was given and what there is."""
+        """Describe the given types and the available overloads."""
         there_is = ", ".join(dict.fromkeys(self.signatures()))
         return f"there is no {self.spell(types)}, but {there_is}"
 
@@ -71,7 +71,7 @@ class Function:
             )
 
     def spell(self, types: list[str]) -> str:
-        """A call with types for arguments."""
+        """A call written with types as arguments."""
         if not self.is_method:
             return f"{self.name}({', '.join(types)})"
         return f"{types[0]}.{self.name}({', '.join(types[1:])})"
@@ -88,7 +88,7 @@ FUNCTIONS: dict[tuple[str, bool], Function] = {}
 
 
 def register(signature: str, *, also_function: bool = False) -> Callable[[_Run], _Run]:
-    """Add an overload: `contains`'s is "string.contains(string) -> bool"."""
+    """Add an overload, for example "string.contains(string) -> bool"."""
 
     def add(run: _Run) -> _Run:
         name, is_method, parameters, result = _parse(signature)

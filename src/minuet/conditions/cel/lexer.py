@@ -38,7 +38,7 @@ _TOKEN = re.compile(
 
 _CONSTANTS = {"true": True, "false": False, "null": None}
 
-#: No variable and no bound name may be called like this; a field may.
+#: Reserved: neither a variable nor a bound name may have such a name. A field may.
 RESERVED = frozenset(
     {"as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop"}
     | {"package", "namespace", "return", "var", "void", "while"}
@@ -55,7 +55,7 @@ _ESCAPE = re.compile(
 
 
 def _body(quote: str, *, is_raw: bool) -> re.Pattern[str]:
-    """What stands between the quotes, up to and with the closing one."""
+    """The text between the quotes, including the closing quote."""
     any_ = r"." if len(quote) == 3 else rf"[^{quote}\n\r]"
     part = any_ if is_raw else rf"(?:\\.|(?!\\){any_})"
     return re.compile(rf"({part}*?){quote}", re.DOTALL)
@@ -67,12 +67,12 @@ _BODIES = {
     for is_raw in (False, True)
 }
 
-#: A number that starts here goes on like this, and is therefore none.
+#: Characters right after a number that make it invalid.
 _GLUED = re.compile(r"[A-Za-z0-9_]")
 
 
 def tokenize(source: str) -> list[Token]:
-    """Split the text; the last token is the end."""
+    """Split the text into tokens. The last token is the end."""
     tokens: list[Token] = []
     at, length, find = 0, len(source), _TOKEN.match
     while at < length:
@@ -104,7 +104,7 @@ def _value(source: str, kind: str, text: str, at: int, end: int) -> Token:
         return Token(kind, text[1:-1], at, end)
     if _GLUED.match(source, end):
         raise TextError(f"unexpected character {source[end]!r} after a number", end)
-    # `-9223372036854775808` is one number: the parser puts the sign to it.
+    # `-9223372036854775808` is one number: the parser adds the sign.
     return Token("value", text, at, end, _number(kind, text, at))
 
 
@@ -116,7 +116,7 @@ def _number(kind: str, text: str, at: int) -> Any:
     if len(digits) > 24:
         raise TextError("the number does not fit into 64 bits", at)
     number = int(digits, 16 if kind == "hex" else 10)
-    # One more than the greatest is allowed here, because a minus may stand before it.
+    # One more than the largest is allowed here, because a minus may precede it.
     if number > (UINT_MAX if unsigned else INT_MAX + 1):
         raise TextError("the number does not fit into 64 bits", at)
     return UInt(number) if unsigned else number
@@ -144,7 +144,7 @@ def _literal(source: str, opening: str, at: int, begin: int) -> tuple[str | byte
 
 
 def _code(escape: re.Match[str], begin: int, *, is_bytes: bool = False) -> int:
-    """What an escape stands for: a character, or a byte."""
+    """The character or byte of an escape."""
     simple, code = escape["simple"], -1
     if simple in _SIMPLE:
         return _SIMPLE[simple]

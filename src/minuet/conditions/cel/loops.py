@@ -1,6 +1,6 @@
 """Closures of the macros.
 
-Each turn of a loop is paid for before it is made, with as many steps as its body has parts.
+Each turn of a loop is charged before it runs, one step for each part of its body.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from minuet.conditions.cel.values import (
 
 Frame = list[Any]
 Closure = Callable[[Frame], Any]
-#: Makes the turns: the frame has the item of each in its place.
+#: Runs the turns. The frame holds the item of the current turn in its slot.
 Turns = Callable[[Frame], Iterator[None]]
 
 
@@ -69,7 +69,7 @@ def _turns(tree: Loop, over: Closure, places: list[int], cost: int) -> Turns:
 
         def one(frame: Frame) -> Iterator[None]:
             meter: Meter = frame[0]
-            # Lists give their items, maps their keys.
+            # Lists yield their items, maps their keys.
             for item in _collection(over(frame)):
                 meter.steps -= cost
                 if meter.steps < 0:
@@ -97,7 +97,7 @@ def _turns(tree: Loop, over: Closure, places: list[int], cost: int) -> Turns:
 def _collection(value: Any) -> Any:
     if type(value) not in (list, dict, Map):
         raise EvaluationError(
-            f"it loops over something that is neither a list nor an object: {friendly_name(value)}"
+            f"it can only loop over a list or an object, not over {friendly_name(value)}"
         )
     return value
 
@@ -118,7 +118,7 @@ def _filtered(turns: Turns, filter_: Closure, tree: Loop) -> Turns:
 
 
 def _quantifier(turns: Turns, body: Closure, tree: Loop) -> Closure:
-    """`all` and `exists`: an item that decides makes up for others that fail."""
+    """`all` and `exists`: an item that decides overrides errors of other items."""
     decisive = tree.macro == "exists"
 
     def decide(frame: Frame) -> bool:
@@ -192,7 +192,7 @@ def compile_bind(tree: Bind, value: Closure, place: int, body: Closure) -> Closu
             return Optional(result)
         if type(result) is not Optional:
             raise EvaluationError(
-                f"optFlatMap() must give an optional, not {friendly_name(result)}", at
+                f"optFlatMap() must return an optional, not {friendly_name(result)}", at
             )
         return result
 

@@ -1,11 +1,11 @@
-"""Calls that are macros: recognised by name and number of arguments, as the language says."""
+"""Calls that are macros, recognised by name and number of arguments as in the specification."""
 
 from __future__ import annotations
 
 from minuet.conditions.cel.errors import TextError
 from minuet.conditions.cel.tree import Bind, Call, Has, Loop, Name, Select, Tree
 
-#: Macros over lists and maps, and for each number of arguments: how many names, and a filter?
+#: Macros over lists and maps. For each number of arguments: the number of names, and has filter.
 _LOOPS: dict[str, dict[int, tuple[int, bool]]] = {
     "all": {2: (1, False), 3: (2, False)},
     "exists": {2: (1, False), 3: (2, False)},

@@ -1,4 +1,4 @@
-"""Which names an expression may use, and how: what is ours beyond the language itself."""
+"""Which names an expression may use, and how: Minuet's rules beyond the language."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from minuet.conditions.cel.values import TYPES
 
 
 def check_names(source: str, tree: Tree, variables: tuple[str, ...]) -> frozenset[str]:
-    """Refuse names that nothing has or that are taken; the ids of the nodes that are read.
+    """Refuse unknown and reserved names. Returns the ids of the nodes that are read.
 
-    `ctx` stands before the id of a node: what an expression reads must be known.
+    `ctx` must be followed by a node's id: it must be known what an expression reads.
     """
     nodes: set[str] = set()
-    #: Names that only begin something: `math` in `math.abs(x)`, `ctx` in `ctx.a`.
+    #: Names that are only prefixes: `math` in `math.abs(x)`, `ctx` in `ctx.a`.
     begun: set[int] = set()
     for part, bound in walk(tree):
         kind = type(part)
@@ -63,7 +63,7 @@ def _check_name(part: Name, bound: frozenset[str], source: str, variables: tuple
 
 
 def _follow(part: Any, nodes: set[str], begun: set[int]) -> None:
-    """Note what a field or an item is taken from."""
+    """Record what a field or an item is read from."""
     operand = part.operand
     if isinstance(operand, Name):
         if operand.name == "ctx":

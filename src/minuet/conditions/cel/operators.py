@@ -1,7 +1,7 @@
 """Equality, order and arithmetic of values.
 
-Numbers of different types compare by value, and do not mix in arithmetic. Integers have 64 bits;
-a result that does not fit is an error.
+Numbers of different types compare by value, but do not mix in arithmetic. Integers have 64 bits.
+A result that does not fit is an error.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from minuet.conditions.cel.values import (
 
 Operator: TypeAlias = Callable[[Meter, Any, Any], Any]
 
-#: What a number, or the frame of a list, a map or one of its entries counts.
+#: The bytes charged for a number, and for the overhead of a list, a map or a map entry.
 UNIT = 16
 
-#: Values that Python compares as CEL does, if both are of one type. Texts are charged.
+#: Values that Python compares like CEL if both have the same type. Texts are charged.
 _PLAIN = frozenset({type(None), bool, int, float, UInt, Timestamp, Duration, Type})
 _TEXTS = frozenset({str, bytes})
 _NUMBERS = frozenset({int, float, UInt})
-#: What may be asked for in a map. Keys are never doubles, but may equal one.
+#: Types that can be looked up in a map. Keys are never doubles, but may equal one.
 _KEYS = _NUMBERS | {str, bool}
 
 
 def equal(meter: Meter, a: Any, b: Any, level: int = 0) -> bool:
-    """Whether two values are equal. Values of different types are not, numbers aside."""
+    """Whether two values are equal. Values of different types are not, except numbers."""
     kind, other = type(a), type(b)
     if kind is other:
         if kind in _PLAIN:
@@ -89,7 +89,7 @@ def _equal_maps(meter: Meter, a: Any, b: Any, level: int) -> bool:
 
 
 def find_entry(entries: dict[str, Any] | Map, key: Any) -> tuple[Any, Any] | None:
-    """A map's entry, whichever of the two classes it has."""
+    """A map's entry, for both classes of maps."""
     if type(entries) is dict:
         return (key, entries[key]) if type(key) is str and key in entries else None
     return entries.find(key)  # type: ignore[union-attr]
@@ -102,7 +102,7 @@ def contains(meter: Meter, item: Any, collection: Any) -> bool:
         return item in collection
     if kind is list:
         if type(item) is str:
-            # Python compares texts with anything as CEL does, and faster.
+            # Python compares texts with anything like CEL does, and faster.
             meter.spend((UNIT + len(item)) * len(collection))
             return item in collection
         meter.step(len(collection))
@@ -115,7 +115,7 @@ def contains(meter: Meter, item: Any, collection: Any) -> bool:
 
 
 def _compare_numbers(compare: Callable[[Any, Any], bool], a: Any, b: Any) -> bool:
-    """Numbers of two types. Beside a double, every number is a double."""
+    """Compare numbers of two types. If one is a double, both are compared as doubles."""
     a = a.value if type(a) is UInt else a
     b = b.value if type(b) is UInt else b
     if type(a) is float or type(b) is float:
@@ -124,7 +124,7 @@ def _compare_numbers(compare: Callable[[Any, Any], bool], a: Any, b: Any) -> boo
 
 
 def _float(number: Any) -> float:
-    """Integers in the data may have any size."""
+    """Convert to a float. Integers in the data may have any size."""
     try:
         return float(number)
     except OverflowError:
@@ -160,26 +160,26 @@ def _mismatch(symbol: str, a: Any, b: Any) -> EvaluationError:
     return EvaluationError(message)
 
 
-#: What to do about two kinds of numbers in one calculation.
+#: The hint for two kinds of numbers in one calculation.
 MIXED = "; whole and decimal numbers do not mix: write 2.0, double(x) or int(x)"
 
 
 def fit_int(number: int) -> int:
-    """An integer, if it has 64 bits."""
+    """The integer, if it fits into 64 bits."""
     if INT_MIN <= number <= INT_MAX:
         return number
     raise EvaluationError("the result does not fit into a whole number of 64 bits")
 
 
 def fit_uint(number: int) -> UInt:
-    """An unsigned integer, if it has 64 bits."""
+    """The unsigned integer, if it fits into 64 bits."""
     if 0 <= number <= UINT_MAX:
         return UInt(number)
     raise EvaluationError("the result does not fit into an unsigned number of 64 bits")
 
 
 def fit_duration(nanoseconds: int) -> Duration:
-    """A duration; as long as 64 bits of nanoseconds, 292 years."""
+    """The duration, if it fits into 64 bits of nanoseconds (292 years)."""
     if INT_MIN <= nanoseconds <= INT_MAX:
         return Duration(nanoseconds)
     raise EvaluationError("the duration is out of range: at most 292 years")
@@ -189,7 +189,7 @@ _FIRST, _LAST = -62_135_596_800 * 10**9, 253_402_300_800 * 10**9 - 1
 
 
 def fit_timestamp(nanoseconds: int) -> Timestamp:
-    """A timestamp; of the years 1 to 9999."""
+    """The timestamp, if it is in the years 1 to 9999."""
     if _FIRST <= nanoseconds <= _LAST:
         return Timestamp(nanoseconds)
     raise EvaluationError("the timestamp is out of range: years 1 to 9999")
@@ -249,7 +249,7 @@ def multiply(meter: Meter, a: Any, b: Any) -> Any:
 
 
 def divide(meter: Meter, a: Any, b: Any) -> Any:
-    """`a / b`; whole numbers are cut towards zero."""
+    """`a / b`. Integers are truncated towards zero."""
     kind = type(a)
     if kind is type(b):
         if kind is int:
@@ -274,7 +274,7 @@ def _divide_by_zero(a: float, b: float) -> float:
 
 
 def remainder(meter: Meter, a: Any, b: Any) -> Any:
-    """`a % b`; has the sign of `a`."""
+    """`a % b`. It has the sign of `a`."""
     kind = type(a)
     if kind is type(b):
         if kind is int:
@@ -287,7 +287,7 @@ def remainder(meter: Meter, a: Any, b: Any) -> Any:
 def _remainder(a: int, b: int) -> int:
     if not b:
         raise EvaluationError("modulus by zero")
-    # The smallest number has no quotient by -1, so it has no remainder either.
+    # The smallest integer divided by -1 does not fit, so its remainder is an error too.
     return a - b * fit_int(_quotient(a, b)) if a < 0 else a - b * _quotient(a, b)
 
 
@@ -300,7 +300,7 @@ def negate(meter: Meter, a: Any) -> Any:
     raise EvaluationError(f"'-' does not work on {friendly_name(a)}")
 
 
-#: Operators of two operands. Those of logic are not here: they may do without an operand.
+#: Binary operators. `&&` and `||` are not here, because they may skip an operand.
 OPERATORS: dict[str, Operator] = {
     "==": equal,
     "!=": lambda meter, a, b: not equal(meter, a, b),

@@ -1,6 +1,6 @@
-"""Tokens to a tree: a Pratt parser, so that nesting costs two frames a level.
+"""Tokens to a tree: a Pratt parser, so that nesting costs two stack frames per level.
 
-Depth is bounded here, and with it the recursion of everything that follows a tree.
+Depth is bounded here, which bounds the recursion of everything that walks a tree.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from minuet.conditions.cel.tree import (
 )
 from minuet.conditions.cel.values import INT_MAX
 
-#: How strongly each operator binds; those of one row go from left to right.
+#: How strongly each operator binds. Operators of one row are left-associative.
 _STRENGTH = {
     "?": 1,
     "||": 2,
@@ -86,7 +86,7 @@ class _Parser:
         return token
 
     def skip(self, symbol: str) -> bool:
-        """Whether this symbol comes next; then it is taken."""
+        """Consume this symbol if it comes next. Returns whether it did."""
         token = self.tokens[self.place]
         if token.kind == "symbol" and token.text == symbol:
             self.place += 1
@@ -100,7 +100,7 @@ class _Parser:
         return token
 
     def expression(self, strength: int, level: int) -> Tree:
-        """What binds at least as strongly."""
+        """Parse operators that bind at least as strongly."""
         if level >= self.depth:
             raise _too_deep(self.peek().start, self.depth)
         left = self.operand(level)
@@ -155,7 +155,7 @@ class _Parser:
         )
 
     def operand(self, level: int) -> Tree:
-        """A value with the signs before it and everything that is tied to it by dots."""
+        """A value with the signs before it and the fields, indexes and calls after it."""
         signs: list[Token] = []
         while (token := self.peek()).kind == "symbol" and token.text in ("!", "-"):
             signs.append(self.take())
@@ -166,7 +166,7 @@ class _Parser:
         token = self.peek()
         negative = bool(signs) and signs[-1].text == "-" and type(token.value) in (int, float)
         if negative:
-            # The sign belongs to the number: the smallest integer has no positive twin.
+            # The sign belongs to the number: the smallest integer has no positive counterpart.
             sign = signs.pop()
             self.place += 1
             value = -token.value

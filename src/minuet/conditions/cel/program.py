@@ -1,4 +1,4 @@
-"""A compiled expression: a tree and its closures, ready to be run on data."""
+"""A compiled expression: a tree and its closures, ready to run on data."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from minuet.conditions.limits import LIMITS, Limits
 
 
 class Program:
-    """Immutable, and safe to share between threads: all that changes is in the frame."""
+    """Immutable, and safe to share between threads: only the frame changes."""
 
     __slots__ = ("_closure", "_limits", "_names", "_size")
 
@@ -25,13 +25,13 @@ class Program:
         self._limits = limits
 
     def run(self, variables: Mapping[str, Any], meter: Meter) -> Any:
-        """The value of the expression; a `CelError` if it has none."""
+        """The value of the expression. Raises `CelError` if it has none."""
         frame = [meter, *[variables.get(name, MISSING) for name in self._names]]
         frame.extend([None] * (self._size - len(frame)))
         try:
             return self._closure(frame)
         except RecursionError:
-            raise LimitError("it is nested too deeply for what is running already") from None
+            raise LimitError("it is nested too deeply for the stack that is left") from None
 
 
 __all__ = ["CelError", "Meter", "Program"]

@@ -1,7 +1,7 @@
 """The value of an expression as JSON.
 
-A `uint` is a whole number. Timestamps, durations and bytes have no form in JSON that is theirs
-alone, so the author says which: `string(…)`, `base64.encode(…)`.
+A `uint` becomes an integer. Timestamps, durations and bytes have no unique form in JSON, so the
+author chooses one: `string(…)`, `base64.encode(…)`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _HINTS = {
 
 
 def to_json(meter: Meter, value: Any, level: int = 0) -> Json:
-    """A copy of the value, if it is JSON."""
+    """A copy of the value as JSON. Raises if it is not JSON."""
     kind = type(value)
     if kind is str:
         meter.spend(UNIT + len(value))

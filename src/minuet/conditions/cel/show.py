@@ -1,4 +1,4 @@
-"""Values for people: whole if they are short, else the beginning of their text."""
+"""Values for people: complete if they are short, else the beginning of their text."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def shortened(value: Any, limits: Limits) -> Json:
 
 
 def _pieces(value: Any, depth: int) -> Iterator[str]:
-    """The text of a value, little by little: its reader stops when it has enough."""
+    """The text of a value, piece by piece, so that the caller can stop early."""
     match value:
         case list():
             yield from _items("[", value, "]", depth)
@@ -63,7 +63,7 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         case None | bool() | float():
             yield msgspec.json.encode(value).decode()
         case int():
-            # Integers in the data may have any size, and Python writes no very long ones.
+            # Integers in the data may have any size, and Python refuses to format very long ones.
             yield str(value) if value.bit_length() < 1000 else "…"
         case _:
             yield type(value).__name__

@@ -1,7 +1,7 @@
-"""The syntax tree: what the parser makes and everything else reads.
+"""The syntax tree: made by the parser, read by everything else.
 
-Macros are nodes of their own. Every node knows where it stands in the text: `at` is the place to
-point at when it fails, `start` and `end` enclose its text.
+Macros have their own nodes. Every node knows its position in the text: `at` is where to point when
+it fails, `start` and `end` enclose its text.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class Binary(Node, frozen=True):
 
 
 class Logic(Node, frozen=True):
-    """`a && b && …` or `a || b || …`, however many."""
+    """`a && b && …` or `a || b || …`, with any number of operands."""
 
     operator: Literal["&&", "||"]
     parts: tuple[Tree, ...]
@@ -97,21 +97,21 @@ class Call(Node, frozen=True):
 
 
 class ListLiteral(Node, frozen=True):
-    """`[a, ?b]`; `optional` has the places of the optional items."""
+    """`[a, ?b]`. `optional` has the indexes of the optional items."""
 
     items: tuple[Tree, ...]
     optional: frozenset[int] = frozenset()
 
 
 class MapLiteral(Node, frozen=True):
-    """`{a: b, ?c: d}`; `optional` has the places of the optional entries."""
+    """`{a: b, ?c: d}`. `optional` has the indexes of the optional entries."""
 
     entries: tuple[tuple[Tree, Tree], ...]
     optional: frozenset[int] = frozenset()
 
 
 class Message(Node, frozen=True):
-    """`name{…}`: valid CEL that we do not have. What stands in the braces is dropped."""
+    """`name{…}`: valid CEL that is not supported. The content of the braces is dropped."""
 
     name: str
 
@@ -154,7 +154,7 @@ Tree: TypeAlias = (
     | Bind
 )
 
-#: A way into the data: a variable, then field names and list indexes.
+#: A path into the data: a variable, then field names and list indexes.
 Path: TypeAlias = tuple[str | int, ...]
 
 
@@ -167,7 +167,7 @@ def _loop_parts(tree: Loop) -> tuple[Tree, ...]:
     return (tree.over, *between, tree.body)
 
 
-#: By class, because a tree is followed several times while it is compiled.
+#: By class, because a tree is walked several times while it is compiled.
 _CHILDREN: dict[type, Callable[[Any], tuple[Tree, ...]]] = {
     **dict.fromkeys((Constant, Name, Message), lambda tree: ()),
     **dict.fromkeys((Select, Has, Unary), lambda tree: (tree.operand,)),
@@ -189,7 +189,7 @@ def children(tree: Tree) -> tuple[Tree, ...]:
 
 
 def bound_names(tree: Tree) -> tuple[str, ...]:
-    """The names that a node binds for what stands below it."""
+    """The names that a node binds for the nodes below it."""
     if isinstance(tree, Loop):
         return tree.variables
     return (tree.variable,) if isinstance(tree, Bind) else ()
@@ -209,14 +209,14 @@ def below(tree: Tree, bound: frozenset[str]) -> list[tuple[Tree, frozenset[str]]
     names = bound_names(tree)
     if not names:
         return [(child, bound) for child in _CHILDREN[type(tree)](tree)]
-    # What a macro looks at stands outside its names.
+    # The names of a macro are not bound in the list or map that it loops over.
     first, *others = children(tree)
     inner = bound | {*names}
     return [(first, bound), *((child, inner) for child in others)]
 
 
 def paths(tree: Tree, variables: frozenset[str]) -> frozenset[Path]:
-    """The longest ways into the variables that the expression spells out."""
+    """The longest paths into the variables that the expression reads."""
     found: set[Path] = set()
     pending: list[tuple[Tree, frozenset[str]]] = [(tree, frozenset())]
     while pending:
@@ -230,7 +230,7 @@ def paths(tree: Tree, variables: frozenset[str]) -> frozenset[Path]:
 
 
 def _path(tree: Tree, bound: frozenset[str]) -> Path | None:
-    """The way that the tree is, if it is nothing else."""
+    """The path that the tree represents, if it is only a path."""
     keys: list[str | int] = []
     while True:
         match tree:
@@ -260,7 +260,7 @@ def qualified_name(tree: Tree) -> tuple[str, bool] | None:
 
 
 def constant_pattern(call: Call) -> Constant | None:
-    """The regular expression of `matches`, if it is written out."""
+    """The regular expression of `matches`, if it is a literal."""
     parts = children(call)
     if call.function == "matches" and len(parts) == 2:
         last = parts[1]

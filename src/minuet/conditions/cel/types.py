@@ -1,7 +1,7 @@
-"""What is wrong with an expression before it has seen any data.
+"""Find type errors in an expression without any data.
 
-Types are known of literals and of what functions and operators give; everything that comes out of
-the data may be anything. So this finds mistakes that no data can make right, and no others.
+The types of literals and of the results of functions and operators are known. Data may have any
+type. So this finds only mistakes that would fail with any data.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _ORDERED = _NUMBERS | _TIMES | {"string", "bytes", "bool"}
 _KEYS = frozenset({"string", "int", "uint", "bool"})
 _STAMP, _SPAN = "google.protobuf.Timestamp", "google.protobuf.Duration"
 
-#: What arithmetic gives, by operator and types.
+#: The result type of arithmetic, by operator and operand types.
 _ARITHMETIC: dict[tuple[str, str, str], str] = {
     **{(sign, kind, kind): kind for sign in "+-*/" for kind in _NUMBERS},
     **{("%", kind, kind): kind for kind in ("int", "uint")},
@@ -53,7 +53,7 @@ _ARITHMETIC: dict[tuple[str, str, str], str] = {
 
 
 def check_types(tree: Tree, variables: tuple[str, ...], limits: Limits) -> str:
-    """Refuse what can never work; the type of the result, `any` if only the data knows."""
+    """Refuse what can never work. Returns the type of the result, `any` if it depends on data."""
     return _Types(frozenset(variables), limits).of(tree, frozenset())
 
 
@@ -204,7 +204,7 @@ class _Types:
         over = self.of(tree.over, bound)
         if over not in (ANY, "list", "map"):
             raise TextError(
-                f"it loops over something that is neither a list nor an object: {_friendly(over)}",
+                f"it can only loop over a list or an object, not over {_friendly(over)}",
                 tree.at,
             )
         inner = bound | {*tree.variables}
@@ -258,7 +258,7 @@ class _Types:
         return types[0] if len(set(types)) == 1 and types[0] != "list" else ANY
 
     def pattern(self, tree: Call) -> None:
-        """A regular expression that is written out is compiled now."""
+        """Compile a literal regular expression now."""
         pattern = constant_pattern(tree)
         if pattern is None:
             return
@@ -268,14 +268,14 @@ class _Types:
             machine = compile_pattern(pattern.value, self.limits.pattern_size)
         except EvaluationError as error:
             raise TextError(error.message, pattern.at) from None
-        # Each expression keeps its own, so together they must not be much more than one.
+        # Each expression keeps its patterns, so their total size is limited too.
         self.pattern_size += machine.size
         if self.pattern_size > 4 * self.limits.pattern_size:
             raise TextError("its regular expressions are too large together", pattern.at)
 
 
 def _result(function: Function, types: list[str]) -> str | None:
-    """What a call gives; None if no overload fits."""
+    """The type of a call. None if no overload fits."""
     results = {
         overload.result
         for overload in function.overloads

@@ -1,4 +1,4 @@
-"""CEL's values. What JSON has is Python's own; the other types are small classes.
+"""CEL's values. JSON values are Python's own; the other types are small classes.
 
 | CEL | here |
 |---|---|
@@ -8,7 +8,7 @@
 | bytes | `bytes` |
 | uint, timestamp, duration, type, optional | the classes below |
 
-Types are told apart by `type(value)`, never by `isinstance`: `True` is an `int` to Python.
+Types are distinguished by `type(value)`, never by `isinstance`: `True` is an `int` in Python.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UINT_MAX = (1 << 64) - 1
 
 
 class UInt(msgspec.Struct, frozen=True, gc=False):
-    """An unsigned whole number of 64 bits."""
+    """An unsigned 64-bit integer."""
 
     value: int
 
@@ -43,7 +43,7 @@ class Duration(msgspec.Struct, frozen=True, gc=False):
 
 
 class Type(msgspec.Struct, frozen=True, gc=False):
-    """A type as a value: `int`, or what `type(x)` gives."""
+    """A type as a value: `int`, or the result of `type(x)`."""
 
     name: str
 
@@ -59,7 +59,7 @@ NONE = Optional(None, False)
 
 
 class Map:
-    """A map with keys that are not all strings. `1` and `1u` are one key, `true` is another."""
+    """A map whose keys are not all strings. `1` and `1u` are the same key, `true` is another."""
 
     __slots__ = ("_entries",)
 
@@ -80,19 +80,19 @@ class Map:
         return iter(self._entries.values())
 
     def find(self, key: Any) -> tuple[Any, Any] | None:
-        """The key as it was written, and its value."""
+        """The key as written, and its value."""
         return self._entries.get(normal_key(key))
 
 
 class _Missing:
-    """Stands for a key that no map has."""
+    """A key that no map has."""
 
 
 _MISSING = _Missing()
 
 
 def normal_key(key: Any) -> Any:
-    """A key as Python may hash it: numbers that are equal are one key, booleans are apart."""
+    """A key that Python can hash: equal numbers are one key, booleans are separate keys."""
     kind = type(key)
     if kind is str or kind is int:
         return key
@@ -106,7 +106,7 @@ def normal_key(key: Any) -> Any:
 
 
 def make_map(entries: list[tuple[Any, Any]]) -> dict[str, Any] | Map:
-    """A map of keys and values."""
+    """Make a map from keys and values."""
     normal: dict[Any, tuple[Any, Any]] = {}
     plain = True
     for key, value in entries:
@@ -151,7 +151,7 @@ TYPES = {name: Type(name) for name in CLASSES}
 
 
 def type_name(value: Any) -> str:
-    """The name of a value's type; what is not a value of CEL is an error."""
+    """The name of a value's type. Raises if it is not a CEL value."""
     try:
         return _NAMES[type(value)]
     except KeyError:
@@ -166,7 +166,7 @@ def friendly_name(value: Any) -> str:
 
 
 def checked(value: Any) -> Any:
-    """A value out of the data; an integer that CEL cannot hold is an error."""
+    """A value from the data. Raises for an integer that does not fit into 64 bits."""
     if type(value) is int and not INT_MIN <= value <= INT_MAX:
         raise EvaluationError("there is an integer that does not fit into 64 bits")
     return value

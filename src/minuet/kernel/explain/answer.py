@@ -1,9 +1,8 @@
-"""Why a node has not run, or is in the state that it is in.
+"""Why a node has not run, or why it is in its state.
 
-`explain` looks at one instance of a node: the one that is named (`node[2]`), or else the one that
-waits for arrivals, or else its latest.
-Arrivals that are missing lead up to their causes (`cause`), arrivals that were skipped to who
-decided so (`because`). What only the store knows comes in as `facts`.
+`explain` looks at one instance of a node: the named one (`node[2]`), or else the one that
+waits for arrivals, or else the latest. Missing arrivals are traced to their causes (`cause`),
+skipped ones to the decision (`because`). `facts` are what only the store knows.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
 from minuet.plan.plan import Node
 from minuet.types import TERMINAL, Scope
 
-#: Instances that are named where one was asked for that is not there.
+#: How many existing instances are listed when the requested one does not exist.
 INSTANCES_LISTED_MAX = 10
 
 
@@ -39,7 +38,7 @@ class Missing(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """The answer: in one sentence, in several, and as data."""
+    """The answer: as one sentence, as several, and as data."""
 
     node: str
     scope: Scope
@@ -53,13 +52,13 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(
     program: Program, fold: Fold, node_id: str, *, facts: Mapping[Place, Fact] | None = None
 ) -> Explanation:
-    """Say why a node, or one instance of it, is where it is; RunError when there is no such."""
+    """Say why a node or an instance is in its state. RunError if it does not exist."""
     node, scope = find_node(program, node_id)
     return _Inquiry(program, fold, facts or {}).answer(node, scope)
 
 
 def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
-    """The node that is named, and which of its instances, if that is said; RunError if none is."""
+    """The named node, and its instance if one is named. RunError if there is no such node."""
     name, scope = read_reference(text)
     node = program.nodes.get(name)
     if node is None or name == program.plan.output_node:
@@ -70,14 +69,14 @@ def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
 
 
 def no_instance(node: str, scope: Scope, known: Sequence[str]) -> RunError:
-    """There is no such instance; these there are."""
+    """The error for an instance that does not exist. It lists those that do."""
     more = "… " if len(known) > INSTANCES_LISTED_MAX else ""
     listed = f"it has {more}{', '.join(known[-INSTANCES_LISTED_MAX:])}" if known else "it has none"
     return RunError(f"node {node!r} has no instance {show(scope)}; {listed}")
 
 
 class _Inquiry:
-    """One question, and what is needed to answer it."""
+    """One question, and everything needed to answer it."""
 
     def __init__(self, program: Program, fold: Fold, facts: Mapping[Place, Fact]) -> None:
         self.program, self.state, self.details = program, fold.state, fold.details
@@ -113,7 +112,7 @@ class _Inquiry:
     # ── no token ────────────────────────────────────────────────────────────────────────
 
     def _will_be_skipped(self, node: Node) -> Explanation:
-        """Nothing but skips can reach the node any more."""
+        """The answer if only skips can still reach the node."""
         scope = (0,) * len(node.nest)
         because = explain_skip(self.program, self.state, node, scope)
         return Explanation(
@@ -141,7 +140,7 @@ class _Inquiry:
         if view.status == "PENDING":
             return "waits: the run has not started"
         if view.reason == "not_reached":
-            return "was never reached: a join did not wait for the way that leads to it"
+            return "was never reached: a join did not wait for the path that leads to it"
         if view.reason == "upstream_failed":
             return f"will not run: a node above it failed, and {self._end_of_run()}"
         return f"was not reached before the run ended: {self._end_of_run()}"
@@ -217,7 +216,7 @@ class _Inquiry:
         return Explanation(node.id, scope, status, summary, tuple(reasons), details=details)
 
     def _decisions(self, node: Node, token: TokenView) -> list[Reason]:
-        """What led to an instance that ran, and what it decided itself."""
+        """The decisions that led to an instance that ran, and its own."""
         led = explain_run(self.program, self.state, node, decode(token.scope))
         if (token.state, token.outcome) != ("done", "completed"):
             return led
@@ -238,7 +237,7 @@ class _Inquiry:
 
 
 def _count_from_one(note: Any) -> Any:
-    """A note on which rule decided, for people: an author counts rules from 1."""
+    """A note on the rule that decided, for people: authors count rules from 1."""
     if isinstance(note, dict) and isinstance(note.get("rule"), int):
         return {**note, "rule": note["rule"] + 1}
     return note

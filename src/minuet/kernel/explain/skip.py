@@ -1,6 +1,6 @@
-"""Why a node ran or was skipped: who decided so, by which rule, with which operands.
+"""Why a node ran or was skipped: which node decided, by which rule, with which operands.
 
-Nothing was recorded for this but the outputs; the conditions are evaluated again on them.
+Only the outputs were recorded. The conditions are evaluated again on them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from minuet.types import Json, Scope
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """One decision on the way to a skip."""
+    """One decision that led to a skip."""
 
     text: str
     details: dict[str, Any] = {}
@@ -34,7 +34,7 @@ def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> li
         for name in program.sources(target, where):
             source = program.nodes[name]
             token = _source_token(program, state, source, target, where)
-            # Without a token, it will be skipped itself.
+            # A source without a token will be skipped too.
             at = (0,) * len(source.nest) if token is None else decode(token.scope)
             if (name, at) in seen:
                 continue
@@ -54,7 +54,7 @@ def _source_token(
     """The instance of a source that delivered to this instance of a target."""
     edge = next(edge for edge in source.edges if edge.target == target.id)
     if edge.roles == ("back",):
-        # What came back was sent by the iteration before.
+        # A back edge delivers from the previous iteration.
         at = program.loop_position(source)
         prefix = encode((*scope[:at], max(scope[at] - 1, 0)))
     else:
@@ -91,7 +91,7 @@ def _decision(
         again = program.condition(source.loop.condition).explain(
             _variables(program, state, source, token)
         )
-        # A branch decides only when the loop's condition does not hold any more.
+        # A branch decides only when the loop's condition no longer holds.
         if again.get("result") or source.branch is None or edge.roles == ("timeout",):
             return _loop_decision(program, source, decode(token.scope), target, again)
     if source.branch is not None:
@@ -138,7 +138,7 @@ def _branch_decision(
 
 
 def explain_run(program: Program, state: State, node: Node, scope: Scope) -> list[Reason]:
-    """Which decisions of other nodes led to an instance that ran."""
+    """The decisions of other nodes that led to an instance that ran."""
     found = []
     for name in program.sources(node, scope):
         source = program.nodes[name]
@@ -149,14 +149,14 @@ def explain_run(program: Program, state: State, node: Node, scope: Scope) -> lis
 
 
 def explain_choice(program: Program, state: State, node: Node, token: TokenView) -> list[Reason]:
-    """What a node that completed decided itself."""
+    """The decision that a completed node made itself."""
     return _choices(program, state, node, token, None)
 
 
 def _choices(
     program: Program, state: State, node: Node, token: TokenView, target: str | None
 ) -> list[Reason]:
-    """What the loop and the branch of a node decided; with a target, only if that led to it."""
+    """What a node's loop and branch decided. With a target: only if that led to it."""
     scope = decode(token.scope)
     name = f"{node.id!r}{show(scope)}"
     variables = _variables(program, state, node, token)
@@ -209,7 +209,7 @@ def _chosen_rule(
 
 
 def _rule_text(told: dict[str, Any]) -> str:
-    """A condition, what came of it, and the parts and values that made it so."""
+    """A condition, its result, and the parts and values that decided it."""
     held = "held" if told.get("result") else "did not hold"
     outcome = f"failed: {told['error']}" if "error" in told else held
     parts = told.get("parts", [])
@@ -218,7 +218,7 @@ def _rule_text(told: dict[str, Any]) -> str:
         shown = "; ".join(f"{part['source']!r} is false{_with(part)}" for part in decided)
         return f"{told['source']!r} {outcome}: {shown}"
     values = {name: value for part in parts for name, value in part.get("values", {}).items()}
-    # The values of what is read come first, those of what was made of them after it.
+    # Values that were read come first, then those computed from them.
     return f"{told['source']!r} {outcome}{_with({'values': {**told['operands'], **values}})}"
 
 
@@ -228,7 +228,7 @@ def _with(part: dict[str, Any]) -> str:
 
 
 def _variables(program: Program, state: State, node: Node, token: TokenView) -> dict[str, Json]:
-    """What the node's conditions saw, as far as the state knows it."""
+    """The variables that the node's conditions saw, as far as the state has them."""
     scope = decode(token.scope)
     prefixes = {
         name: scope[: _common(node, program.nodes[name])] for name in program.parents[node.id]

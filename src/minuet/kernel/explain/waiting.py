@@ -1,7 +1,7 @@
-"""What holds a run up: from a node that has not delivered up to whatever is alive or failed.
+"""What a run waits for: from a node that has not delivered up to live or failed nodes.
 
-The walk goes against the edges and ends at live tokens, at failures, and at loops that go on.
-It is a loop over a list, not a recursion: graphs can be very deep.
+The walk goes against the edges and ends at live tokens, failures, and loops that continue.
+It iterates over a list instead of recursing, because graphs can be very deep.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minuet.plan.plan import Node
 
 
 class Fact(TypedDict, total=False):
-    """What the store knows of a live token."""
+    """What the store knows about a live token."""
 
     state: str
     #: Why it is not handed out: "pause" or "slot".
@@ -29,13 +29,13 @@ class Fact(TypedDict, total=False):
     slot: str
     lease_until_ms: int | None
     session: str
-    #: How many workers serve its queue, and how many there are, if somebody counted.
+    #: How many workers serve its queue, and how many there are, if counted.
     workers: int
     known: int
 
 
 class Causes:
-    """The live tokens of a run, and the way to them."""
+    """The live tokens of a run, and how nodes depend on them."""
 
     def __init__(
         self,
@@ -48,12 +48,12 @@ class Causes:
         self._views, self._facts = views, facts
         self._alive: dict[str, list[TokenView]] = {}
         for token in fold.state.tokens.values():
-            # A patch may have removed a node whose token lives on.
+            # A patch may have removed a node whose token is still alive.
             if token.state in ("ready", "waiting") and token.node in program.nodes:
                 self._alive.setdefault(token.node, []).append(token)
 
     def silence(self, name: str, target: str) -> str:
-        """Why a node has not delivered to another: what can be said of it alone."""
+        """Why a node has not delivered to another, as far as the node alone tells."""
         if name in self._alive:
             return self.phrase(self._alive[name][-1])
         loop = self._loop_between(name, target)
@@ -63,7 +63,7 @@ class Causes:
         return f"is {status}" if status in ("FAILED", "CANCELLED") else "has not run yet"
 
     def find(self, names: Sequence[str], target: str) -> list[str]:
-        """What holds these nodes up, so that they do not deliver to a target."""
+        """What prevents these nodes from delivering to a target."""
         found: dict[str, None] = {}
         seen = set(names)
         waiting = [(name, target) for name in names]
@@ -91,7 +91,7 @@ class Causes:
         return [self._program.nodes[name] for name in node.nest if kinds[name] == "loop"]
 
     def _loop_between(self, name: str, target: str) -> Node | None:
-        """A loop that is under way, which must end before the node delivers to the target."""
+        """A running loop that must end before the node delivers to the target."""
         outside = self._program.nodes[target]
         for loop in self._loops(self._program.nodes[name]):
             if loop.id not in outside.nest and self._inside(loop):

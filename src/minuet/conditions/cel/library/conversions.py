@@ -12,8 +12,8 @@ from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.operators import UNIT
 from minuet.conditions.cel.values import INT_MAX, INT_MIN, UINT_MAX, Timestamp, UInt
 
-#: No whole number of 64 bits is longer. Longer texts are not given to Python, which would refuse
-#: some of them with an error of its own.
+#: No 64-bit integer is longer. Longer texts are not passed to Python, which would refuse
+#: some of them with a different error.
 _DIGITS_MAX = 40
 
 _INTEGER = re.compile(r"[+-]?[0-9]+", re.ASCII)
@@ -140,7 +140,7 @@ def text_of_double(meter: Meter, number: float) -> str:
 
 
 def spell_double(number: float) -> str:
-    """The shortest text that is this number: `1`, `0.1`, `1e+06`, as CEL writes it elsewhere."""
+    """The shortest text of this number, as other CEL implementations write it: `0.1`, `1e+06`."""
     if not isfinite(number):
         return "NaN" if number != number else "Infinity" if number > 0 else "-Infinity"
     sign, digits, exponent = _digits(repr(number))

@@ -25,7 +25,7 @@ from minuet.conditions.cel.values import (
 
 _CLAUSE = re.compile(r"%(?:%|(?:\.(?P<precision>[0-9]{1,9}))?(?P<letter>[a-zA-Z]?))")
 
-#: More digits than any double has; more would only build text.
+#: More digits than any double has. More would only waste memory.
 _PRECISION_MAX = 1000
 
 
@@ -170,6 +170,6 @@ _CLAUSES: dict[str, Callable[[Any], str | None]] = {
     "o": _octal,
     "x": _hexadecimal,
     "X": _upper_hexadecimal,
-    # These have functions of their own.
+    # These have separate functions.
     **dict.fromkeys(("s", "f", "e"), lambda value: None),
 }

@@ -16,7 +16,7 @@ _MASK = UINT_MAX
 
 
 def _choose(meter: Meter, symbol: str, items: Sequence[Any]) -> Any:
-    """The first item that no other one beats."""
+    """The first item that no other item beats."""
     name = "greatest" if symbol == ">" else "least"
     if not items:
         raise EvaluationError(f"math.{name}() needs at least one number")
@@ -72,7 +72,7 @@ def round_(meter: Meter, number: float) -> float:
     if not math.isfinite(number):
         return number
     whole = math.trunc(number)
-    # Half goes away from zero. The difference is exact, the sum with 0.5 would not be.
+    # Halves round away from zero. The difference is exact; a sum with 0.5 would not be.
     away = abs(number - whole) >= 0.5
     return _whole(number, float(whole + away * (1 if number > 0 else -1)))
 

@@ -51,8 +51,8 @@ def value(meter: Meter, optional: Optional) -> Any:
     return optional.value
 
 
-# The closures of these two look at the argument only if there is no value; the table knows them
-# so that the checker does.
+# The closures of these two evaluate the argument only if there is no value. They are in the table
+# for the checker.
 
 
 @register("optional_type.or(optional_type) -> optional_type")

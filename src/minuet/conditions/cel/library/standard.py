@@ -55,7 +55,7 @@ def matches(meter: Meter, text: str, pattern: str) -> bool:
     except EvaluationError:
         meter.step(_COMPILING * size_max)
         raise
-    # Whether it is known from before or not: an answer must not depend on that.
+    # Charged even if the pattern is cached: the result must not depend on the cache.
     meter.step(_COMPILING * machine.size)
     return search(meter, text, machine)
 

@@ -10,7 +10,7 @@ from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.operators import UNIT
 from minuet.conditions.cel.values import friendly_name
 
-#: What Unicode calls white space. Python's `strip` takes away four characters more.
+#: White space as defined by Unicode. Python's `strip` removes four more characters.
 _SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009"
 _SPACE += "\u200a\u2028\u2029\u202f\u205f\u3000"
 
@@ -57,7 +57,7 @@ def last_index_of(meter: Meter, text: str, part: str) -> int:
 def last_index_of_from(meter: Meter, text: str, part: str, index: int) -> int:
     _within(text, index)
     meter.spend(2 * (len(text) + len(part)))
-    # Backwards and forwards: `rfind` may look at each place with all of the part.
+    # Twice: `rfind` may compare the whole part at each position.
     before = text[: index + len(part)]
     found = before[::-1].find(part[::-1])
     return found if found < 0 else len(before) - found - len(part)
@@ -129,7 +129,7 @@ def split_some(meter: Meter, text: str, separator: str, count: int) -> list[str]
     meter.spend(UNIT + 2 * len(text) + len(separator))
     if not separator:
         pieces = len(text) if count < 0 else min(count, len(text))
-        # Python keeps each short text of its own at about this size.
+        # About the size of a short text in Python.
         meter.spend(4 * UNIT * pieces)
         if not pieces:
             return [""]

@@ -56,7 +56,7 @@ def duration_of_text(meter: Meter, text: str) -> Duration:
     rest = text[1:] if text[:1] in ("-", "+") else text
     nanoseconds, at = 0, 0
     if rest != "0":
-        # More than this is no duration that anybody meant.
+        # Nobody writes a longer duration on purpose.
         if not rest or len(rest) > 200:
             raise _not_a_duration(text)
         while at < len(rest):
@@ -116,7 +116,7 @@ def _local(moment: Timestamp, zone: str) -> datetime:
 
 
 def _zone(name: str) -> Any:
-    """A fixed offset such as `+02:00`, or a name that this machine's database knows."""
+    """A fixed offset such as `+02:00`, or a name in this machine's time zone database."""
     found = _OFFSET.fullmatch(name)
     if found is not None:
         minutes = int(found[2]) * 60 + int(found[3])

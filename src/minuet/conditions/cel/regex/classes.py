@@ -7,17 +7,17 @@ from typing import TypeAlias
 
 import msgspec
 
-#: From and to, both in it.
+#: First and last character, both included.
 Range: TypeAlias = tuple[str, str]
 
 
 class Characters(msgspec.Struct, frozen=True):
-    """A set of characters: ranges, other sets and categories; with nothing given, all."""
+    """A set of characters: ranges, other sets and categories. If none is given: all."""
 
     ranges: tuple[Range, ...] = ()
     negated: bool = True
     members: tuple[Characters, ...] = ()
-    #: The beginning of a general category of Unicode, as `L` or `Lu`.
+    #: A prefix of a Unicode general category, such as `L` or `Lu`.
     category: str = ""
     ignores_case: bool = False
 
@@ -39,19 +39,19 @@ class Characters(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, negated=not self.negated)
 
     def folded(self) -> Characters:
-        """The same without regard to case."""
+        """The same set, ignoring case."""
         members = tuple(member.folded() for member in self.members)
         return msgspec.structs.replace(self, ignores_case=True, members=members)
 
     @property
     def size(self) -> int:
-        """How much there is to look at."""
+        """The number of parts to check."""
         own = 1 + len(self.ranges) + sum(member.size for member in self.members)
         return 4 * own if self.ignores_case else own
 
     @property
     def literal(self) -> str | None:
-        """The character, if the set is just one."""
+        """The character, if the set has just one."""
         if self.negated or self.members or self.category or self.ignores_case:
             return None
         if len(self.ranges) == 1 and self.ranges[0][0] == self.ranges[0][1]:
@@ -60,7 +60,7 @@ class Characters(msgspec.Struct, frozen=True):
 
 
 def variants(character: str) -> set[str]:
-    """The character in its cases."""
+    """The character in all its cases."""
     folded = character.casefold()
     found = {character, character.lower(), character.upper(), folded, folded.upper()}
     # Two letters have a third form.
@@ -77,11 +77,11 @@ _DIGIT = _of("09")
 _SPACE = _of("\t\n", "\f\r", " ")
 _WORD = _of("09", "AZ", "az", "_")
 
-#: What may follow a backslash.
+#: Classes after a backslash.
 ESCAPED = {"d": _DIGIT, "s": _SPACE, "w": _WORD}
 ESCAPED |= {letter.upper(): known.inverted() for letter, known in [*ESCAPED.items()]}
 
-#: What may stand between `[:` and `:]`.
+#: Classes between `[:` and `:]`.
 NAMED = {
     "alnum": _of("09", "AZ", "az"),
     "alpha": _of("AZ", "az"),
@@ -107,12 +107,12 @@ _CATEGORIES = frozenset(
 
 
 def category(name: str) -> Characters | None:
-    """The characters of a category, if there is one of that name."""
+    """The characters of a category. None if it does not exist."""
     if name == "Any":
         return Characters()
     return Characters(negated=False, category=name) if name in _CATEGORIES else None
 
 
 def is_word(character: str) -> bool:
-    """Whether a word goes on here, as `\\b` sees it."""
+    """Whether this is a word character, as defined by `\\b`."""
     return _WORD.has(character)

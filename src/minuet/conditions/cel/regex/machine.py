@@ -1,8 +1,8 @@
-"""Runs a program over a text: all of its states at once, each set of states worked out once.
+"""Runs a program over a text, all states at once. Each set of states is computed once.
 
-What has been worked out is kept: for each set of states and character, the set that follows. Most
-texts then cost one lookup a character. The memory for this is bounded; when it is full it is
-dropped and built again.
+The results are cached: for each set of states and character, the set that follows. Then most
+texts cost one lookup per character. The cache is bounded; when it is full it is dropped and built
+again.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from typing import TypeAlias
 from minuet.conditions.cel.regex.classes import is_word
 from minuet.conditions.cel.regex.program import Jump, Match, Place, Program, Read
 
-#: What is kept for one pattern, counted in states and characters: about a megabyte.
+#: The cache size of one pattern, counted in states and characters: about a megabyte.
 _KEPT_MAX = 20_000
 
-#: Follows the last character. No text has it: it is two characters.
+#: Marks the end of the text. No text contains it as a character, because it is two.
 _END = "\0\0"
 
 
 class _Set:
-    """A set of states before a character, and what is known about what follows it."""
+    """A set of states before a character, and the known sets after it."""
 
     __slots__ = ("after", "next", "states")
 
     def __init__(self, states: frozenset[int], after: str) -> None:
         self.states = states
-        #: What was read last: "begin", "newline", "word" or "other". Places ask for it.
+        #: The kind of the last character: "begin", "newline", "word" or "other", for assertions.
         self.after = after
         self.next: dict[str, _Set | None] = {}
 
 
-#: By states and what was read last. `None` as a follower is a match.
+#: By states and the kind of the last character. `None` as a follower is a match.
 _Known: TypeAlias = dict[tuple[frozenset[int], str], _Set]
 
 
 class Machine:
-    """A compiled pattern. Threads may share it: what they add to is the same for all."""
+    """A compiled pattern. Threads may share it: they add the same entries to the cache."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
-        #: States, and what it takes to find a character in their sets.
+        #: The number of states, plus the cost of finding a character in their sets.
         self.size = sum(
             state.characters.size if isinstance(state, Read) else 1 for state in program.states
         )
@@ -49,7 +49,7 @@ class Machine:
         self._kept = 0
 
     def cost(self, length: int) -> int:
-        """Steps for a text of that length. The same each time, whatever is known already."""
+        """Steps for a text of that length. The cache makes no difference to it."""
         if self._program.literal is not None:
             return length // 64
         return length * (1 + self.size // 8)
@@ -76,7 +76,7 @@ class Machine:
         return found if found is not None else self._known.setdefault(key, _Set(states, after))
 
     def _follow(self, current: _Set, character: str) -> _Set | None:
-        """The set after one more character; None if there is a match before it."""
+        """The set after one more character. None if there is a match before it."""
         states = self._program.states
         reads: set[int] = set()
         # A match may begin at every character.
@@ -102,7 +102,7 @@ class Machine:
             after = self._kind(character) if self._has_places else "other"
             following = self._set(frozenset(reads), after)
         if self._kept >= _KEPT_MAX:
-            # Searches that run go on with their sets; new ones begin with none.
+            # Running searches continue with their sets. New ones start with an empty cache.
             self._known = {}
             self._kept = 0
             if following is not None:
@@ -119,7 +119,7 @@ class Machine:
 
 
 def _is_at(kind: str, after: str, character: str) -> bool:
-    """Whether a place between what was read and what comes is of this kind."""
+    """Whether an assertion holds between the last and the next character."""
     match kind:
         case "begin":
             return after == "begin"

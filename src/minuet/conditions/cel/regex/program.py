@@ -1,7 +1,7 @@
 """The tree of a pattern to a machine of numbered states.
 
-A state either reads one character of a set and goes on, or goes on to others at once (perhaps only
-at certain places). The last one is the match.
+A state either reads one character of a set and continues, or continues to others at once (perhaps
+only at certain positions). The last state is the match.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Jump(msgspec.Struct):
 
 
 class Place(msgspec.Struct):
-    """Goes on if the place is of this kind."""
+    """Continues if the assertion holds at this position."""
 
     kind: str
     to: int
@@ -54,7 +54,7 @@ class Program(msgspec.Struct, frozen=True):
 
     states: tuple[State, ...]
     begin: int
-    #: The text that the pattern is, if it is nothing else.
+    #: The literal text of the pattern, if it is only that.
     literal: str | None = None
 
 
@@ -89,7 +89,7 @@ class _Builder:
         return len(self.states) - 1
 
     def add_pattern(self, pattern: Pattern, then: int) -> int:
-        """Where to begin to match the pattern and then go on."""
+        """The state that matches the pattern and then continues."""
         match pattern:
             case Empty():
                 return then

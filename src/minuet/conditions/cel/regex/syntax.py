@@ -1,7 +1,8 @@
 """A pattern to a tree.
 
-Supported is RE2's syntax as far as it can decide a match: groups do not capture, and greedy or not
-is the same. Left out: `\\C` and `\\p{Greek}` and other scripts, for which Python has no tables.
+It supports RE2's syntax as far as it can decide a match: groups do not capture, and greediness
+makes no difference. Left out: `\\C`, and scripts such as `\\p{Greek}`, because Python has no tables
+for them.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from minuet.conditions.cel.regex.classes import (
     category,
 )
 
-#: Groups in groups. A deep pattern would need a deep stack.
+#: Nested groups. A deep pattern would need a deep stack.
 _DEPTH_MAX = 50
 #: RE2 allows no more repetitions of one part.
 _REPEAT_MAX = 1000
 
 
 class Empty(msgspec.Struct, frozen=True):
-    """Matches nothing, everywhere."""
+    """Matches the empty text."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """A place: "begin", "end", "line-begin", "line-end", "word" or "not-word"."""
+    """An assertion: "begin", "end", "line-begin", "line-end", "word" or "not-word"."""
 
     kind: str
 
@@ -133,7 +134,7 @@ class _Reader:
         return tree
 
     def item(self, flags: str, level: int) -> Pattern:
-        """One part, without what repeats it."""
+        """One part, without its repetition."""
         mark = self.pattern[self.at]
         match mark:
             case "(":
@@ -142,7 +143,7 @@ class _Reader:
                     return self.group(found.end(), flags, level)
                 if self.pattern.startswith("(?", self.at):
                     raise self.wrong(
-                        "unknown group: looking ahead or behind is not available, because it "
+                        "unknown group: lookahead and lookbehind are not available, because they "
                         "would not take linear time"
                     )
                 return self.group(self.at + 1, flags, level)
@@ -180,7 +181,7 @@ class _Reader:
             if times:
                 raise self.wrong("a repetition of a repetition: use a group")
             times += 1
-            # Taking little or much makes no difference to whether there is a match.
+            # Greediness makes no difference to whether there is a match.
             self.at = end + (self.pattern[end : end + 1] == "?")
             part = Repeat(part, low, high)
         return part
@@ -201,7 +202,7 @@ class _Reader:
         return _single(self.character(), flags)
 
     def class_escape(self) -> Characters | None:
-        """`\\d`, `\\pL` and the like, if one stands here."""
+        """`\\d`, `\\pL` and the like, if there is one here."""
         letter = self.pattern[self.at + 1 : self.at + 2]
         if letter in ESCAPED and letter:
             self.at += 2
@@ -237,7 +238,7 @@ class _Reader:
             raise self.wrong("trailing \\")
         if letter.isdigit() and letter.isascii():
             raise self.wrong(
-                "a reference to a group is not available, because it would not take linear time"
+                "backreferences are not available, because they would not take linear time"
             )
         if letter.isalnum() or not letter.isascii() or letter == "_":
             raise self.wrong(f"unknown escape \\{letter}")
