@@ -9,6 +9,9 @@
 PYTHON ?= python3
 TEST_WORKERS ?= 2
 
+# Tests start many processes: compiled modules are kept, whatever the environment says.
+unexport PYTHONDONTWRITEBYTECODE
+
 RUN := .venv/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 PYTEST := $(RUN) -m pytest
@@ -34,10 +37,11 @@ services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; pri
 test: static $(SERVERS) ## Everything: format, lint, types and all tests
 	@$(PYTEST) -n $(TEST_WORKERS) --dist worksteal
 
-check: static ## Before every commit: format, lint, types, layers and unit tests
-	@$(PYTEST) -q tests/layers tests/unit
+check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
+	@$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit
 
 static: $(DEV)
+	@$(RUN) -m compileall -q src/minuet
 	@$(RUN) -m ruff format --check --quiet .
 	@$(RUN) -m ruff check --quiet .
 	@$(RUN) -m mypy --strict --no-error-summary

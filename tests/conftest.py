@@ -39,6 +39,17 @@ settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile("repeatable")
 
 
+def pytest_collection_finish() -> None:
+    """From here on nothing is compiled to a file, here and in the processes that tests start.
+
+    The suite itself is read from such files, which saves much time. But Python tells from a
+    file's size and the second of its last change whether it is still current, and tests write
+    modules faster than that.
+    """
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     """The project's folder."""
@@ -134,13 +145,15 @@ def handlers_of_temporary_files_are_forgotten(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[None]:
     """Two tests may write files with handlers of the same name: they are not one program."""
+    before = set(sys.modules)
     yield
     temporary = str(tmp_path_factory.getbasetemp().resolve())
     tasks = REGISTERED._tasks
     for name in [name for name, task in tasks.items() if task.place.startswith(temporary)]:
         del tasks[name]
-    for name in [name for name, module in sys.modules.items() if _lies_in(module, temporary)]:
-        del sys.modules[name]
+    for name in sys.modules.keys() - before:
+        if _lies_in(sys.modules[name], temporary):
+            del sys.modules[name]
 
 
 def _lies_in(module: object, folder: str) -> bool:

@@ -108,6 +108,7 @@ def test_definitions_that_double_level_by_level_are_counted_by_the_input() -> No
     assert "more than 500,000 checks" in problem
 
 
+@pytest.mark.slow
 def test_large_input_of_a_plain_schema_is_checked_in_full() -> None:
     schema = {"properties": {"xs": {"type": "array", "items": {"type": "integer"}}}}
     numbers: list[Any] = list(range(COUNTED_LOOKS_MAX + 1))
