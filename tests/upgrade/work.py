@@ -96,6 +96,7 @@ class Case(NamedTuple):
     change: str = ""
     tenant: str = "default"
     queue: str | None = None
+    limits: dict[str, Any] | None = None
     idempotency_key: str | None = None
     #: How it ends.
     status: str = "COMPLETED"
@@ -104,7 +105,8 @@ class Case(NamedTuple):
     @property
     def document(self) -> dict[str, Any]:
         defaults = {"defaults": {"queue": self.queue}} if self.queue else {}
-        return {"name": self.name, "nodes": self.nodes, **defaults}
+        limits = {"limits": self.limits} if self.limits else {}
+        return {"name": self.name, "nodes": self.nodes, **defaults, **limits}
 
 
 def _node(id: str, handler: str, *dependencies: str, **fields: Any) -> dict[str, Any]:
@@ -121,6 +123,10 @@ _MEETING = [
     _node("double", "up_double", config={"number": "{{ input.n }}"}),
     _node("hold", "up_hold", config={"value": "{{ input.n }}"}),
     _transform("meet", ["{{ double.output }}", "{{ hold.output }}"], "double", "hold"),
+]
+_FIRST = [
+    _node("double", "up_double", config={"number": "{{ input.n }}"}),
+    _node("hold", "up_hold", config={"value": "{{ input.n }}"}),
 ]
 _LOOP = [
     _node("begin", "up_double", config={"number": 1}),
@@ -167,6 +173,12 @@ CASES = (
     Case("failed", [_node("refused", "up_refuse")], status="FAILED"),
     Case("failed-twice", [_node("refused", "up_refuse")], change="retry", status="FAILED"),
     Case("cancelled", _HOLD, change="cancel", status="CANCELLED"),
+    Case(
+        "withdrawn",
+        [*_FIRST, _transform("meet", 1, "double", "hold", join="any", join_rest="cancel")],
+        {"n": 2},
+        output={"meet": 1},
+    ),
     # Not started.
     Case("pending", _MEETING, change="create", output={"meet": [6, ["now", 3]]}),
     # In the hands of a worker that dies.
@@ -183,6 +195,27 @@ CASES = (
         {"n": 4},
         left=(Left("hold", "leased"),),
         output={"meet": [8, ["earlier", 4]]},
+    ),
+    Case(
+        "joined-by-one",
+        [*_FIRST, _transform("meet", "{{ double.output }}", "double", "hold", join="any")],
+        {"n": 2},
+        left=(Left("hold", "leased"),),
+        output={"meet": 4},
+    ),
+    Case(
+        "joined-by-each",
+        [*_FIRST, _transform("meet", 1, "double", "hold", join="each")],
+        {"n": 2},
+        left=(Left("hold", "leased"),),
+        output={"meet": 1},
+    ),
+    Case(
+        "deadline",
+        _HOLD,
+        limits={"deadline_s": 60},
+        left=(Left("hold", "leased"),),
+        status="CANCELLED",
     ),
     Case("looping", _LOOP, left=(Left("round", "leased"),), output={"end": 4}),
     Case(
