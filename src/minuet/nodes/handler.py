@@ -14,7 +14,18 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from types import CodeType, ModuleType
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args, get_type_hints, overload
+from typing import (
+    Any,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    get_args,
+    get_type_hints,
+    overload,
+)
 
 import msgspec
 
@@ -24,20 +35,24 @@ from minuet.nodes.loading import document_name, load_module
 
 Function = Callable[..., Any]
 
+#: What a handler's function takes and what it returns: a coroutine, if it is async.
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
 #: What a handler does to the world: nothing; something that may be done again (because the
 #: receiver knows the idempotency key, say); or something that must not be done twice.
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 
 
-class Task:
+class Task(Generic[Parameters, Result]):
     """A function that can be a node's handler, and how it wants to be run.
 
-    Calling it calls the function.
+    Calling it calls the function: to a type checker, it has the function's parameters and result.
     """
 
     def __init__(
         self,
-        function: Function,
+        function: Callable[Parameters, Result],
         *,
         name: str | None = None,
         retries: int | None = None,
@@ -67,7 +82,7 @@ class Task:
         code = _code_of(self.function)
         return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(self.function)
 
-    def is_same(self, other: Task) -> bool:
+    def is_same(self, other: AnyTask) -> bool:
         """Whether both come from one module, which may have been imported under two names, loaded
         again, or be one that somebody types."""
         if self.function is other.function:
@@ -78,7 +93,7 @@ class Task:
             return len(modules) == 1
         return Path(mine.co_filename).resolve() == Path(theirs.co_filename).resolve()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
         return self.function(*args, **kwargs)
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
@@ -88,6 +103,10 @@ class Task:
     def misfits(self, names: Collection[str], *, complete: bool = True) -> list[Misfit]:
         """What is wrong with a config of these names; more may come unless it is complete."""
         return list(self._binder.misfits(self.name, names, complete=complete))
+
+
+#: A task whose parameters and result do not matter.
+AnyTask: TypeAlias = Task[..., Any]
 
 
 class Misfit(NamedTuple):
@@ -182,10 +201,10 @@ class Handlers:
     def __init__(self, parent: Handlers | None = None) -> None:
         #: Looked at for what is not found here.
         self._parent = parent
-        self._tasks: dict[str, Task] = {}
+        self._tasks: dict[str, AnyTask] = {}
         self._modules: dict[str, ModuleType] = {}
 
-    def add(self, task: Task) -> None:
+    def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;
         ConfigError names both places if it is from another."""
         known = self._tasks.get(task.name)
@@ -235,7 +254,7 @@ class Handlers:
         """Import a module, or a Python file, and allow its functions."""
         self.allow(load_module(module_or_file))
 
-    def find(self, name: str) -> Task:
+    def find(self, name: str) -> AnyTask:
         """The handler of this name; HandlerError says how to get it when there is none."""
         task = self._registered(name)
         if task is None and ":" in name:
@@ -259,13 +278,13 @@ class Handlers:
                 )
         return None
 
-    def _registered(self, name: str) -> Task | None:
+    def _registered(self, name: str) -> AnyTask | None:
         task = self._tasks.get(name)
         if task is None and self._parent is not None:
             task = self._parent._registered(name)
         return task
 
-    def _find_in_module(self, name: str) -> Task:
+    def _find_in_module(self, name: str) -> AnyTask:
         module_name, _, attribute = name.partition(":")
         module = self._modules.get(module_name)
         if module is None:
@@ -323,7 +342,7 @@ REGISTERED = Handlers()
 
 
 @overload
-def task(function: Function, /) -> Task: ...
+def task(function: Callable[Parameters, Result], /) -> Task[Parameters, Result]: ...
 
 
 @overload
@@ -334,7 +353,7 @@ def task(
     timeout: float | None = None,
     effects: Effects | None = None,
     overlap: bool = False,
-) -> Callable[[Function], Task]: ...
+) -> Callable[[Callable[Parameters, Result]], Task[Parameters, Result]]: ...
 
 
 def task(
@@ -346,7 +365,7 @@ def task(
     timeout: float | None = None,
     effects: Effects | None = None,
     overlap: bool = False,
-) -> Task | Callable[[Function], Task]:
+) -> AnyTask | Callable[[Function], AnyTask]:
     """Make a function a handler, registered under its name.
 
     `retries` are attempts beyond the first, whatever the function raises (but NonRetryable);
@@ -357,7 +376,7 @@ def task(
     until its thread has ended, unless `overlap` is true.
     """
 
-    def register(function: Function) -> Task:
+    def register(function: Function) -> AnyTask:
         made = Task(
             function,
             name=name,

@@ -20,7 +20,7 @@ from minuet.kernel.route import Routing, route
 from minuet.kernel.scope import show
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
-from minuet.nodes.handler import REGISTERED, Effects, Handlers, Task
+from minuet.nodes.handler import REGISTERED, AnyTask, Effects, Handlers, Task
 from minuet.plan.plan import Node, Plan
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.lockstep import Lockstep, SteppedContext
@@ -45,7 +45,7 @@ class Role(msgspec.Struct, frozen=True):
 
     node: Node
     #: The user's task, if the handler is known.
-    task: Task | None
+    task: AnyTask | None
     #: Whether the task itself runs, or a stub.
     is_real: bool
     #: The JSON Schema of the handler's annotated result.
@@ -80,14 +80,14 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
     return roles
 
 
-def _find(handlers: Handlers, name: str) -> Task | None:
+def _find(handlers: Handlers, name: str) -> AnyTask | None:
     try:
         return handlers.find(name)
     except HandlerError:
         return None
 
 
-def _result_schema(task: Task) -> dict[str, Any] | None:
+def _result_schema(task: AnyTask) -> dict[str, Any] | None:
     schema = _schemas(task).get("return", {})
     known = schema.get("$ref") or schema.get("properties") or schema.get("enum")
     return schema if known or schema.get("type") not in (None, "object", "null") else None
@@ -106,7 +106,7 @@ def wanted_arguments(roles: Mapping[str, Role]) -> dict[str, dict[str, list[Json
     }
 
 
-def _schemas(task: Task) -> dict[str, dict[str, Any]]:
+def _schemas(task: AnyTask) -> dict[str, dict[str, Any]]:
     """The JSON Schemas of the arguments, and of the result under `return`."""
     try:
         hints = get_type_hints(task.function)

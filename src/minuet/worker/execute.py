@@ -50,7 +50,7 @@ from minuet.kernel.settle import (
 )
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
-from minuet.nodes.handler import Handlers, Task
+from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.plan.plan import RETRY_DEFAULT, Node, Retry
 from minuet.store.base import Store
@@ -303,13 +303,13 @@ class Executor:
                 raise
             return self._failure(job, error, self._policy(node))
 
-    def _find_handler(self, node: Node) -> Task:
+    def _find_handler(self, node: Node) -> AnyTask:
         if node.handler is None:
             raise HandlerError(f"node {node.id!r} names no handler")
         return self._handlers.find(node.handler)
 
     async def _run_with_timeout(
-        self, job: Job, task: Task, arguments: dict[str, Any], node: Node, timeout_ms: int
+        self, job: Job, task: AnyTask, arguments: dict[str, Any], node: Node, timeout_ms: int
     ) -> Outcome:
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
@@ -322,7 +322,7 @@ class Executor:
     async def _run_in_thread(
         self,
         job: Job,
-        task: Task,
+        task: AnyTask,
         arguments: dict[str, Any],
         node: Node,
         timeout_ms: int | None,

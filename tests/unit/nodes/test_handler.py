@@ -99,10 +99,12 @@ def test_hints_that_cannot_be_resolved_are_left_alone() -> None:
 
 
 def test_handlers_are_looked_up_in_their_parent_and_not_added_to_it() -> None:
+    def work() -> None: ...
+
     parent = Handlers()
     own = Handlers(parent)
-    own.add(Task(lambda: None, name="extra"))
-    parent.add(Task(lambda: None, name="later"))
+    own.add(Task(work, name="extra"))
+    parent.add(Task(work, name="later"))
 
     assert own.names() == ["extra", "later"]
     assert own.find("later") is parent.find("later")

@@ -1,0 +1,183 @@
+"""Every public name, as a user uses it: in a script, in a program that embeds Minuet, in a handler
+and where errors are caught."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import sys
+from typing import Any, Literal, NoReturn, assert_type
+
+import minuet
+
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+
+assert_type(minuet.__version__, str)
+
+logs = logging.StreamHandler()
+logs.addFilter(minuet.RunLogFilter())
+
+
+# ── handlers ────────────────────────────────────────────────────────────────────────────────
+
+
+class CardDeclined(minuet.NonRetryable):
+    """Retrying does not help."""
+
+
+@minuet.task(retries=3, timeout=30)
+async def fetch(url: str, ctx: minuet.Context) -> dict[str, Any]:
+    assert_type(ctx.run_id, str)
+    assert_type(ctx.node_id, str)
+    assert_type(ctx.workflow, str)
+    assert_type(ctx.lease_id, str)
+    assert_type(ctx.scope, tuple[int, ...])
+    assert_type(ctx.attempt, int)
+    assert_type(ctx.idempotency_key, str)
+    assert_type(ctx.secret("TOKEN"), str)
+    assert_type(ctx.cancelled, bool)
+    ctx.log.info("fetching %s for %s, after %s", url, ctx.input, list(ctx.inputs))
+    page: dict[str, Any] = await ctx.step("page", json.loads, "{}")
+    if not page:
+        raise minuet.Retryable("not there yet", after=1.5)
+    return page
+
+
+@minuet.task
+def charge(amount: float, ctx: minuet.Context) -> None:
+    try:
+        ctx.heartbeat()
+    except minuet.LeaseLost:
+        return
+    if amount > 1000:
+        raise CardDeclined("too much")
+
+
+tasks: list[minuet.Task[..., Any]] = [fetch, charge]
+
+
+# ── a script ────────────────────────────────────────────────────────────────────────────────
+
+
+def script() -> int:
+    result = minuet.run(
+        "order.yaml", {"order_id": 7}, store="memory://", handlers=[sys.modules[__name__]]
+    )
+    assert_type(result, minuet.RunResult)
+    assert_type(result.run_id, str)
+    assert_type(result.status, Status)
+    assert_type(result.nodes["fetch"], minuet.NodeResult)
+    assert_type(result.nodes["fetch"].status, str)
+    assert_type(result.nodes["fetch"].attempts, int)
+    assert_type(result.nodes["fetch"].error, dict[str, Any] | None)
+    assert_type(result.error, dict[str, Any] | None)
+    assert_type(result.duration_ms, int | None)
+    assert_type(result.seq, int)
+    total: int = result.output["total"]
+    parcel: str = result.nodes["ship"].output
+    print(json.dumps(result.to_json()), total, parcel)
+    return 0 if result.status == "COMPLETED" else 1
+
+
+# ── a program that embeds it ────────────────────────────────────────────────────────────────
+
+
+async def program() -> None:
+    assert_type(await minuet.arun({"nodes": []}, timeout=5), minuet.RunResult)
+    async with minuet.App(
+        "sqlite:///orders.db",
+        handlers=["orders"],
+        concurrency=8,
+        lease_ms=10_000,
+        retry=minuet.Retry(max_attempts=5, backoff_ms=100, retry_on=("TimeoutError",)),
+        queues=["orders"],
+        name="first",
+        capabilities={"gpu": 1},
+        tenant="default",
+    ) as app:
+        assert_type(app, minuet.App)
+        run = await app.start("order.yaml", {"order_id": 7}, idempotency_key="7", tags={"a": 1})
+        assert_type(run, str)
+        assert_type(await app.start_many("order.yaml", ({"n": n} for n in range(9))), list[str])
+        assert_type(await app.run("order.yaml", timeout=1.5), minuet.RunResult)
+        assert_type(await app.wait(run, timeout=5), minuet.RunResult)
+        assert_type(await app.create("order.yaml"), str)
+        for changed in (
+            await app.trigger(run, {"order_id": 7}),
+            await app.pause(run),
+            await app.resume(run),
+            await app.cancel(run, reason="not wanted"),
+            await app.retry(run),
+        ):
+            assert_type(changed.status, Status)
+        async for seq, at_ms, event in app.follow(run, after=3):
+            assert_type((seq, at_ms), tuple[int, int])
+            print(event)
+        print((await app.why(run, "fetch")).summary)
+        assert_type(await app.runs.show(run), minuet.RunResult)
+        assert_type(await app.runs.replay(run, at=3), minuet.RunResult)
+        assert_type(await app.runs.events(run), list[dict[str, Any]])
+        assert_type(await app.runs.find("01"), str)
+        for one in await app.runs.list_runs(statuses=("FAILED",), workflow="order", limit=10):
+            assert_type(one.run, str)
+        for letter in await app.runs.dead_letters(run):
+            print(letter.node, letter.error)
+        for worker in await app.fleet.workers():
+            print(worker.name, worker.status)
+    await app.open()
+    await app.close()
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────
+
+
+def explain(error: minuet.MinuetError) -> str:
+    assert_type(error.code, str)
+    match error:
+        case minuet.DocumentError():
+            return "\n".join(problem.message for problem in error.diagnostics)
+        case minuet.InputError():
+            assert_type(error.problems, tuple[str, ...])
+            assert_type(error.argument, str | None)
+        case minuet.RunFailed():
+            assert_type(error.node, str | None)
+            return f"{error.run_id} is {error.status}: {error.error}"
+        case minuet.RunTimeoutError():
+            assert_type(error.seconds, float)
+        case minuet.RunConflictError():
+            assert_type((error.run_id, error.status, error.seq), tuple[str, str, int])
+        case minuet.RunNotFoundError():
+            return error.run_id
+        case minuet.AmbiguousRunError():
+            assert_type(error.matches, tuple[str, ...])
+        case minuet.DamagedRowError():
+            return error.what
+        case minuet.StartError():
+            assert_type(error.answers, tuple[str | minuet.RunConflictError, ...])
+        case minuet.RunError():
+            return "about a run"
+        case minuet.ConditionError() | minuet.TemplateError():
+            return error.source
+        case minuet.ExpressionError():
+            return error.source
+        case minuet.InputLimitError():
+            assert_type((error.size, error.limit), tuple[int, int])
+        case minuet.StoreUnavailableError() | minuet.StoreUnusableError() | minuet.SessionError():
+            return "the store"
+        case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
+            return "not the document"
+        case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():
+            return "the program"
+        case _:
+            return str(error)
+    return str(error)
+
+
+def main() -> NoReturn:
+    try:
+        code = script()
+        asyncio.run(program())
+    except minuet.MinuetError as error:
+        sys.exit(explain(error))
+    sys.exit(code)
