@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
+from collections import defaultdict
 
-from minuet.store import postgres
+from minuet.store.postgres.functions import definitions
 from minuet.store.records import INPUT_BYTES_MAX, REPLY_BYTES_MAX
 from minuet.store.redis import library
-from minuet.store.sql_files import read_migrations
 
 
 def test_postgresql_knows_the_limits_of_an_answer() -> None:
-    migrations = read_migrations(Path(postgres.__file__).parent / "migrations")
-    text = "\n".join(migration.text for migration in migrations)
+    text = definitions(defaultdict(str))
 
-    assert re.findall(r"(\w+)_bytes_max\(\) RETURNS bigint .*'SELECT (\d+)'", text) == [
-        ("reply", str(REPLY_BYTES_MAX)),
-        ("input", str(INPUT_BYTES_MAX)),
-    ]
+    assert f"v_left bigint := {REPLY_BYTES_MAX};" in text
+    assert f"o.bytes > {INPUT_BYTES_MAX}\n" in text
 
 
 def test_redis_knows_the_limits_of_an_answer() -> None:

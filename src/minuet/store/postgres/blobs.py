@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 import msgspec
 
+from minuet.clock import Clock
 from minuet.store.blob import blob_ref
-from minuet.store.postgres.database import Link
+from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.statements import statement
 from minuet.store.records import TOUCH_MS, BlobEntry
 
@@ -79,3 +80,34 @@ async def list_plans(link: Link, tenant: str, after: str, limit: int) -> tuple[l
 
 async def list_blob_tenants(link: Link) -> set[str]:
     return {row[0] for row in await link.rows(_LIST_BLOB_TENANTS)}
+
+
+class SharedBlobs:
+    """The verbs for blobs that belong to no run: the same in a store and in a log."""
+
+    _database: Database
+    _clock: Clock | None
+
+    def _now_ms(self) -> int | None:
+        """The time as a test has set it; None: ask the server."""
+        return None if self._clock is None else self._clock.now_ms()
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return await self._database.write(
+            lambda link: touch_blobs(link, tenant, refs, self._now_ms()), repeatable=True
+        )
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return await self._database.read(
+            lambda link: list_blobs(link, tenant, idle_ms, after, limit, self._now_ms())
+        )
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return await self._database.write(lambda link: delete_blobs(link, tenant, blobs))
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        return await self._database.read(lambda link: list_plans(link, tenant, after, limit))

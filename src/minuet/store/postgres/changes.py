@@ -161,6 +161,16 @@ async def create_runs(
     return answers
 
 
+async def _load(
+    link: Link, wanted: Wanted, now_ms: int | None, *, inputs: bool
+) -> tuple[str, Rows]:
+    """What a change by a tenant touches, and who that is."""
+    assert wanted.tenant is not None
+    rows = Rows(wanted, inputs=inputs)
+    await rows.load(link, now_ms)
+    return wanted.tenant, rows
+
+
 async def change_run(
     link: Link,
     wanted: Wanted,
@@ -169,10 +179,7 @@ async def change_run(
     expected_seq: int | None,
     now_ms: int | None,
 ) -> Run:
-    tenant = wanted.tenant
-    assert tenant is not None
-    rows = Rows(wanted, inputs=True)
-    await rows.load(link, now_ms)
+    tenant, rows = await _load(link, wanted, now_ms, inputs=True)
     return await change_rows(
         link, rows, lambda step: copy.copy(step.change_run(tenant, run, change, expected_seq))
     )
@@ -187,10 +194,7 @@ async def resolve(
     wait_key: str | None,
     now_ms: int | None,
 ) -> bool:
-    tenant = wanted.tenant
-    assert tenant is not None
-    rows = Rows(wanted, inputs=False)
-    await rows.load(link, now_ms)
+    tenant, rows = await _load(link, wanted, now_ms, inputs=False)
     return await change_rows(
         link, rows, lambda step: step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
     )
@@ -199,11 +203,8 @@ async def resolve(
 async def record_step(
     link: Link, wanted: Wanted, held: Held, name: str, value: bytes, now_ms: int | None
 ) -> bytes | None:
-    tenant = wanted.tenant
-    assert tenant is not None
+    tenant, rows = await _load(link, wanted, now_ms, inputs=False)
     key = (held.run, held.node, held.scope)
-    rows = Rows(wanted, inputs=False)
-    await rows.load(link, now_ms)
     rows.steps[key, name] = await link.value(_LOAD_STEP, *key, name.encode())
     return await change_rows(link, rows, lambda step: step.record_step(held, tenant, name, value))
 

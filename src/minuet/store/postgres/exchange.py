@@ -2,6 +2,11 @@
 
 In the ordinary way it is a transaction of four round trips: begin, load, write and take, commit.
 When all that it hands in is known from the take before, it is one (`known`, `settle_rows`).
+
+In both ways `Transition` decides what happens to runs and tokens. SQL decides three things: what is
+taken and what comes with it (`take_rows`, as in `memory`); whether what was known still holds
+(`settle_rows`; if not, the exchange is made in the ordinary way); and, in one call, the time.
+`tests/differential` compares all of it with `memory`, by the same random calls.
 """
 
 from __future__ import annotations

@@ -21,15 +21,14 @@ from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdent
 from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
-from minuet.store.postgres import blobs as shared
 from minuet.store.postgres.address import Address
+from minuet.store.postgres.blobs import SharedBlobs, list_blob_tenants
 from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.records import (
     DEFAULT_TENANT,
-    BlobEntry,
     EventRecord,
     NewRun,
     Run,
@@ -80,7 +79,7 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 _decode_new = msgspec.msgpack.Decoder(NewRun).decode
 
 
-class PostgresLog:
+class PostgresLog(SharedBlobs):
     """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:
@@ -245,14 +244,9 @@ class PostgresLog:
     async def list_tenants(self) -> list[str]:
         async def ask(link: Link) -> set[str]:
             with_runs = {row[0] for row in await link.rows(_LIST_TENANTS)}
-            return with_runs | await shared.list_blob_tenants(link)
+            return with_runs | await list_blob_tenants(link)
 
         return sorted(await self._database.read(ask))
-
-    async def list_plans(
-        self, tenant: str, *, after: str = "", limit: int = 1000
-    ) -> tuple[list[str], str]:
-        return await self._database.read(lambda link: shared.list_plans(link, tenant, after, limit))
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         before, after = START, 0
@@ -296,24 +290,6 @@ class PostgresLog:
             lambda link: link.value(_GET_RECORD_BLOB, tenant, ref, run)
         )
         return data
-
-    def _now_ms(self) -> int | None:
-        return None if self._clock is None else self._clock.now_ms()
-
-    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
-        return await self._database.write(
-            lambda link: shared.touch_blobs(link, tenant, refs, self._now_ms()), repeatable=True
-        )
-
-    async def list_blobs(
-        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
-    ) -> list[BlobEntry]:
-        return await self._database.read(
-            lambda link: shared.list_blobs(link, tenant, idle_ms, after, limit, self._now_ms())
-        )
-
-    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
-        return await self._database.write(lambda link: shared.delete_blobs(link, tenant, blobs))
 
 
 # ── in one transaction ──────────────────────────────────────────────────────────────────────

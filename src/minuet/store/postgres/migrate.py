@@ -84,7 +84,7 @@ async def _make_functions(link: Link, schema: str) -> None:
     types = {(table, column): kind for table, column, kind in found}
     await link.connection.execute(in_schema(definitions(types), schema))
     await link.run(_RECORD_SET, VERSION)
-    for (version,) in await link.rows(_FORGET_SETS, KEPT):
+    for (version,) in await link.rows(_FORGET_SETS, VERSION, KEPT):
         # Functions first: they use the types. These may use each other, so all go at once.
         names: dict[str, list[str]] = {"FUNCTION": [], "TYPE": []}
         for kind, name in await link.rows(_NAMES_OF_SET, schema, version):

@@ -18,9 +18,9 @@ from minuet.errors import RunConflictError, StoreError
 from minuet.store.check import check_change, check_new_runs, check_worker
 from minuet.store.ends import Ends
 from minuet.store.identifiers import check_name
-from minuet.store.postgres import blobs as shared
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
+from minuet.store.postgres.blobs import SharedBlobs
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import Exchanged, exchange, exchange_known
 from minuet.store.postgres.hints import Hints
@@ -31,7 +31,6 @@ from minuet.store.postgres.wanted import MissingRows, Wanted
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
-    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
@@ -71,7 +70,7 @@ _log = logging.getLogger("minuet.store.postgres")
 _FORGET_SESSIONS = statement("forget_sessions")
 
 
-class PostgresStore:
+class PostgresStore(SharedBlobs):
     """Runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     # Whether it would gain has not been measured.
@@ -109,10 +108,6 @@ class PostgresStore:
         await self._ends.close()
         await self._hints.close()
         await self._database.close()
-
-    def _now_ms(self) -> int | None:
-        """The time as a test has set it; None: ask the server."""
-        return None if self._clock is None else self._clock.now_ms()
 
     async def _step(
         self,
@@ -402,11 +397,6 @@ class PostgresStore:
     async def list_tenants(self) -> list[str]:
         return await self._database.read(reads.list_tenants)
 
-    async def list_plans(
-        self, tenant: str, *, after: str = "", limit: int = 1000
-    ) -> tuple[list[str], str]:
-        return await self._database.read(lambda link: shared.list_plans(link, tenant, after, limit))
-
     async def find_queues(
         self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
     ) -> list[str]:
@@ -453,21 +443,6 @@ class PostgresStore:
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
     ) -> bytes | None:
         return await self._database.read(lambda link: reads.get_blob(link, tenant, run, ref))
-
-    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
-        return await self._database.write(
-            lambda link: shared.touch_blobs(link, tenant, refs, self._now_ms()), repeatable=True
-        )
-
-    async def list_blobs(
-        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
-    ) -> list[BlobEntry]:
-        return await self._database.read(
-            lambda link: shared.list_blobs(link, tenant, idle_ms, after, limit, self._now_ms())
-        )
-
-    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
-        return await self._database.write(lambda link: shared.delete_blobs(link, tenant, blobs))
 
 
 def _forget(looking: asyncio.Future[int | None]) -> None:

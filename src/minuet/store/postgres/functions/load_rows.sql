@@ -1,5 +1,5 @@
--- Loading what a step touches, under its locks. Between this and writing back the rules run,
--- outside (`store.transition`).
+-- Loading what a step touches, under its locks. Between this and writing back the rules run, outside
+-- (`Transition`).
 --
 -- Each statement of a function sees what was committed before it began, so what is read after a
 -- lock was waited for is never older than the lock. Locks are taken in one order everywhere: the
@@ -7,8 +7,6 @@
 -- free and waits for nobody. A token is changed under the lock of its run, with two exceptions:
 -- a take leases a token that is ready in the open lane, and a slot that becomes free lets a
 -- token go on that waits for it, under the lock of the slot.
---
--- The settings keep plans that were made while a table was empty from walking all of it later.
 
 CREATE FUNCTION minuet.without_input(r minuet.runs) RETURNS minuet.runs
 LANGUAGE plpgsql IMMUTABLE AS $$

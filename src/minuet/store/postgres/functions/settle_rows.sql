@@ -1,3 +1,14 @@
+-- An exchange in one call. Nothing is loaded for it: the rules (`Transition`) have worked it out on
+-- rows that the caller knew, and say how runs and tokens are afterwards.
+--
+-- What is decided here:
+-- * whether it still holds: if its session, one of its runs or one of its tokens has moved since,
+--   nothing is changed, and the caller does the same by `load_rows` and `write_rows`. The session
+--   is compared as in `exchange.py`, the lease as in `Transition.hand_in`.
+-- * the time of events, of ends and of new tokens: `Transition` gets it as an argument, and here
+--   the caller does not know it yet.
+-- * which tokens are taken (`take_rows`).
+--
 -- No row: something has moved, and nothing was changed. Otherwise the first one only says when
 -- it is, and the others are what was granted.
 CREATE FUNCTION minuet.settle_rows(

@@ -1,3 +1,10 @@
+-- Taking tokens: lease the oldest that are free, and return them with all that a worker needs.
+--
+-- These rules are written in SQL because the rows to take are found, locked and leased in one step:
+-- which tokens may be taken and in what order, what a lease sets, and (`fit_rows`, `outputs_of`) what
+-- comes with a token and how much fits into an answer. `memory` has them in Python, with `reply.Room`;
+-- `tests/differential` compares the two.
+--
 -- Called by functions that set how plans are made.
 CREATE FUNCTION minuet.take_rows(
     p_tenant text,

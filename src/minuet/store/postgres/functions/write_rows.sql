@@ -1,3 +1,5 @@
+-- Writing what a step has changed on rows that it has loaded, and taking the next tokens. It decides
+-- nothing: all values come from the rules.
 CREATE FUNCTION minuet.write_rows(
     p_tenant text,
     p_session text,

@@ -33,10 +33,13 @@ INSERT INTO minuet.function_sets (version, created_ms)
 VALUES ($1, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint);
 
 -- name: forget_function_sets
--- All but the latest.
+-- All but this one and the latest.
 DELETE FROM minuet.function_sets
 WHERE version NOT IN (
-    SELECT version FROM minuet.function_sets ORDER BY created_ms DESC, version LIMIT $1
+    SELECT version
+    FROM minuet.function_sets
+    ORDER BY version = $1 DESC, created_ms DESC
+    LIMIT $2
 )
 RETURNING version;
 
