@@ -48,11 +48,19 @@ def test_the_inner_layers_are_pure(modules: list[Any]) -> None:
     assert not problems, "\n".join(problems)
 
 
+#: Text that becomes code when the package is imported: no data takes part in it.
+COMPILED_AT_IMPORT = {
+    # The functions between rows and records, from the fields that the records declare.
+    ("minuet.store.fields", "exec"),
+}
+
+
 def test_nothing_runs_data_as_code(modules: list[Any]) -> None:
     problems = [
         f"{module.name}:{line} uses {what}"
         for module in modules
         for line, what in unsafe_uses(module.tree)
+        if (module.name, what) not in COMPILED_AT_IMPORT
     ]
 
     assert not problems, "\n".join(problems)

@@ -621,6 +621,6 @@ def _created(answer: Sequence[Any]) -> Run | RunConflictError:
 
 
 def _conflict(answer: Sequence[Any]) -> RunConflictError:
-    """Why a run was not created or changed, as `rules/runs.lua` says it."""
+    """Why a run was not created or changed, as `redis/lua/rules/runs.lua` says it."""
     run, message, status, seq = answer
     return RunConflictError(run.decode(), message.decode(), status=status.decode(), seq=seq)
