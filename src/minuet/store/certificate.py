@@ -1,4 +1,4 @@
-"""What a URL says about TLS, and a server whose certificate is not trusted, in words."""
+"""TLS: the files that a store's URL names, and certificates that are not trusted, in words."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from pathlib import Path
 
 from minuet.errors import ConfigError
 
-#: Options that name files: whom to trust, and who we are.
+#: Options that name files: the authority to trust, our certificate and its key.
 FILES = ("sslrootcert", "sslcert", "sslkey")
 
 
 def check_files(options: Mapping[str, str]) -> None:
-    """Refuse a file that is not there: drivers say so in words of their own, or much later."""
+    """Refuse a file that does not exist. Drivers say so less clearly, or much later."""
     for name in FILES:
         file = options.get(name)
         if file is not None and not Path(file).is_file():
@@ -21,7 +21,7 @@ def check_files(options: Mapping[str, str]) -> None:
 
 
 def find_untrusted(error: BaseException | None) -> str | None:
-    """What is wrong with a server's certificate, if that is why a connection failed."""
+    """Why a server's certificate is not trusted, if that is why a connection failed."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return (

@@ -1,7 +1,7 @@
-"""Waiting for runs to end: told by this process at once, found out about the others' by looking.
+"""Wait for runs to end.
 
-A run that ends in this process wakes just those who wait for it. All others are looked at
-together, in one read: at once when somebody begins to wait, then less and less often.
+Runs that this process ends wake their waiters at once; others are found by polling. One read polls
+all runs that have waiters: at once when a wait begins, then less and less often.
 """
 
 from __future__ import annotations
@@ -11,35 +11,35 @@ from collections.abc import Awaitable, Callable, Collection, Iterable
 
 from minuet.store.wake import Wake, end
 
-#: Looks come so soon after somebody has begun to wait, then half as often each time, down to this.
-SOON_MS = 10.0
-SELDOM_MS = 100.0
+#: The first interval between two polls. It doubles up to the longest.
+POLL_MS = 10.0
+POLL_MS_MAX = 100.0
 
-#: After each look there is a pause of so many times what it took, however many hints come.
+#: After each poll comes a pause of so many times its duration, however many hints come.
 REST = 9
 
 
 class Ends:
-    """Those who wait on one event loop for runs to end."""
+    """Waiters on one event loop, by the run whose end they wait for."""
 
     def __init__(self, find_ended: Callable[[Collection[str]], Awaitable[Collection[str]]]) -> None:
-        #: Which of some runs are over.
+        #: Says which of some runs are over.
         self._find_ended = find_ended
         self._waiters: dict[str, set[asyncio.Future[bool]]] = {}
-        #: Runs that somebody waits for and nobody has looked at yet.
+        #: Runs with waiters that have not been polled yet.
         self._unseen: set[str] = set()
         self._hint = Wake()
-        self._looking: asyncio.Task[None] | None = None
+        self._polling: asyncio.Task[None] | None = None
 
     async def wait(self, run: str, timeout_ms: float) -> bool:
-        """Wait until a run is over; False when it takes longer."""
+        """Wait until a run is over; False after the timeout."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[bool] = loop.create_future()
         self._waiters.setdefault(run, set()).add(waiter)
         self._unseen.add(run)
         self._hint.notify()
-        if self._looking is None:
-            self._looking = loop.create_task(self._look_on())
+        if self._polling is None:
+            self._polling = loop.create_task(self._poll())
         timer = loop.call_later(timeout_ms / 1000, _answer, waiter, False)
         try:
             return await waiter
@@ -47,23 +47,23 @@ class Ends:
             timer.cancel()
             self._forget(run, waiter)
 
-    def tell(self, runs: Iterable[str]) -> None:
-        """These runs have ended."""
+    def notify(self, runs: Iterable[str]) -> None:
+        """Wake those who wait for these runs: they are over."""
         for run in runs:
             for waiter in self._waiters.get(run, ()):
                 _answer(waiter, True)
 
-    def look(self) -> None:
-        """Something has happened to a run: have a look soon."""
+    def poll_soon(self) -> None:
+        """Poll again soon: something has happened to some run."""
         self._unseen.update(self._waiters)
         self._hint.notify()
 
     async def close(self) -> None:
-        """Wake everybody up, and look no more."""
-        self.tell(list(self._waiters))
-        if self._looking is not None:
-            await end(self._looking)
-            self._looking = None
+        """Wake all waiters and stop polling."""
+        self.notify(list(self._waiters))
+        if self._polling is not None:
+            await end(self._polling)
+            self._polling = None
 
     def _forget(self, run: str, waiter: asyncio.Future[bool]) -> None:
         waiters = self._waiters[run]
@@ -72,29 +72,29 @@ class Ends:
             del self._waiters[run]
             self._unseen.discard(run)
 
-    async def _look_on(self) -> None:
+    async def _poll(self) -> None:
         loop = asyncio.get_running_loop()
         try:
-            pause_ms = SOON_MS
+            pause_ms = POLL_MS
             while self._waiters:
                 seen = self._hint.count
                 if self._unseen:
-                    names, pause_ms = list(self._unseen), SOON_MS
+                    names, pause_ms = list(self._unseen), POLL_MS
                     self._unseen.clear()
                 else:
                     names = list(self._waiters)
                 began = loop.time()
-                self.tell(await self._find_ended(names))
+                self.notify(await self._find_ended(names))
                 await asyncio.sleep(REST * (loop.time() - began))
                 if not await self._hint.wait(pause_ms, seen):
-                    pause_ms = min(2 * pause_ms, SELDOM_MS)
+                    pause_ms = min(2 * pause_ms, POLL_MS_MAX)
         except Exception as error:
             for waiters in self._waiters.values():
                 for waiter in waiters:
                     if not waiter.done():
                         waiter.set_exception(error)
         finally:
-            self._looking = None
+            self._polling = None
 
 
 def _answer(waiter: asyncio.Future[bool], is_over: bool) -> None:

@@ -185,7 +185,7 @@ class MemoryStore:
             )
         self._work.notify()
         self._change.notify()
-        self._ends.tell(step.ended)
+        self._ends.notify(step.ended)
 
     # ── the exchange ────────────────────────────────────────────────────────────────────
 

@@ -1,27 +1,27 @@
-"""Waking up those who wait in this process for something to change in a store."""
+"""Wake tasks of this process that wait for a change in a store."""
 
 from __future__ import annotations
 
 import asyncio
 
-#: How long to wait for a task to end before it is told again.
+#: How long to wait for a cancelled task to end before it is cancelled again.
 END_S = 0.05
 
 
 class Wake:
     """Waiters on one event loop and a call that wakes them all.
 
-    It is a hint and nothing more: whoever wakes up looks again.
+    It is only a hint: a waiter that wakes up reads the store again.
     """
 
     def __init__(self) -> None:
         self._waiters: set[asyncio.Future[None]] = set()
-        #: How often `notify` was called. Who looks at the store before waiting reads it before
-        #: looking and passes it to `wait`: then no call in between is missed.
+        #: How often `notify` was called. A waiter reads this before it reads the store, and passes
+        #: it to `wait`: then it misses no call in between.
         self.count = 0
 
     async def wait(self, timeout_ms: float, since: int | None = None) -> bool:
-        """Wait for `notify`; False when it did not come in time."""
+        """Wait for `notify`; False after the timeout."""
         if since is not None and since != self.count:
             return True
         loop = asyncio.get_running_loop()
@@ -59,7 +59,7 @@ def _finish(waiter: asyncio.Future[None], notified: bool) -> None:
 async def end(*tasks: asyncio.Task[None]) -> None:
     """Cancel tasks and wait for their end.
 
-    Once may not be enough: a driver may lose a cancellation that meets a new connection.
+    Once may not be enough: a driver may lose a cancellation while it connects.
     """
     left = {task for task in tasks if not task.done()}
     while left:

@@ -65,7 +65,7 @@ async def test_workers_do_not_wait_for_the_log_and_a_run_is_replayed_from_it(pai
     assert snapshot is not None
     assert await pair.log.read_events(DEFAULT_TENANT, new.run) == list(snapshot.events)
     await lose(pair, new.run)
-    await guard_of(pair, "another server").look()
+    await guard_of(pair, "another server").check()
 
     replayed = await pair.hot.read_snapshot(DEFAULT_TENANT, new.run)
     assert replayed is not None

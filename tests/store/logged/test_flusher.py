@@ -150,7 +150,7 @@ def _fields(row: Any) -> dict[str, Any]:
 async def test_the_gate_opens_when_the_log_has_the_inputs(pair: Pair) -> None:
     run = await pair.create()
     guard = Guard(pair.hot, pair.log, make_rows, "somebody")
-    await guard.look()
+    await guard.check()
     flusher = Flusher(pair.hot, pair.log, guard)
     (grant,) = await pair.exchange(take=1)
     waiting = asyncio.create_task(
@@ -169,7 +169,7 @@ async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair)
     run = await pair.create()
     hot: Any = Another(pair.hot, "the first")
     guard = Guard(hot, pair.log, make_rows, "somebody")
-    await guard.look()
+    await guard.check()
     flusher = Flusher(hot, pair.log, guard)
     (grant,) = await pair.exchange(take=1)
     hot.name = "the second"
@@ -181,7 +181,7 @@ async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair)
     await flusher.flush()
     await asyncio.sleep(0)
     assert not waiting.done()
-    await guard.look()
+    await guard.check()
     await flusher.flush()
 
     assert await waiting is True
@@ -190,7 +190,7 @@ async def test_the_gate_stays_shut_until_another_server_was_compared(pair: Pair)
 async def test_the_gate_stays_shut_for_a_lease_that_is_lost(pair: Pair) -> None:
     run = await pair.create()
     guard = Guard(pair.hot, pair.log, make_rows, "somebody")
-    await guard.look()
+    await guard.check()
     flusher = Flusher(pair.hot, pair.log, guard)
     waiting = asyncio.create_task(flusher.durable(run, Held(run, "a", "", "another lease")))
     await asyncio.sleep(0)

@@ -41,7 +41,7 @@ async def test_runs_that_are_gone_are_made_anew_and_go_on(pair: Pair) -> None:
     for run in runs:
         await lose(pair, run)
 
-    await guard_of(pair, "another server").look()
+    await guard_of(pair, "another server").check()
 
     await flush_all(pair, runs)
     for run in runs:
@@ -64,7 +64,7 @@ async def test_a_run_that_has_lost_its_last_steps_gets_them_back(pair: Pair) -> 
     assert late is not None
     assert await pair.hot.put_run(DEFAULT_TENANT, early, late.seq)
 
-    await guard_of(pair, "a stale one").look()
+    await guard_of(pair, "a stale one").check()
 
     again = await pair.hot.read_run(DEFAULT_TENANT, run)
     assert again is not None
@@ -81,7 +81,7 @@ async def test_a_hot_half_is_compared_by_one_process_and_only_once(pair: Pair) -
     assert await pair.log.claim_check("new", "two") == "done"
 
     await lose(pair, run)
-    await guard_of(pair, "new").look()
+    await guard_of(pair, "new").check()
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
 
 
@@ -101,7 +101,7 @@ async def test_a_comparison_that_was_given_up_is_taken_over_at_once(pair: Pair) 
     assert await pair.log.claim_check("new", "two") == "wait"
 
     await end(*store._tasks)
-    await store._guard.leave()
+    await store._guard.release()
 
     assert await pair.log.claim_check("new", "two") == "yours"
 
@@ -110,11 +110,11 @@ async def test_an_old_server_that_comes_back_is_compared_once_more(pair: Pair) -
     """It has missed what happened on the one that took its place."""
     run = await pair.create()
     await flush_all(pair, [run])
-    await guard_of(pair, "old").look()
-    await guard_of(pair, "new").look()
+    await guard_of(pair, "old").check()
+    await guard_of(pair, "new").check()
     await lose(pair, run)
 
-    await guard_of(pair, "old").look()
+    await guard_of(pair, "old").check()
 
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is not None
 
@@ -139,7 +139,7 @@ async def test_a_deleted_run_does_not_come_back(pair: Pair) -> None:
     await pair.hot.delete_runs(DEFAULT_TENANT, [run])
     assert await pair.hot.put_run(DEFAULT_TENANT, zombie, None)
 
-    await guard_of(pair, "a stale one").look()
+    await guard_of(pair, "a stale one").check()
 
     assert await pair.hot.read_run(DEFAULT_TENANT, run) is None
 
@@ -161,7 +161,7 @@ async def test_a_run_gets_its_key_back_that_a_deleted_one_has_again(pair: Pair) 
     await lose(pair, second.run)
     assert await pair.hot.put_run(DEFAULT_TENANT, stale, None)
 
-    await guard_of(pair, "a stale one").look()
+    await guard_of(pair, "a stale one").check()
 
     assert await pair.hot.read_run(DEFAULT_TENANT, first.run) is None
     found = await pair.hot.read_run(DEFAULT_TENANT, second.run)
@@ -244,12 +244,12 @@ async def test_a_hot_half_that_is_taken_by_another_log_meanwhile_is_not_used(pai
     """It was emptied, and somebody else was faster."""
     hot: Any = Another(pair.hot, "before")
     guard = Guard(hot, pair.log, make_rows, "somebody")
-    await guard.look()
+    await guard.check()
     await guard_of(Pair(pair.hot, MemoryLog(identity="faster")), "server").attach()
     hot.name = "after"
 
     with pytest.raises(StoreUnusableError, match="memory faster"):
-        await guard.look()
+        await guard.check()
 
     assert not await guard.is_sound()
 

@@ -246,7 +246,7 @@ async def test_an_event_written_elsewhere_wakes_up_who_waits_for_it(
     here, elsewhere = await opened(), await opened()
     (run,) = await here.create_runs([new_run("a")])
     assert isinstance(run, Run)
-    monkeypatch.setattr(ends_module, "SOON_MS", 50_000)
+    monkeypatch.setattr(ends_module, "POLL_MS", 50_000)
     waiting = asyncio.create_task(here.wait_for_change(run.run, run.seq, 50_000))
     ending = asyncio.create_task(here.wait_for_end(run.run, 50_000))
     await _waits(here, admin)

@@ -92,7 +92,7 @@ async def test_a_store_that_waits_hears_of_the_end_of_a_run_from_another_process
     stores: tuple[RedisStore, RedisStore], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # So that looking again cannot be what ends the wait.
-    monkeypatch.setattr(ends, "SOON_MS", 60_000)
+    monkeypatch.setattr(ends, "POLL_MS", 60_000)
     await stores[1].create_runs([new_run("r1", "a")])
     waiting = asyncio.create_task(stores[0].wait_for_end("r1", 60_000))
     assert not await stores[0].wait_for_end("r1", 1)

@@ -1,4 +1,4 @@
-"""A hot store with a record: fast in memory, durable in the log behind it."""
+"""A hot store with a log: fast in memory, durable in the log behind it."""
 
 from minuet.store.logged.store import LoggedStore
 

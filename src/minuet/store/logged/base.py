@@ -25,8 +25,8 @@ from minuet.store.records import (
 )
 from minuet.types import RunStatus
 
-#: How long a claim to look after a hot half lasts. It is renewed with every page of runs; only
-#: after a process that was killed do others wait for its end.
+#: How long a claim to compare a hot half with its log lasts. It is renewed with every page of
+#: runs; others wait for its end only after a process was killed.
 CLAIM_MS = 10_000
 
 
@@ -68,10 +68,10 @@ class Logged(Record, frozen=True):
 
 
 class LogIdentity(Record, frozen=True):
-    """Which log this is: made with it, and the same wherever its data goes."""
+    """Which log this is: made with the log, and moved with its data."""
 
     id: str
-    #: Where it lies, for people.
+    #: Its address, for people.
     shown: str = ""
 
 
@@ -80,8 +80,8 @@ class LogIdentity(Record, frozen=True):
 #: log is right · `gap`: it lacks earlier ones · `deleted`: the run was deleted, and has come back.
 Appended: TypeAlias = Literal["logged", "forked", "gap", "deleted"]
 
-#: Who looks after a hot half that may have lost something: `done`: somebody has, all is well ·
-#: `yours`: look after it now · `wait`: somebody does.
+#: Who compares a hot half that may have lost something with its log. `done`: that was done ·
+#: `yours`: the caller does · `wait`: another process does.
 Claim: TypeAlias = Literal["done", "yours", "wait"]
 
 
@@ -109,11 +109,11 @@ class HotStore(Store, Protocol):
         ...
 
     async def list_unlogged(self, age_ms: int, limit: int) -> list[str]:
-        """Runs that have had unrecorded events for at least so long, the longest first."""
+        """Runs that have had unlogged events for at least so long, the longest first."""
         ...
 
     async def read_unlogged(self, runs: Sequence[str], *, whole: bool = False) -> list[Unlogged]:
-        """Runs with their unrecorded events (`whole`: with all), each as of one moment.
+        """Runs with their unlogged events (`whole`: with all), each as of one moment.
 
         A run that has none is there too; one that does not exist is left out.
         """
@@ -122,7 +122,7 @@ class HotStore(Store, Protocol):
     async def mark_logged(
         self, marks: Sequence[Mark], held: Sequence[Held] = ()
     ) -> tuple[list[bool], list[bool]]:
-        """Note what is recorded, where the run still has just these events; then, which of these
+        """Mark events as logged, where the run still has exactly these; then say which of these
         leases are current. One answer for each mark and for each lease."""
         ...
 
@@ -155,20 +155,20 @@ class Log(Protocol):
         ...
 
     async def submit(self, runs: Sequence[NewRun]) -> list[NewRun | Run | RunConflictError]:
-        """Keep runs that are to be created: each answer is what to create, or the run that is
-        there already, or why it is refused.
+        """Keep runs that are to be created. Each answer is what to create, or the run that exists
+        already, or why it was refused.
 
-        An id or idempotency key that is known gives the run that has it, if the content is the
-        same. Their blobs stay here: what is to be created comes back without them.
+        A known id or idempotency key answers with the run that has it, if the content is the same.
+        The blobs stay here: what is to be created comes back without them.
         """
         ...
 
     async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
-        """Runs that were submitted at least so long ago and of which there is no event yet."""
+        """Runs that were submitted at least so long ago and have no event yet."""
         ...
 
     async def read_submitted(self, run: str) -> NewRun | None:
-        """A run that was submitted and of which there is no event yet."""
+        """A run that was submitted and has no event yet."""
         ...
 
     async def append(self, found: Sequence[Unlogged]) -> list[Appended]:
@@ -178,10 +178,10 @@ class Log(Protocol):
     async def put_log(
         self, rows: Snapshot, expected_seq: int | None, *, blobs: Sequence[bytes] = ()
     ) -> bool:
-        """Put these events in the place of all that the log has of a run.
+        """Replace all that the log has of a run by these events.
 
-        `expected_seq`: the number of its last event; None: it must not have the run. False: it
-        is not so, and nothing changed. The blobs that the run has stay, and these come to them.
+        `expected_seq`: the number of its last event; None: the log must not have the run. False:
+        that does not hold, and nothing changed. Existing blobs are kept; `blobs` are added.
         """
         ...
 
@@ -198,23 +198,23 @@ class Log(Protocol):
         ...
 
     async def claim_check(self, identity: str, owner: str) -> Claim:
-        """Ask to look after a hot half; the claim lasts for a while and can be renewed.
+        """Claim the comparison of a hot half, for `CLAIM_MS`; a claim can be renewed.
 
-        `done` counts for the identity that was looked after last: an old server that comes back
-        has missed what happened on the other.
+        `done` is for the identity that was compared last: an old server that comes back has missed
+        what happened on the other.
         """
         ...
 
     async def finish_check(self, identity: str) -> None:
-        """All that this hot half has lost is back."""
+        """Note that this hot half has all that the log has."""
         ...
 
     async def release_check(self, identity: str, owner: str) -> None:
-        """Give a claim up: somebody else may look after the hot half at once."""
+        """Give up a claim, so that another process can compare the hot half at once."""
         ...
 
     async def read_run(self, tenant: str, run: str) -> Run | None:
-        """One run, as of its last recorded event."""
+        """One run, as of its last logged event."""
         ...
 
     async def list_runs(
@@ -246,7 +246,7 @@ class Log(Protocol):
         ...
 
     async def find_break(self, tenant: str, run: str) -> int | None:
-        """Number of the first event whose hash is not right; None: the chain holds."""
+        """As a store does; it keeps a hash of each event."""
         ...
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:

@@ -1,6 +1,6 @@
-"""The hash of an event and of all that came before it in its run.
+"""The hash of an event and of all events before it in its run.
 
-Whoever changes, removes or adds an event in the log afterwards breaks the chain from there on.
+Changing, removing or adding an event in the log afterwards breaks the chain from there on.
 """
 
 from __future__ import annotations

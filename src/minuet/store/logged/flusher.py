@@ -1,12 +1,12 @@
-"""Carrying events from the hot half into the log, and telling those who wait for it.
+"""Carry events from the hot half into the log, and wake those who wait for that.
 
-One task in each process. A pass reads what runs have that is not recorded, adds it to the log,
-and only then marks it in the hot half. Processes do this at the same time: the log takes events
-only where they continue what it has, and a mark counts only where the run still has just these
-events. So a pass may die at any line, or be late, and nothing wrong is ever marked.
+There is one task in each process. A pass reads the events of runs that are not logged, adds them
+to the log, and only then marks them in the hot half. All processes do this at the same time: the
+log accepts events only where they continue what it has, and a mark counts only if the run still
+has exactly these events. So a pass can die at any line, or be late, and nothing wrong is marked.
 
-When a run does not continue what the log has, the hot half has lost something: the log is right,
-and the run is made anew from it (`guard`).
+When a run does not continue what the log has, the hot half has lost something. The log is right,
+and the run is rebuilt from it (`guard`).
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _log = logging.getLogger("minuet.store.logged")
 #: Runs in one pass.
 RUNS_MAX = 500
 
-#: Runs that have had unrecorded events for so long were left behind by somebody: a process that
-#: died, or a sweep, which does not say whose timers it fired.
+#: Runs that have had unlogged events for so long were left behind: by a process that died, or by
+#: a sweep, which does not say whose timers it fired.
 LEFT_MS = 500
 
-#: Nobody waits for what is only to be recorded soon. So much later, those who wait for the same
-#: (a handler that was just granted the next token) have mostly asked, and one pass does for both.
+#: The delay of a pass that nobody waits for. By then, those who wait for the same events (a handler
+#: that was just granted the next token) have mostly asked, and one pass serves both.
 SOON_S = 0.002
 
 #: The pause after a pass that failed: the first, and the longest.
 PAUSE_S = (0.02, 1.0)
 
 
-class Wanted(msgspec.Struct, eq=False):
-    """Somebody waits until a run is recorded, and whether a lease is current then."""
+class Waiter(msgspec.Struct, eq=False):
+    """A caller that waits until a run is logged, and asks whether a lease is current then."""
 
     run: str
     answer: asyncio.Future[bool]
@@ -48,102 +48,102 @@ class Wanted(msgspec.Struct, eq=False):
 
 
 class Flusher:
-    """Records what happens, as soon as it can."""
+    """Logs what happens, as soon as it can."""
 
     def __init__(self, hot: HotStore, log: Log, guard: Guard) -> None:
         self._hot = hot
         self._log = log
         self._guard = guard
         self._runs: dict[str, None] = {}
-        self._wanted: list[Wanted] = []
-        self._kicked = asyncio.Event()
-        self._looked_at = -1.0
+        self._waiters: list[Waiter] = []
+        self._due = asyncio.Event()
+        self._polled_at = -1.0
         self._over: MinuetError | None = None
 
     def want(self, runs: Iterable[str]) -> None:
-        """Record these runs soon."""
+        """Log these runs soon."""
         self._runs.update(dict.fromkeys(runs))
-        if self._runs and not self._kicked.is_set():
-            asyncio.get_running_loop().call_later(SOON_S, self._kicked.set)
+        if self._runs and not self._due.is_set():
+            asyncio.get_running_loop().call_later(SOON_S, self._due.set)
 
     async def durable(self, run: str, held: Held | None = None) -> bool:
-        """Wait until all that has happened to a run so far is recorded.
+        """Wait until all that has happened to a run so far is logged.
 
-        With a lease: whether it is still current. If it is not, the run may have lost what the
-        lease was given for.
+        With a lease: whether it is still current. If it is not, the run may have lost the events
+        that led to the lease.
         """
         if self._over is not None:
             raise self._over
-        wanted = Wanted(run, asyncio.get_running_loop().create_future(), held)
-        self._wanted.append(wanted)
-        self._kicked.set()
-        return await wanted.answer
+        waiter = Waiter(run, asyncio.get_running_loop().create_future(), held)
+        self._waiters.append(waiter)
+        self._due.set()
+        return await waiter.answer
 
     async def work(self) -> None:
-        """Record, again and again; ends when it is cancelled."""
+        """Log events until cancelled."""
         pause_s = PAUSE_S[0]
         while True:
             try:
                 async with asyncio.timeout(LEFT_MS / 1000):
-                    await self._kicked.wait()
+                    await self._due.wait()
             except TimeoutError:
                 pass
             try:
                 await self.flush()
                 pause_s = PAUSE_S[0]
             except StoreUnavailableError as error:
-                _log.info("cannot record for now: %s", error)
+                _log.info("cannot write the log for now: %s", error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(pause_s * 2, PAUSE_S[1])
             except MinuetError as error:
-                # Whoever waits is not told that it is recorded, because it is not.
-                _log.error("cannot record: %s", error)
+                # Waiters get no answer: their events are not logged.
+                _log.error("cannot write the log: %s", error)
                 await asyncio.sleep(PAUSE_S[1])
 
     async def drain(self, seconds: float) -> None:
-        """Record what this process knows of, if that can be done in time; others find it later."""
+        """Log what this process knows of, if time permits; other processes find the rest later."""
         try:
             async with asyncio.timeout(seconds):
                 await asyncio.gather(*(self.durable(run) for run in self._runs))
         except (TimeoutError, MinuetError) as error:
-            _log.warning("not everything could be recorded before the end: %s", error)
+            _log.warning("not all events could be logged before the store was closed: %s", error)
 
     def fail(self, error: MinuetError) -> None:
-        """Nothing more will be recorded here."""
+        """Give this error to all waiters: nothing more will be logged here."""
         self._over = error
-        for wanted in self._wanted:
-            if not wanted.answer.done():
-                wanted.answer.set_exception(error)
-        self._wanted.clear()
+        for waiter in self._waiters:
+            if not waiter.answer.done():
+                waiter.answer.set_exception(error)
+        self._waiters.clear()
 
     # ── one pass ────────────────────────────────────────────────────────────────────────
 
     async def flush(self) -> None:
-        """Record what is wanted now, and what others have left behind."""
-        self._kicked.clear()
-        await self._look_for_left()
-        wanted = [one for one in self._wanted if not one.answer.done()]
-        names = list(dict.fromkeys([one.run for one in wanted] + list(self._runs)))[:RUNS_MAX]
+        """Log the runs that callers wait for, and those that others have left behind."""
+        self._due.clear()
+        await self._find_left()
+        waiters = [one for one in self._waiters if not one.answer.done()]
+        names = list(dict.fromkeys([one.run for one in waiters] + list(self._runs)))[:RUNS_MAX]
         if not names:
-            self._wanted = wanted
+            self._waiters = waiters
             return
         chosen = set(names)
-        serving = [one for one in wanted if one.run in chosen]
-        # Whoever asks for one of these from now on asks for what this pass does not see.
+        serving = [one for one in waiters if one.run in chosen]
+        # Those who ask from now on may ask for events that this pass does not see.
         self._runs = {run: None for run in self._runs if run not in chosen}
         done: set[str] = set()
         held = [one.held for one in serving if one.held]
         try:
-            done, current = await self._record(names, held)
-            # A lease that another server gave, or gave again, since this one was looked at may
-            # be about a run of which the log knows better: nothing begins before they agree.
+            done, current = await self._log_runs(names, held)
+            # Another server may have granted a lease since this one was checked, in a run that
+            # lacks events of the log. Nothing starts before both agree.
             if held and not await self._guard.is_sound():
                 done = set()
         finally:
             done.update(self._guard.broken)
             self._runs.update((run, None) for run in names if run not in done)
             if self._runs:
-                self._kicked.set()
+                self._due.set()
         for one in serving:
             broken = self._guard.broken.get(one.run)
             if one.answer.done():
@@ -152,19 +152,19 @@ class Flusher:
                 one.answer.set_exception(broken)
             elif one.run in done:
                 one.answer.set_result(one.held is None or one.held in current)
-        self._wanted = [one for one in self._wanted if not one.answer.done()]
+        self._waiters = [one for one in self._waiters if not one.answer.done()]
         if not chosen <= done:
-            # Somebody else was faster, or a run was made anew: look again, but not at once.
+            # Another process was faster, or a run was rebuilt: try again, but not at once.
             await asyncio.sleep(PAUSE_S[0])
 
-    async def _look_for_left(self) -> None:
+    async def _find_left(self) -> None:
         now = asyncio.get_running_loop().time()
-        if now >= self._looked_at + LEFT_MS / 1000:
+        if now >= self._polled_at + LEFT_MS / 1000:
             self.want(await self._hot.list_unlogged(LEFT_MS, RUNS_MAX))
-            self._looked_at = now
+            self._polled_at = now
 
-    async def _record(self, names: list[str], held: list[Held]) -> tuple[set[str], set[Held]]:
-        """The runs that are recorded as far as they have got, and the leases that are current."""
+    async def _log_runs(self, names: list[str], held: list[Held]) -> tuple[set[str], set[Held]]:
+        """The runs whose events are all logged, and the leases that are current."""
         found = await self._hot.read_unlogged(names)
         lost = set(names) - {one.run.run for one in found}
         new = [one for one in found if one.events]
@@ -173,13 +173,13 @@ class Flusher:
         marked, current = await self._hot.mark_logged(marks, held)
         done |= {mark.run for mark, is_marked in zip(marks, marked, strict=True) if is_marked}
         for run in sorted(lost):
-            # Gone: it ended long ago, or the hot half has lost it.
+            # It ended long ago and left the hot half, or the hot half has lost it.
             if not await self._guard.restore(run):
                 done.add(run)
         return done, {one for one, holds in zip(held, current, strict=True) if holds}
 
     async def _append(self, new: list[Unlogged]) -> list[Mark]:
-        """Add events to the log; what is to be marked then."""
+        """Add events to the log; return what to mark in the hot half."""
         if not new:
             return []
         marks = []
@@ -195,8 +195,8 @@ class Flusher:
         return marks
 
     async def _append_whole(self, run: str) -> list[Mark]:
-        """The log lacks what it once had, so it was set back. The hot half still has it."""
-        _log.warning("the record of run %s has lost events; recording them again", run)
+        """Log all events of a run again: the log was set back, and the hot half still has them."""
+        _log.warning("the log of run %s has lost events; adding them again", run)
         whole = await self._hot.read_unlogged([run], whole=True)
         for one, appended in zip(whole, await self._log.append(whole), strict=True):
             if appended == "forked":

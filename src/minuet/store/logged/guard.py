@@ -1,11 +1,11 @@
-"""Finding out that the hot half has lost something, and bringing it back from the log.
+"""Detect that the hot half has lost something, and bring it back from the log.
 
-The hot half's identity changes when its server was restarted or emptied, or when another has
-taken its place. Then, before anybody takes work again, all runs that are open in the log (or were
-until lately) are compared with the hot half, and those that lack something are made anew. One
-process does it, and the others wait for it.
+The hot half's identity changes when its server was restarted or emptied, or when another one has
+taken its place. Then, before any worker takes work again, all runs that are open in the log (or
+were until recently) are compared with the hot half, and those that lack something are rebuilt. One
+process does it, and the others wait.
 
-Making a run anew keeps no leases: whoever worked on it hands in for nothing, and its tokens are
+A rebuilt run has no leases: results of the workers that held them are stale, and its tokens are
 ready again. Its handlers get the same inputs and the same idempotency keys.
 """
 
@@ -29,49 +29,49 @@ from minuet.types import TERMINAL
 
 _log = logging.getLogger("minuet.store.logged")
 
-#: How often to look whether the hot half is still the same one.
-LOOK_S = 1.0
+#: Seconds between two checks of the hot half's identity.
+POLL_S = 1.0
 
-#: How long whoever needs a run that the hot half lacks waits until that can be trusted.
+#: How long a caller that needs a run which the hot half lacks waits until it is compared.
 SOUND_S = 30.0
 
-#: Runs that ended so lately are compared too: the hot half may believe that they go on.
+#: Runs that ended so recently are compared too: in the hot half they may still be open.
 ENDED_MS = 3_600_000
 
-#: Submissions older than this, of which there is no event, have lost whoever made them.
+#: Submissions older than this without an event were left by a process that died.
 SUBMITTED_MS = 2_000
 
-#: Runs compared at once, and made anew at the same time.
+#: Runs compared at once, and rebuilt at the same time.
 PAGE = 500
 AT_ONCE = 50
 
-#: Deleted runs that are looked for.
+#: Deleted runs that are searched for in the hot half.
 DELETED = 10_000
 
 
 class Guard:
-    """Knows whether the hot half can be trusted at this moment."""
+    """Knows whether the hot half has all that the log has."""
 
     def __init__(self, hot: HotStore, log: Log, rebuild: Rebuild, owner: str) -> None:
         self._hot = hot
         self._log = log
         self._rebuild = rebuild
         self._owner = owner
-        #: Of the hot half that was compared with the log last.
+        #: The identity of the hot half that was compared with the log last.
         self.identity: str | None = None
         self._is_sound = asyncio.Event()
         self._in_doubt = asyncio.Event()
-        #: The hot half that is being compared here and now.
+        #: The hot half that this process is comparing.
         self._claimed: str | None = None
-        #: Runs that cannot be made anew, and why.
+        #: Runs that cannot be rebuilt, and why.
         self.broken: dict[str, MinuetError] = {}
 
     async def wait_until_sound(self) -> None:
-        """Wait until nothing that the hot half has lost is missing."""
+        """Wait until the hot half has all that the log has."""
         await self._is_sound.wait()
 
     async def is_sound(self) -> bool:
-        """Whether the hot half still is the one that was compared with the log."""
+        """Whether the hot half is still the one that was compared with the log."""
         if not self._is_sound.is_set():
             return False
         if await self._hot.identity() == self.identity:
@@ -80,17 +80,17 @@ class Guard:
         self._in_doubt.set()
         return False
 
-    async def leave(self) -> None:
-        """Let somebody else go on with what was begun here and is not done."""
+    async def release(self) -> None:
+        """Let another process take over a comparison that is not done."""
         if self._claimed is not None:
             try:
                 await self._log.release_check(self._claimed, self._owner)
             except MinuetError as error:
-                _log.info("others will wait until the claim has run out: %s", error)
+                _log.info("other processes will wait until the claim expires: %s", error)
 
     async def attach(self) -> None:
-        """Refuse a hot half that belongs to another log: its runs would be recorded in this one
-        from their middle on, and all would fail there."""
+        """Refuse a hot half that belongs to another log: this one lacks the beginning of its runs,
+        so all of them would fail."""
         ours = await self._log.identity()
         theirs = await self._hot.attach(ours)
         if theirs.id != ours.id:
@@ -100,43 +100,44 @@ class Guard:
             )
 
     async def work(self) -> None:
-        """Look after the hot half; ends when it is cancelled."""
+        """Check the hot half until cancelled."""
         while True:
             self._in_doubt.clear()
             try:
-                await self.look()
+                await self.check()
             except StoreUnavailableError as error:
-                _log.info("cannot look after the hot store for now: %s", error)
+                _log.info("cannot check the hot store for now: %s", error)
             except MinuetError as error:
-                _log.error("cannot look after the hot store: %s", error)
+                _log.error("cannot check the hot store: %s", error)
             try:
-                async with asyncio.timeout(LOOK_S):
+                async with asyncio.timeout(POLL_S):
                     await self._in_doubt.wait()
             except TimeoutError:
                 pass
 
-    async def look(self) -> None:
-        """Compare with the log if the hot half is not the one that it was; seed what waits."""
+    async def check(self) -> None:
+        """Compare with the log if the hot half has changed its identity; create runs that were
+        submitted and left."""
         identity = await self._hot.identity()
         if identity != self.identity:
             self._is_sound.clear()
             if self.identity is not None:
-                # Another server, or one that was emptied: somebody may have taken it meanwhile.
+                # Another server, or one that was emptied: it may belong to another log by now.
                 await self.attach()
-            if await self._check(identity):
+            if await self._compare(identity):
                 self.identity = identity
                 self._is_sound.set()
         for new in await self._log.list_submitted(SUBMITTED_MS, PAGE):
             await self._hot.create_runs([new])
 
-    async def _check(self, identity: str) -> bool:
-        """Whether everything is there that should be; False: look again later."""
+    async def _compare(self, identity: str) -> bool:
+        """Bring back what is missing; False: another process is doing it, ask again later."""
         self._claimed = identity
         claim = await self._log.claim_check(identity, self._owner)
         if claim != "yours":
             self._claimed = None
             return claim == "done"
-        # First of all: one of them may have the idempotency key of a run that is put back.
+        # These first: one of them may have the idempotency key of a run that is put back.
         await self._remove_deleted()
         after, count = "", 0
         while True:
@@ -157,12 +158,12 @@ class Guard:
                 break
             after = page[-1].run
         if count:
-            _log.warning("the hot store had lost something: %d runs were made anew", count)
+            _log.warning("the hot store had lost something: %d runs were rebuilt", count)
         await self._log.finish_check(identity)
         self._claimed = None
         return True
 
-    # ── making a run anew ───────────────────────────────────────────────────────────────
+    # ── rebuilding a run ────────────────────────────────────────────────────────────────
 
     async def _restore_all(
         self, runs: Sequence[str], restore: Callable[[Snapshot], Awaitable[bool]]
@@ -174,7 +175,7 @@ class Guard:
         return count
 
     async def restore(self, run: str) -> bool:
-        """Make a run anew, if it lacks what the log has; whether it did."""
+        """Rebuild a run, if it lacks what the log has; whether it did."""
         for logged in await self._log.read_logs([run]):
             return await self._restore(logged)
         new = await self._log.read_submitted(run)
@@ -190,7 +191,7 @@ class Guard:
         if stored is not None and stored.run.seq != len(stored.events):
             self.broken[run] = StoreError(
                 f"run {run} is damaged: it has {len(stored.events)} events and says that it has "
-                f"{stored.run.seq}; `minuet doctor --repair` puts it right"
+                f"{stored.run.seq}; fix it with `minuet doctor --repair`"
             )
             return False
         if stored is not None and stored.events[: len(logged.events)] == logged.events:
@@ -198,15 +199,14 @@ class Guard:
         return await self._put_back(logged, stored.run.seq if stored else None)
 
     async def _put_back(self, logged: Snapshot, expected_seq: int | None = None) -> bool:
-        """Make a run anew in the place of what the hot half has of it: of nothing, or up to an
-        event."""
+        """Rebuild a run and replace what the hot half has of it, up to the expected event."""
         run = logged.run
         try:
             rows = await self._rebuild(logged)
         except StoreUnavailableError:
             raise
         except MinuetError as error:
-            _log.error("run %s cannot be made anew from its record: %s", run.run, error)
+            _log.error("run %s cannot be rebuilt from its log: %s", run.run, error)
             self.broken[run.run] = error
             return False
         return await self._hot.put_run(run.tenant, rows, expected_seq)
@@ -217,22 +217,24 @@ class Guard:
             await self.remove(deleted[stands.run], stands.run)
 
     async def remove(self, tenant: str, run: str) -> None:
-        """Remove a run that was deleted, and that the hot half has again or still."""
+        """Remove a deleted run that the hot half has again, or still has."""
         try:
             await self._hot.change_run(tenant, run, Cancel("deleted"))
         except (RunConflictError, RunNotFoundError):
             pass
         await self._hot.delete_runs(tenant, [run])
 
-    async def thaw(self, tenant: str, run: str) -> bool:
-        """Bring back a run that ended and was removed from the hot half; whether there is one."""
+    async def bring_back(self, tenant: str, run: str) -> bool:
+        """Bring back a run that ended and left the hot half; whether there is one."""
         try:
             async with asyncio.timeout(SOUND_S):
                 # Before, a run that was deleted may have its idempotency key.
                 while not await self.is_sound():
                     await self.wait_until_sound()
         except TimeoutError:
-            raise StoreUnavailableError("the hot store is not compared with its record") from None
+            raise StoreUnavailableError(
+                "the hot store is not compared with its record yet"
+            ) from None
         for logged in await self._log.read_logs([run]):
             if logged.run.tenant == tenant:
                 rows = await self._rebuild(logged)

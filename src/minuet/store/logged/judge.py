@@ -1,4 +1,4 @@
-"""Whether events continue what the log has."""
+"""Whether events continue those that the log has."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from minuet.store.records import EventRecord
 def judge(
     found: Unlogged, seq: int, overlap: Sequence[EventRecord]
 ) -> tuple[Appended, tuple[EventRecord, ...]]:
-    """What is to become of events, and those to add.
+    """What becomes of events that are to be logged, and which of them to add.
 
     `seq` is the number of the log's last event of the run, `overlap` its events after
-    `found.logged`: the same ones, unless the run has lost some and gone another way since.
+    `found.logged`: the same ones, unless the run has lost some and taken another way since.
     """
     if seq < found.logged:
         return "gap", ()

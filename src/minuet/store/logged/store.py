@@ -5,15 +5,15 @@ flow to the log (PostgreSQL) within milliseconds (`flusher`). What makes the pai
 the log alone:
 
 * **Submitting** writes the log first. A run that was accepted and is not in the hot half is
-  created there by whoever finds it (`guard`).
+  created there by the process that finds it (`guard`).
 * **The take gate**: `wait_until_durable` holds a handler back until its inputs are in the log.
   Nodes without effects do not wait.
 * **The report gate**: runs and events are read from the log; a change from outside is answered
   when the log has it.
-* **The log is right**: whatever the hot half loses is brought back from it, run by run.
+* **The log is right**: what the hot half loses is brought back from it, run by run.
 
-So internal progress that the log does not have yet can be lost and is then made again, from the
-same inputs and with the same idempotency keys; nothing that anybody was told of can.
+So progress that the log does not have yet can be lost. It is then made again, from the same inputs
+and with the same idempotency keys. Nothing that was answered or reported can be lost.
 """
 
 from __future__ import annotations
@@ -64,10 +64,10 @@ from minuet.types import RunStatus
 
 Value = TypeVar("Value")
 
-#: Seconds that closing waits for what is not recorded yet; others find it later.
+#: Seconds that closing waits for events that are not logged; other processes find them later.
 CLOSE_S = 5.0
 
-#: Seconds after which a caller is told that an answer is not durable yet.
+#: Seconds after which a caller gets the error that its change is not durable yet.
 ANSWER_S = 30.0
 
 #: Seconds that a read waits for the log to catch up, and runs that it waits for.
@@ -117,7 +117,7 @@ class LoggedStore:
         self.start()
 
     def start(self) -> None:
-        """Begin to record what happens, and to look after the hot half."""
+        """Start logging events and checking the hot half."""
         self._flusher = Flusher(self._hot, self._log, self._guard)
         loop = asyncio.get_running_loop()
         self._tasks = [
@@ -130,7 +130,7 @@ class LoggedStore:
             await self._flusher.drain(CLOSE_S)
         tasks, self._tasks = self._tasks, []
         await end(*tasks)
-        await self._guard.leave()
+        await self._guard.release()
         self._flusher.fail(StoreUnavailableError("the store is closed"))
         await self._hot.close()
         await self._log.close()
@@ -172,7 +172,7 @@ class LoggedStore:
     # ── what comes from outside ─────────────────────────────────────────────────────────
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
-        # The log comes first, and takes whatever it is given.
+        # The log comes first, and does not check what it gets.
         check_new_runs(runs)
         submitted = await self._log.submit(runs)
         new = [one for one in submitted if isinstance(one, NewRun)]
@@ -183,7 +183,7 @@ class LoggedStore:
 
     async def _create(self, new: Sequence[NewRun]) -> list[Run | RunConflictError]:
         answers = await self._hot.create_runs(new)
-        # The log has decided whose a key is. A run that has it all the same was deleted.
+        # The log has decided which run has a key. Another run that has it was deleted.
         others = [
             (one.tenant, answer.run)
             for one, answer in zip(new, answers, strict=True)
@@ -221,12 +221,12 @@ class LoggedStore:
         while True:
             hot = self._guard.identity
             kept = await self._hot.record_step(tenant, held, name, value)
-            # A handler goes on from here, with effects of its own.
+            # A handler continues from here, with effects of its own.
             if kept is None or not await self._flusher.durable(held.run, held):
                 return None
             if self._guard.identity == hot:
                 return kept
-            # The server that kept it may have lost it, and not the lease.
+            # The server that kept it may have lost it, but not the lease.
             value = kept
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
@@ -248,7 +248,7 @@ class LoggedStore:
         known = stored or logged
         if rows.run.tenant != tenant or (known.seq if known else None) != expected_seq:
             return False
-        # The log first: should the hot half not follow, it is made anew from it.
+        # The log first: if the hot half does not follow, it is rebuilt from the log.
         if not await self._log.put_log(rows, logged.seq if logged else None, blobs=blobs):
             return False
         self._guard.broken.pop(name, None)
@@ -259,7 +259,7 @@ class LoggedStore:
         try:
             return await call()
         except RunNotFoundError:
-            if not await self._guard.thaw(tenant, run):
+            if not await self._guard.bring_back(tenant, run):
                 raise
             return await call()
 
@@ -268,8 +268,8 @@ class LoggedStore:
     ) -> None:
         """Wait until what was just done to a run after event `before` is in the log.
 
-        The hot half may have lost it by now, or may have lacked events when it did it, so that the
-        log has another one in its place: then nobody is told that it has happened.
+        The hot half may have lost it by now. Or it lacked events when it did this, and the log has
+        another event in its place. Then StoreUnavailableError.
         """
         made = await self._find_made(tenant, run, before, is_it)
         await self._durable(run)
@@ -285,7 +285,7 @@ class LoggedStore:
                 try:
                     event = events.decode_event(record.data)
                 except DAMAGE:
-                    continue  # It is damaged, and so it is not the one that was just made.
+                    continue  # A damaged event is not the one that was just made.
                 if is_it(event):
                     return record
             if len(page) < LIST_MAX:
@@ -306,14 +306,14 @@ class LoggedStore:
                 await asyncio.gather(*(self._flusher.durable(run) for run in dict.fromkeys(runs)))
         except TimeoutError:
             raise StoreUnavailableError(
-                "this has happened, but is not durable yet: the record cannot be written"
+                "this has happened, but is not durable yet: the record cannot be written for now"
             ) from None
 
     async def _catch_up(self, *runs: str) -> None:
-        """Before a read of the log: have it contain all that has happened by now.
+        """Before a read of the log: wait until it has all that has happened by now.
 
-        When that takes long, the hot half or the log is away; what was durable before is then
-        the best answer.
+        If that takes long, the hot half or the log is away, and what was durable before is the best
+        answer.
         """
         try:
             async with asyncio.timeout(CATCH_UP_S):
@@ -371,7 +371,7 @@ class LoggedStore:
         while True:
             found = await self._hot.read_snapshot(tenant, run)
             if found is None:
-                if not await self._guard.thaw(tenant, run):
+                if not await self._guard.bring_back(tenant, run):
                     return None
                 continue
             await self._durable(run)
@@ -383,7 +383,7 @@ class LoggedStore:
         return list(found.tokens) if found is not None else []
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
-        # For a handler, which has passed the take gate: they are durable.
+        # A handler reads them after the take gate: they are durable.
         return await self._hot.read_steps(tenant, key)
 
     async def list_waiting(
@@ -441,7 +441,7 @@ class LoggedStore:
     async def find_break(self, tenant: str, run: str) -> int | None:
         return await self._log.find_break(tenant, run)
 
-    # ── workers: each says again and again that it is there, so the hot half will do ────
+    # ── workers: heartbeats repeat, so the hot half is enough ───────────────────────────
 
     async def register_worker(self, record: WorkerRecord) -> bool:
         return await self._hot.register_worker(record)

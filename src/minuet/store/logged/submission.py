@@ -28,7 +28,7 @@ def created(events: Sequence[EventRecord]) -> bytes | None:
     try:
         first = decode_event(events[0].data)
     except DAMAGE:
-        # No submission is the same as this one, and the record goes on with all other runs.
+        # No submission is the same as this one, and all other runs are logged as usual.
         return hashlib.sha256(events[0].data).digest()
     assert isinstance(first, RunCreated)
     return content(first.workflow, first.plan, bytes(first.input))

@@ -143,4 +143,4 @@ class Hints:
         if payload == _WORK:
             self.work.notify()
         self.changed.notify()
-        self._ends.look()
+        self._ends.poll_soon()

@@ -145,7 +145,7 @@ class PostgresStore(SharedBlobs):
         self._known[name] = known
         if answer.made_ready or request.hand_in:
             self._hints.tell(work=answer.made_ready)
-        self._ends.tell(answer.ended)
+        self._ends.notify(answer.ended)
         return answer.reply
 
     async def _exchange_known(self, request: Exchange, known: Known) -> Exchanged | None:
@@ -250,7 +250,7 @@ class PostgresStore(SharedBlobs):
         )
         self._hints.tell(work=True)
         if changed.status in TERMINAL:
-            self._ends.tell([run])
+            self._ends.notify([run])
         return changed
 
     async def resolve(

@@ -122,7 +122,9 @@ class RedisStore:
             else:
                 name = self._partitions.names[0]
                 self._listener = Listener(self._connection, f"{name}:wake", self._work.notify)
-                self._end_listener = Listener(self._connection, f"{name}:ends", self._ends.look)
+                self._end_listener = Listener(
+                    self._connection, f"{name}:ends", self._ends.poll_soon
+                )
             await check_layout(self._connection, self._partitions.names, self._address)
             await self._check_record()
         except BaseException:
@@ -178,7 +180,7 @@ class RedisStore:
         answer = await self._connection.run("exchange", partition, packed)
         if answer[0] == b"reply":
             self._notify(answer[6])
-            self._ends.tell(name.decode() for name in answer[9])
+            self._ends.notify(name.decode() for name in answer[9])
         return answer
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:

@@ -133,7 +133,7 @@ class SqliteStore:
             self._work.notify()
         self._changed.notify()
         ended = self._writer.ended
-        self._ends.tell(ended.popleft() for _ in range(len(ended)))
+        self._ends.notify(ended.popleft() for _ in range(len(ended)))
 
     def _write(self, call: WriteCall) -> asyncio.Future[Any]:
         if self._writing is None:
