@@ -66,5 +66,7 @@ class Migration:
 def read_migrations(folder: Path) -> list[Migration]:
     """All migrations of a folder, the first one first."""
     found = [Migration(path) for path in sorted(folder.glob("[0-9]*.sql"))]
-    assert [m.version for m in found] == list(range(1, len(found) + 1))
+    numbers = [migration.version for migration in found]
+    if numbers != list(range(1, len(found) + 1)):
+        raise ValueError(f"{folder}: migrations must be numbered 1, 2, 3, …, and are {numbers}")
     return found

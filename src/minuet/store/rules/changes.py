@@ -75,8 +75,6 @@ class Changes:
         #: Changed runs of which more has changed than the counter and the event number.
         self.rewritten_runs: set[str] = set()
         self.changed_tokens: set[Key] = set()
-        #: Changed tokens of which the expired leases have changed: few ever have any.
-        self.changed_lost: set[Key] = set()
         self.changed_joins: set[Key] = set()
         self.events: list[EventRecord] = []
         self.arrivals: dict[tuple[Key, str], Arrival] = {}

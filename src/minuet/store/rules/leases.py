@@ -44,15 +44,10 @@ class Leases(Joins):
         self._source.hold_token(token.key)
         return True
 
-    def _set_lost(self, token: Token, lost: tuple[str, ...]) -> None:
-        if token.lost != lost:
-            token.lost = lost
-            self.changed_lost.add(token.key)
-
     def _returned(self, run: Run, token: Token, lease: str, *, late: bool) -> None:
         """The worker of an expired lease is alive, so the expiry was no crash."""
         kept = [one if one != lease else "" for one in token.lost if late or one != lease]
-        self._set_lost(token, tuple(kept))
+        token.lost = tuple(kept)
         token.expiry = max(0, token.expiry - 1)
         self.changed_tokens.add(token.key)
         self._append(
@@ -100,7 +95,7 @@ class Leases(Joins):
         if token is None or run is None or token.state != "leased":
             return False
         token.expiry += 1
-        self._set_lost(token, (*token.lost, token.lease))
+        token.lost = (*token.lost, token.lease)
         expired = events.LeaseExpired(*key[1:], token.expiry, token.session, token.lease)
         self._append(run, expired)
         token.state, token.due_ms = "ready", self.now_ms

@@ -186,7 +186,7 @@ class Runs(Leases):
         for token in tokens:
             token.state, token.outcome, token.due_ms = "ready", "", self.now_ms
             token.attempt, token.expiry, token.lease, token.lane = 1, 0, "", ""
-            self._set_lost(token, ())
+            token.lost = ()
             self.changed_tokens.add(token.key)
         self.reprocessed.add(run.run)
         places = [(t.node, t.scope) for t in tokens]
