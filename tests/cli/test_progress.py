@@ -24,7 +24,7 @@ async def draw(document: dict[str, Any], upto: int | None = None, *, runs: int =
         progress = LiveProgress(console)
         for _ in range(runs):
             run_id = await app.start(document)
-            row = await app.wait_ended(run_id)
+            row = await app.runs.wait_ended(run_id)
             program = await app.runs.program(run_id, row.plan)
             progress.begin(run_id, row.workflow, program)
             for seq, at_ms, event in await app.runs.history(run_id, upto=upto):

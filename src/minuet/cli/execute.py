@@ -12,12 +12,14 @@ import signal
 import sys
 from argparse import Namespace
 from collections.abc import Awaitable, Callable, Sequence
+from types import ModuleType
 from typing import Any
 
-from minuet.app.app import CONCURRENCY, App
-from minuet.app.runs import RunResult
-from minuet.app.workflows import encode_input, read_source
-from minuet.cli import codes
+from minuet import outcomes
+from minuet.app import shapes
+from minuet.app.app import App
+from minuet.app.compiling import read_source
+from minuet.app.results import RunResult
 from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import (
     find_beside,
@@ -42,7 +44,6 @@ from minuet.cli.unserved import telling_unserved
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
-from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
 from minuet.worker.process import tune_process
 from minuet.worker.worker import RELEASE_MS
@@ -69,18 +70,17 @@ def run(arguments: Namespace) -> int:
     modules = load_handlers(names)
     app = _make_app(arguments, modules, own_runs_only=True)
     try:
-        compiled = app.compile(document)
+        compiled = app.workflows.compile(document)
     except DocumentError as error:
         raise with_places(error, document, names, app.handlers) from None
     tell_diagnostics(document.source, compiled.warnings)
-    for node, lacking in app.find_misplaced(compiled.plan).items():
+    for node, lacking in app.workflows.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
-    value = read_input(values)
-    encode_input(compiled.plan, value)
+    value = app.workflows.encode_input(compiled, read_input(values))
 
     async def start() -> dict[str, int]:
         await _tell_others(app, arguments.store)
-        return {await app.start(compiled, value, tags=remember(names)): 0}
+        return {(await app.start(compiled, value, tags=remember(names))).id: 0}
 
     tune_process()
     session = Session(app, arguments, names, is_one=True)
@@ -99,10 +99,10 @@ def resume(arguments: Namespace) -> int:
 
         async def start() -> dict[str, int]:
             rows = [await app.runs.get(run_id) for run_id in wanted]
-            await app.prepare(rows)
+            await app.runs.prepare(rows)
             for row in rows:
                 if row.status == "PAUSED":
-                    await app.resume(row.run)
+                    await app.runs.resume(row.run)
             return {row.run: row.seq for row in rows}
 
         session = Session(
@@ -125,19 +125,16 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     return values[-1], values[:-1]
 
 
-def _make_app(arguments: Namespace, modules: Sequence[Any], *, own_runs_only: bool) -> App:
+def _make_app(arguments: Namespace, modules: Sequence[ModuleType], *, own_runs_only: bool) -> App:
     settings = arguments.settings
-    own = settings["WORKER_CONCURRENCY"] if settings.is_set("WORKER_CONCURRENCY") else CONCURRENCY
-    return App(
-        arguments.store,
-        handlers=modules,
-        own_runs_only=own_runs_only,
-        concurrency=arguments.concurrency or own,
-        lease_ms=find_lease_ms(arguments, modules),
-        drain_seconds=_drain_s(arguments),
-        retry=Retry(**settings.retry),
-        **read_worker_options(arguments),
-    )
+    options = read_worker_options(arguments, modules)
+    if arguments.concurrency:
+        options["concurrency"] = arguments.concurrency
+    elif settings.is_set("WORKER_CONCURRENCY"):
+        options["concurrency"] = settings["WORKER_CONCURRENCY"]
+    options["drain_seconds"] = _drain_s(arguments)
+    options["own_runs_only"] = own_runs_only
+    return App(arguments.store, **options)
 
 
 def _drain_s(arguments: Namespace) -> float:
@@ -149,21 +146,15 @@ def make_signals(arguments: Namespace) -> StopSignals:
     return StopSignals(_drain_s(arguments) + RELEASE_MS / 1000)
 
 
-def find_lease_ms(arguments: Namespace, modules: Sequence[Any]) -> int:
-    """The lease that was asked for, or else what the settings say for these handlers."""
-    seconds = arguments.lease or arguments.settings.lease_seconds(make_handlers(modules).names())
-    return int(seconds * 1000)
-
-
 async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
     """The runs named, or all that are open; paused ones only if they are named."""
     if named:
         found = [await find_run(reader, text) for text in named]
         return list(dict.fromkeys(found))
-    store = await reader.moved_store()
+    store = await reader.runs.moved_store()
     if store is not None:
         note(f"the runs of this store were moved to {store}: go on there")
-    runs = await reader.open_runs()
+    runs = await reader.runs.list_open()
     for row in runs:
         if row.status == "PAUSED":
             note(f"run {row.run} is paused and stays so; go on with: minuet resume {row.run}")
@@ -172,7 +163,7 @@ async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
 
 async def _tell_others(app: App, store: str) -> None:
     """Say that there are open runs which this command leaves alone."""
-    others = await app.runs.list_runs(statuses=("RUNNING",), limit=OTHERS_MAX + 1)
+    others = await app.runs.list(statuses=("RUNNING",), limit=OTHERS_MAX + 1)
     if others:
         count = len(others) if len(others) <= OTHERS_MAX else f"more than {OTHERS_MAX}"
         are = "other runs are open and are" if len(others) > 1 else "other run is open and is"
@@ -280,7 +271,7 @@ class Session:
             print_json([])
         else:
             print("There are no open runs.")
-        return codes.COMPLETED
+        return outcomes.COMPLETED
 
     # ── following ───────────────────────────────────────────────────────────────────────
 
@@ -304,7 +295,7 @@ class Session:
     async def _follow_all(self, run_ids: dict[str, int], progress: Progress) -> None:
         if len(run_ids) > FOLLOWED_MAX:
             for number, run_id in enumerate(run_ids, start=1):
-                row = await self._app.wait_ended(run_id)
+                row = await self._app.runs.wait_ended(run_id)
                 note(f"{number} of {len(run_ids)}: run {run_id} is {row.status}")
             return
         for run_id in run_ids:
@@ -349,11 +340,13 @@ class Session:
                 print_result(result, self._store)
         if open_runs:
             self._tell_open(open_runs)
-            return codes.CANCELLED if self.signals.number is None else 128 + self.signals.number
-        return max((codes.OF_STATUS[result.status] for result in results), default=codes.COMPLETED)
+            return outcomes.CANCELLED if self.signals.number is None else 128 + self.signals.number
+        return max(
+            (outcomes.OF_STATUS[result.status] for result in results), default=outcomes.COMPLETED
+        )
 
     def _record(self, result: RunResult) -> dict[str, Any]:
-        record = result.to_json()
+        record = shapes.result(result)
         if result.status not in TERMINAL:
             code = "run-timeout" if self.signals.number is None else "interrupted"
             record["error"] = {"code": code, "message": self._why_open(result)}

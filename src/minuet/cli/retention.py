@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from minuet import outcomes
 from minuet.app.app import App
 from minuet.app.retention import Deleted
-from minuet.cli import codes
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import find_run, open_to_read
 from minuet.errors import ConfigError, RunNotFoundError
@@ -121,7 +121,7 @@ def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
         report = {"dry_run": arguments.dry_run, **msgspec.structs.asdict(deleted)}
         wanted = ("dry_run", "runs", "named", "moved")
         print_json({k: v for k, v in report.items() if not runs_only or k in wanted})
-        return codes.COMPLETED
+        return outcomes.COMPLETED
     verb = "Would delete" if arguments.dry_run else "Deleted"
     print(f"{verb} {', '.join(_words(deleted)) or 'nothing'}.")
     if deleted.named:
@@ -131,7 +131,7 @@ def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
             f"Kept {_count(deleted.moved, 'run')} that moved to another store; "
             "delete them by their ids if they have arrived there."
         )
-    return codes.COMPLETED
+    return outcomes.COMPLETED
 
 
 def _words(deleted: Deleted) -> list[str]:

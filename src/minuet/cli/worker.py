@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
+from minuet import outcomes
 from minuet.app.app import App
-from minuet.cli import codes
-from minuet.cli.execute import find_lease_ms
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
@@ -29,7 +28,6 @@ from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import base_queue
-from minuet.plan.plan import Retry
 from minuet.settings import masked
 from minuet.worker.process import tune_process
 from minuet.worker.worker import RELEASE_MS, Worker
@@ -50,16 +48,11 @@ def work(arguments: Namespace) -> int:
         raise ConfigError("memory:// is a new store in every process: a worker finds nothing in it")
     settings = arguments.settings
     modules = load_handlers(arguments.handlers)
-    app = App(
-        arguments.store,
-        handlers=modules,
-        concurrency=arguments.concurrency or settings["WORKER_CONCURRENCY"],
-        lease_ms=find_lease_ms(arguments, modules),
-        drain_seconds=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
-        retry=Retry(**settings.retry),
-        queues=arguments.queues or None,
-        **read_worker_options(arguments),
-    )
+    options = read_worker_options(arguments, modules)
+    options["concurrency"] = arguments.concurrency or settings["WORKER_CONCURRENCY"]
+    options["drain_seconds"] = settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"]
+    options["queues"] = arguments.queues or None
+    app = App(arguments.store, **options)
     tune_process()
     shift = Shift(app, arguments)
     return run(shift.work, shift.signals)
@@ -107,7 +100,7 @@ class Shift:
             finally:
                 await self._app.close()
         self._tell_end(worker, time.monotonic() - began)
-        return codes.COMPLETED
+        return outcomes.COMPLETED
 
     async def _stopped(self, worker: Worker) -> bool:
         """Wait a little for a signal to stop, or for somebody who drains the worker."""
@@ -164,7 +157,7 @@ class Shift:
         store = None
         with contextlib.suppress(StoreUnavailableError):
             # A store that has just gone away is no reason to end: the worker waits for it.
-            store = await self._app.moved_store()
+            store = await self._app.runs.moved_store()
         if store is not None:
             text = f"the runs of this store were moved to {store}: start workers there"
             self._tell("moved", text, to=store)
