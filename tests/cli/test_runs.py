@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minuet.app.app import App
-from minuet.cli.execute import FOLLOWED_MAX
+from minuet.cli.session import FOLLOWED_MAX
 
 STEPS = """
 name: steps

@@ -46,7 +46,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": BELOW_APP | {"app"},
     # It puts a user's workflow into that world.
     "rehearsal": BELOW_APP | {"app", "simulation"},
-    "cli": OUTSIDE | {"demo", "rehearsal"},
+    # The terminal shows what the app answers: it knows neither the engine nor the store.
+    "cli": (OUTSIDE | {"demo", "rehearsal"})
+    - {"kernel", "bridge", "worker", "conditions"}
+    - {"templates", "ids"},
     "__main__": {"cli"},
 }
 

@@ -35,7 +35,9 @@ from minuet.kernel.fold import NumberedEvent
 from minuet.nodes.handler import Handlers
 from minuet.store.base import Store
 from minuet.store.records import Run
-from minuet.worker.worker import Worker
+
+# `app.worker` is one: those who hold it need the type.
+from minuet.worker.worker import Worker as Worker
 
 
 class Facade:
@@ -107,9 +109,24 @@ class Facade:
         return self._engine.handlers
 
     @property
+    def options(self) -> Options:
+        """What the App was made with, defaults included."""
+        return self._engine.options
+
+    @property
     def store(self) -> Store:
         """The store itself, for those who know what they do."""
         return self._engine.store
+
+    @property
+    def durability(self) -> str:
+        """What the store is and what it can lose, in one line; known once it is open."""
+        return self._engine.store.durability
+
+    async def list_tenants(self) -> list[str]:
+        """Every tenant that has something in the store."""
+        self._engine.check_open()
+        return await self._engine.store.list_tenants()
 
     # ── short forms ─────────────────────────────────────────────────────────────────────
 

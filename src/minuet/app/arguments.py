@@ -278,6 +278,7 @@ RULES: dict[str, Rule] = {
     "heartbeat_seconds": seconds(0.001),
     "stale_seconds": seconds(),
     "dead_seconds": seconds(),
+    "tune_process": instance(bool),
     "clock": anything,
     "ids": anything,
 }

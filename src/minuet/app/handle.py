@@ -2,7 +2,7 @@
 
 A handle *is* the id: text that compares, hashes, prints and encodes as the id does. So whatever
 takes a run's id takes a handle, and a program that only wants to note the id need not know that
-there is more. The facade itself stores and sends the plain text (`handle.id`).
+there is more. The facade itself stores and sends the plain text (`RunHandle.id`).
 """
 
 from __future__ import annotations

@@ -22,6 +22,7 @@ from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
 from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.execute import CRASHES_MAX
 from minuet.worker.identity import Identity, identity_here
+from minuet.worker.worker import RELEASE_MS
 
 #: A duration in the arguments of Python calls.
 Seconds: TypeAlias = float | timedelta
@@ -46,6 +47,7 @@ class OptionArguments(TypedDict, total=False):
     stale_seconds: Seconds
     dead_seconds: Seconds
     tenant: str
+    tune_process: bool
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,11 +86,18 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dead_seconds: float = default_seconds("MINUET_HEARTBEAT_TIMEOUT_SECONDS")
     #: Whose runs these are.
     tenant: str = DEFAULT_TENANT
+    #: The process exists to run this App: let the garbage collector look less often.
+    tune_process: bool = False
 
     @property
     def retry_policy(self) -> Retry:
         """The retry policy of nodes that have none."""
         return self.retry or Retry()
+
+    @property
+    def grace_s(self) -> float:
+        """How long closing an App takes at most, whatever its handlers do."""
+        return self.drain_seconds + RELEASE_MS / 1000
 
     def identity(self) -> Identity:
         """The worker as it introduces itself."""

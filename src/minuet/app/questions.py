@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
 from minuet.app.finder import Finder
+from minuet.app.handlers import find_missing, still_to_run
 from minuet.app.results import NodeResult, RunResult, Unserved, node_result
 from minuet.app.tenant import Tenant
+from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
 from minuet.bridge.history import HistoryReader
 from minuet.errors import InputError, RunNotFoundError
-from minuet.events import Event
+from minuet.events import Event, Place
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
@@ -108,12 +110,10 @@ class Questions(Finder):
         program = await self.program(run_id, fold.state.plan)
         wanted, scope = (None, None) if node is None else find_node(program, node)
         await self._reader.open_blobs(run_id, fold)
-        leased = (
-            frozenset[tuple[str, str]]() if at is not None else await self._reader.leased(run_id)
-        )
+        held = {} if at is not None else await self._reader.held(run_id)
         found = {
             name + show_scope(one.scope): node_result(one)
-            for name, view in node_views(program, fold.state, fold.details, leased).items()
+            for name, view in node_views(program, fold.state, fold.details, held.keys()).items()
             if wanted is None or name == wanted.id
             # A node that nothing has reached has no instance, but a status.
             for one in view.instances or (InstanceView((), view.status, reason=view.reason),)
@@ -129,8 +129,8 @@ class Questions(Finder):
     async def show(self, run_id: str) -> RunResult:
         """How the run stands, with what runs at this moment."""
         history = await self.history(run_id)
-        leased = await self._reader.leased(run_id)
-        return await self._result(run_id, replay(history), history, leased)
+        held = await self._reader.held(run_id)
+        return await self._result(run_id, replay(history), history, held.keys())
 
     @checked
     async def show_ended(self, run: Run) -> RunResult:
@@ -187,22 +187,40 @@ class Questions(Finder):
         return live
 
     @checked
-    async def live_nodes(self, run_id: str) -> set[str]:
-        """The nodes at which a run has live tokens."""
-        await self.get(run_id)
-        return {node for node, _ in await self._reader.live_facts(run_id)}
+    async def missing_handlers(self, run_id: str) -> list[str]:
+        """The handlers that a run still needs and that this process does not have."""
+        run = await self.get(run_id)
+        plan = (await self.program(run_id, run.plan)).plan
+        handlers = self._behind.engine.handlers
+        if not find_missing(plan.nodes, handlers):
+            return []
+        # What is done is not run again, so its handlers are not needed.
+        live = {node for node, _ in await self._reader.live_facts(run_id)}
+        return find_missing(still_to_run(plan, live), handlers)
+
+    @checked
+    async def watch(self, run_id: str) -> Watch:
+        """What shows a run while its events arrive (`follow`); it has seen none of them yet."""
+        run = await self.get(run_id)
+        program = await self.program(run_id, run.plan)
+        return Watch(run_id, run.workflow, run.seq, program)
+
+    @checked
+    async def held(self, run_id: str) -> dict[Place, int]:
+        """The node instances that workers hold at this moment, and since when (in ms)."""
+        return await self._reader.held(run_id)
 
     async def _result(
         self,
         run_id: str,
         fold: Fold,
         history: list[NumberedEvent],
-        leased: frozenset[tuple[str, str]] = frozenset(),
+        held: Set[Place] = frozenset(),
     ) -> RunResult:
         state = fold.state
         program = await self.program(run_id, state.plan)
         await self._reader.open_blobs(run_id, fold)
-        views = node_views(program, state, fold.details, leased)
+        views = node_views(program, state, fold.details, held)
         started_ms, last_ms = history[0][1], history[-1][1]
         over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
         return RunResult(

@@ -6,8 +6,14 @@ from typing import Any
 
 import msgspec
 
+from minuet.app import shapes
 from minuet.errors import RunFailed
-from minuet.kernel.view import InstanceView, NodeView
+
+# What the facade answers with: those who call it need the types.
+from minuet.kernel.explain.answer import Explanation as Explanation
+from minuet.kernel.fold import NumberedEvent as NumberedEvent
+from minuet.kernel.view import InstanceView
+from minuet.kernel.view import NodeView as NodeView
 from minuet.types import Json, RunStatus
 
 
@@ -55,6 +61,10 @@ class RunResult(msgspec.Struct, frozen=True):
     tags: dict[str, Any] = {}
     #: When its last event happened.
     last_event_ms: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        """As `minuet run --json` prints it."""
+        return shapes.result(self)
 
 
 class Unserved(msgspec.Struct, frozen=True):

@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
 from minuet.bridge.programs import Loaded, Programs
 from minuet.clock import Clock
 from minuet.errors import NotOpenError
 from minuet.ids import Ids
-from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.store.base import Store
+from minuet.worker.process import tune_process
 from minuet.worker.worker import Worker
 
 
@@ -28,12 +29,7 @@ class Engine:
         self.clock = clock
         self.ids = ids
         self.programs = Programs(store)
-        self.handlers = Handlers(REGISTERED)
-        for module in options.handlers:
-            if isinstance(module, str):
-                self.handlers.load(module)
-            else:
-                self.handlers.allow(module)
+        self.handlers = make_handlers(options.handlers)
         self._tenants: dict[str, Tenant] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._was_open = False
@@ -43,6 +39,8 @@ class Engine:
         if self._loop is not None:
             raise NotOpenError("this App is open already: close it before opening it again")
         self._loop = asyncio.get_running_loop()
+        if self.options.tune_process:
+            tune_process()
         try:
             await self.store.open()
         except BaseException:

@@ -12,7 +12,8 @@ from minuet.app.arguments import checked, is_storable
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
-from minuet.plan.placement import Offer, describe_needs, read_placement, unmet
+from minuet.nodes.io.task import TASK
+from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.store.records import WorkerEntry
 
 #: How often to look whether a worker has ended.
@@ -83,12 +84,14 @@ class QueueView(msgspec.Struct, frozen=True):
 #: Inside the class, `list` is one of its methods.
 WorkerList: TypeAlias = list[WorkerView]
 QueueList: TypeAlias = list[QueueView]
+NameList: TypeAlias = list[str]
 
 
 class Workers:
     """The workers of a tenant."""
 
     def __init__(self, tenant: Tenant) -> None:
+        self._behind = tenant
         self._store = tenant.store
         self._tenant = tenant.name
         options = tenant.engine.options
@@ -135,6 +138,28 @@ class Workers:
             for depth in await self._store.list_queues()
             if depth.tenant == self._tenant
         ]
+
+    async def left_to_others(self) -> NameList:
+        """Queues in which something is ready that the worker of this App does not take."""
+        worker = self._behind.worker
+        return sorted(
+            {
+                base_queue(depth.queue)
+                for depth in await self._store.list_queues()
+                if depth.tenant == self._tenant and depth.ready
+                if worker is None or not worker.may_serve(depth.queue)
+            }
+        )
+
+    def serve_functions(self) -> None:
+        """Make the worker of this App take from the queues of all functions in its modules.
+
+        It does so by itself for workflows that are started here; a process that starts none does
+        not know which of them documents name.
+        """
+        if self._behind.worker is not None:
+            functions = self._behind.engine.handlers.functions()
+            self._behind.worker.serve(tuple(f"{TASK.queue}:{name}" for name in functions))
 
     @checked
     async def find(self, text: str) -> WorkerView:

@@ -21,14 +21,13 @@ import msgspec
 
 from minuet import outcomes
 from minuet.app.app import App
-from minuet.app.results import RunResult
+from minuet.app.results import NumberedEvent, RunResult
+from minuet.app.watch import instance_name
 from minuet.cli.doctor import examine, summary
 from minuet.cli.output import print_json
 from minuet.demo import HANDLERS, LEDGER, WORKFLOW
 from minuet.errors import ConfigError, MinuetError
 from minuet.events import NodeCompleted, NodeSkipped
-from minuet.kernel.fold import NumberedEvent
-from minuet.kernel.scope import decode, show
 
 ORDER = {
     "number": 7,
@@ -251,7 +250,7 @@ def make_instances(
         first.setdefault(place, (known + 1, "missing"))
     return [
         Instance(
-            name=node + show(decode(scope)),
+            name=instance_name(node, scope),
             outcome=outcome,
             committed=committed[node, scope],
             before_kill=seq <= known,

@@ -29,7 +29,7 @@ def doctor(arguments: Namespace) -> int:
     async def work() -> tuple[Diagnosis, Treatment | None]:
         async with open_to_read(arguments.store) as app:
             found = await examine(app.doctor)
-            found.store = app.store.durability
+            found.store = app.durability
             return found, await treat(app.doctor, found) if arguments.repair else None
 
     found, treatment = asyncio.run(work())

@@ -8,7 +8,8 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.compiling import compile_source
-from minuet.cli.handlers import load_handlers, make_handlers
+from minuet.app.handlers import make_handlers
+from minuet.cli.handlers import load_handlers
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.errors import DocumentError

@@ -48,7 +48,7 @@ async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Dele
         )
         return await _follow(deleting, quiet=dry_run)
     try:
-        return await app.retention.delete(arguments.runs, dry_run=dry_run)
+        return await app.runs.delete(arguments.runs, dry_run=dry_run)
     except RunNotFoundError as error:
         # What deletes a run wants its whole id; help those who gave less of it.
         meant = await find_run(app, error.run_id)
@@ -61,7 +61,7 @@ def collect(arguments: Namespace) -> int:
     async def work(app: App) -> Deleted:
         runs = Deleted()
         if arguments.older_than is not None:
-            tenants = await app.store.list_tenants()
+            tenants = await app.list_tenants()
 
             def deleting(*, dry_run: bool) -> AsyncIterator[Deleted]:
                 return app.retention.delete_older(

@@ -10,7 +10,7 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.results import NodeResult, RunResult
+from minuet.app.results import Explanation, NodeResult, RunResult
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import tell_event
 from minuet.cli.output import (
@@ -27,7 +27,6 @@ from minuet.cli.output import (
     trace_text,
 )
 from minuet.cli.stores import find_run, open_to_read
-from minuet.kernel.explain.answer import Explanation
 
 
 def list_runs(arguments: Namespace) -> int:

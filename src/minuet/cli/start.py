@@ -10,11 +10,11 @@ from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.app.results import RunResult
-from minuet.cli.execute import file_and_input, print_result
-from minuet.cli.inputs import read_input
+from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import tell_diagnostics
+from minuet.cli.session import print_result
 from minuet.cli.stores import command_line, is_memory
 from minuet.cli.unserved import telling_unserved
 from minuet.errors import ConfigError, RunTimeoutError

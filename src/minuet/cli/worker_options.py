@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.handlers import make_handlers
 from minuet.app.options import OptionArguments, worker_settings
-from minuet.cli.handlers import make_handlers
 from minuet.errors import ConfigError
 
 
@@ -29,6 +29,7 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
     return {
         **worker_settings(settings),
         "handlers": modules,
+        "tune_process": True,
         "lease_seconds": arguments.lease or settings.lease_seconds(handlers),
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
