@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import minuet
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.worker.process import tune_process
 
 
@@ -74,7 +74,7 @@ async def run_all(app: minuet.App, compiled: Any, runs: int) -> float:
     for first in range(0, runs, 100):
         last = (await app.start_many(compiled, [None] * min(100, runs - first)))[-1]
     # Asking for every run, or after every commit, would measure the asking.
-    while await app.runs.list_runs(statuses=("RUNNING",), limit=1):
+    while await app.runs.list(statuses=("RUNNING",), limit=1):
         await asyncio.sleep(0.01)
     took = time.perf_counter() - started
     assert (await app.wait(last)).status == "COMPLETED"

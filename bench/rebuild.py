@@ -52,7 +52,7 @@ async def measure(url: str, hot: str, runs: int) -> dict[str, Any]:
         while len(await app.store.list_waiting("default", "timer", limit=runs)) < runs:
             await asyncio.sleep(0.2)
         filled = time.perf_counter() - began
-        events = sum(run.seq for run in await app.open_runs())
+        events = sum(run.seq for run in await app.runs.list_open())
         client = redis.asyncio.Redis.from_url(hot)
         await client.flushall()
         began = time.perf_counter()

@@ -20,12 +20,15 @@ import msgspec
 import minuet
 from minuet.app import arguments
 from minuet.app.doctor import Doctor
-from minuet.app.fleet import Fleet
+from minuet.app.options import Options
 from minuet.app.runs import Runs
+from minuet.app.workers import Workers
+from minuet.app.workflows import Workflows
 from minuet.cli.arguments import every_command
 from minuet.model.reference import schema_text, with_tables
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import NodeType
+from minuet.outcomes import OUTCOMES
 from minuet.settings.read import show_value
 from minuet.settings.table import ENVIRONMENTS, TABLE, Setting
 
@@ -202,7 +205,15 @@ def _default(setting: Setting) -> str:
 MARKS = {"VAR_POSITIONAL": "*", "VAR_KEYWORD": "**"}
 
 #: What an App has under a name of its own.
-PARTS: dict[str, type[Any]] = {"runs": Runs, "fleet": Fleet, "doctor": Doctor}
+PARTS: dict[str, type[Any]] = {
+    "runs": Runs,
+    "workflows": Workflows,
+    "workers": Workers,
+    "doctor": Doctor,
+}
+
+#: Public classes that programs get and do not make.
+GIVEN = ("Context", "RunHandle")
 
 
 def python_text() -> str:
@@ -229,20 +240,33 @@ def python_text() -> str:
 
 def _class(name: str, kind: type[Any]) -> str:
     head = f"## minuet.{name}\n\n"
-    if not issubclass(kind, msgspec.Struct) and name != "Context":
+    if not issubclass(kind, msgspec.Struct) and name not in GIVEN:
         head += f"    {_signature(name, kind)}\n\n"
     fields = _fields(kind)
     table = ""
     if fields:
         rows = "".join(f"| `{field}` | {_cell(text)} |\n" for field, text in fields.items())
         table = f"\n| attribute | |\n|---|---|\n{rows}"
+    if kind is minuet.App:
+        table = _options()
     return f"{head}{_doc(kind)}\n{table}{_members(name, kind)}"
+
+
+def _options() -> str:
+    """What an App can be made with, and the defaults."""
+    comments, defaults = _fields(Options), Options()
+    rows = "".join(
+        f"| `{name}` | `{getattr(defaults, name)!r}` | {_cell(comments[name])} |\n"
+        for name in Options.__struct_fields__
+    )
+    return f"\n| option | default | |\n|---|---|---|\n{rows}"
 
 
 def _members(prefix: str, kind: type[Any]) -> str:
     """Properties in a table, methods one by one, in the order of the code."""
     methods, rows = "", ""
-    for name, member in vars(kind).items():
+    ours = [base for base in kind.__mro__ if base.__module__.startswith("minuet")]
+    for name, member in ((name, member) for base in ours for name, member in vars(base).items()):
         if name.startswith("_") or not getattr(member, "__doc__", None):
             continue
         if isinstance(member, property):
@@ -321,9 +345,8 @@ def _arguments() -> str:
             rule(object())
         except arguments.Wrong as wrong:
             may = "nothing, or " if _takes_none(rule) else ""
-            shown = (
-                name.replace(".__init__", "").replace("Runs.", "runs.").replace("Fleet.", "fleet.")
-            )
+            shown = name.replace("Questions.", "runs.").replace("Finder.", "runs.")
+            shown = shown.replace("Workers.", "workers.")
             rows += f"| `{shown}` | {may}{str(wrong).removeprefix('expected ')} |\n"
     about = (
         "Arguments are checked before anything happens. One that does not fit raises `InputError` "
@@ -341,11 +364,16 @@ def _takes_none(rule: Any) -> bool:
 
 def _errors(errors: dict[str, type[BaseException]]) -> str:
     rows = "".join(
-        f"| `{name}` | {_code(kind)} | {_base(kind)} | {_cell(_doc(kind))} |\n"
+        f"| `{name}` | {_code(kind)} | {OUTCOMES[kind].exit_code} | {_base(kind)} "
+        f"| {_cell(_doc(kind))} |\n"
         for name, kind in errors.items()
     )
-    about = "`code` is stable: it stands in events, in JSON output and in the error itself."
-    return f"## Errors\n\n{about}\n\n| error | code | is a | |\n|---|---|---|---|\n{rows}"
+    about = (
+        "`code` is stable: it stands in events, in JSON output and in the error itself. A command "
+        "that ends with the error exits with `exit`."
+    )
+    head = "| error | code | exit | is a | |\n|---|---|---|---|---|"
+    return f"## Errors\n\n{about}\n\n{head}\n{rows}"
 
 
 def _code(kind: type[BaseException]) -> str:

@@ -29,7 +29,7 @@ class Checks:
 
     async def check(self) -> None:
         """One look; raises when a server is away."""
-        names = [run.run for run in await self._app.open_runs()]
+        names = [run.run for run in await self._app.runs.list_open()]
         if len(names) > OPEN_MAX:
             names = self._chance.sample(names, OPEN_MAX)
         for name in names:

@@ -84,7 +84,7 @@ class Load:
         self._retention_s = retention_s
         self._store_removes = store_removes
         self._bound_s = bound_s
-        self._compiled = {kind.name: app.compile(kind.document) for kind in KINDS}
+        self._compiled = {kind.name: app.workflows.compile(kind.document) for kind in KINDS}
         self._number = 0
         self._looked = time.monotonic()
         self._disturbing: set[asyncio.Task[None]] = set()
@@ -187,11 +187,11 @@ class Load:
     async def _pause(self, name: str, run: Tracked, after_s: float, for_s: float) -> None:
         await asyncio.sleep(after_s)
         run.paused = run.disturbed = True
-        if await self._change(lambda: self._app.pause(name)):
+        if await self._change(lambda: self._app.runs.pause(name)):
             self.counts["pauses"] += 1
         await asyncio.sleep(for_s)
         # Also when the pause was refused: its answer may have been lost.
-        await self._change(lambda: self._app.resume(name))
+        await self._change(lambda: self._app.runs.resume(name))
         run.paused, run.acknowledged = False, time.monotonic()
 
     async def _change(self, ask: Callable[[], Awaitable[Run]]) -> bool:
@@ -216,7 +216,7 @@ class Load:
         found: dict[str, Run] = {}
         before = None
         while True:
-            page = await self._app.runs.list_runs(before=before, limit=PAGE)
+            page = await self._app.runs.list(before=before, limit=PAGE)
             found.update((run.run, run) for run in page)
             if len(page) < PAGE:
                 break

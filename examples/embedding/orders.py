@@ -33,8 +33,8 @@ async def price(quantity: int, ctx: minuet.Context) -> dict:
 
 async def main(store: str) -> None:
     async with minuet.App(store) as app:
-        await app.prepare(await app.open_runs())
-        for run in await app.open_runs():
+        await app.runs.prepare(await app.runs.list_open())
+        for run in await app.runs.list_open():
             print("left open:", (await app.wait(run.run)).status)
 
         first = await app.start(WORKFLOW, {"quantity": 2}, idempotency_key="order-1")
@@ -46,7 +46,7 @@ async def main(store: str) -> None:
             print(quantity, "pieces:", result.output)
 
         for event in await app.runs.events(first):
-            print(event["seq"], event["type"], event.get("node", ""))
+            print(event["seq"], event["type"], event["data"].get("node", ""))
 
 
 def show_problems() -> None:

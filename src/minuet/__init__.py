@@ -24,7 +24,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from minuet.app.app import App
     from minuet.app.blocking import arun, run
-    from minuet.app.runs import NodeResult, RunResult
+    from minuet.app.handle import RunHandle
+    from minuet.app.results import NodeResult, RunResult
     from minuet.errors import (
         AmbiguousRunError,
         ConditionError,
@@ -58,53 +59,13 @@ if TYPE_CHECKING:
     from minuet.nodes.handler import Task, task
     from minuet.plan.plan import Retry
 
-_HOMES = {
-    "AmbiguousRunError": "minuet.errors",
-    "App": "minuet.app.app",
-    "ConditionError": "minuet.errors",
-    "ConfigError": "minuet.errors",
-    "DamagedRowError": "minuet.errors",
-    "Context": "minuet.nodes.context",
-    "DocumentError": "minuet.errors",
-    "ExpressionError": "minuet.errors",
-    "HandlerError": "minuet.errors",
-    "InputError": "minuet.errors",
-    "InputLimitError": "minuet.errors",
-    "InvariantError": "minuet.errors",
-    "LeaseLost": "minuet.errors",
-    "MinuetError": "minuet.errors",
-    "NodeResult": "minuet.app.runs",
-    "NonRetryable": "minuet.errors",
-    "NotOpenError": "minuet.errors",
-    "OutputError": "minuet.errors",
-    "Retry": "minuet.plan.plan",
-    "Retryable": "minuet.errors",
-    "RunConflictError": "minuet.errors",
-    "RunError": "minuet.errors",
-    "RunFailed": "minuet.errors",
-    "RunLogFilter": "minuet.nodes.context",
-    "RunNotFoundError": "minuet.errors",
-    "RunResult": "minuet.app.runs",
-    "RunTimeoutError": "minuet.errors",
-    "SessionError": "minuet.errors",
-    "StartError": "minuet.errors",
-    "StoreError": "minuet.errors",
-    "StoreUnavailableError": "minuet.errors",
-    "StoreUnusableError": "minuet.errors",
-    "Task": "minuet.nodes.handler",
-    "TemplateError": "minuet.errors",
-    "arun": "minuet.app.blocking",
-    "run": "minuet.app.blocking",
-    "task": "minuet.nodes.handler",
-}
-
 __all__ = [
     "AmbiguousRunError",
     "App",
     "ConditionError",
     "ConfigError",
-    "DamagedRowError",
     "Context",
+    "DamagedRowError",
     "DocumentError",
     "ExpressionError",
     "HandlerError",
@@ -122,6 +83,7 @@ __all__ = [
     "RunConflictError",
     "RunError",
     "RunFailed",
+    "RunHandle",
     "RunLogFilter",
     "RunNotFoundError",
     "RunResult",
@@ -139,15 +101,29 @@ __all__ = [
     "task",
 ]
 
+#: Where the public names are; all others are errors.
+_HOMES = {
+    "App": "minuet.app.app",
+    "Context": "minuet.nodes.context",
+    "NodeResult": "minuet.app.results",
+    "Retry": "minuet.plan.plan",
+    "RunHandle": "minuet.app.handle",
+    "RunLogFilter": "minuet.nodes.context",
+    "RunResult": "minuet.app.results",
+    "Task": "minuet.nodes.handler",
+    "arun": "minuet.app.blocking",
+    "run": "minuet.app.blocking",
+    "task": "minuet.nodes.handler",
+}
+
 
 if not TYPE_CHECKING:
     # A type checker would take any name for one that this knows.
 
     def __getattr__(name: str) -> Any:
-        home = _HOMES.get(name)
-        if home is None:
+        if name not in __all__:
             raise AttributeError(f"module 'minuet' has no attribute {name!r}")
-        value = getattr(importlib.import_module(home), name)
+        value = getattr(importlib.import_module(_HOMES.get(name, "minuet.errors")), name)
         globals()[name] = value
         return value
 

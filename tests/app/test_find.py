@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from minuet.app.app import App
-from minuet.app.runs import MATCHES_MAX
+from minuet.app.finder import MATCHES_MAX
 from minuet.errors import AmbiguousRunError, RunNotFoundError
 from minuet.ids import SeededIds, format_uuid7
 

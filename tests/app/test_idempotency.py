@@ -25,7 +25,7 @@ async def test_the_same_input_in_another_order_is_the_same_run(store_url: str) -
         first = await app.start(DOCUMENT, one, idempotency_key="k")
 
         assert await app.start(DOCUMENT, other, idempotency_key="k") == first
-        assert len(await app.runs.list_runs()) == 1
+        assert len(await app.runs.list()) == 1
 
 
 async def test_a_large_input_in_another_order_is_the_same_run(store_url: str) -> None:
@@ -73,7 +73,7 @@ async def test_many_at_once_in_all_orders_start_one_run(store_url: str) -> None:
             )
         )
 
-        assert len(set(started)) == len(await app.runs.list_runs()) == 1
+        assert len(set(started)) == len(await app.runs.list()) == 1
 
 
 async def test_many_runs_are_answered_one_by_one(store_url: str) -> None:
@@ -88,7 +88,7 @@ async def test_many_runs_are_answered_one_by_one(store_url: str) -> None:
         assert isinstance(conflict, RunConflictError)
         assert conflict.run_id == taken
         assert three == again
-        runs = {run.run: run.input for run in await app.runs.list_runs()}
+        runs = {run.run: run.input for run in await app.runs.list()}
         assert runs == {taken: b"0", one: b"1", three: b"3"}
         assert "1 of 4 runs were refused" in str(refused.value)
 
@@ -98,7 +98,7 @@ async def test_a_bad_input_starts_none_of_many(store_url: str) -> None:
         with pytest.raises(InputError, match=r"inputs\[1\]"):
             await app.start_many(DOCUMENT, [1, float("nan"), 3])
 
-        assert await app.runs.list_runs() == []
+        assert await app.runs.list() == []
 
 
 JSON = some.recursive(

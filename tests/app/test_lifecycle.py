@@ -16,22 +16,22 @@ DOCUMENT = {"name": "plain", "nodes": [{"id": "only", "type": "noop"}]}
 CALLS: dict[str, Any] = {
     "start": lambda app: app.start(DOCUMENT),
     "start_many": lambda app: app.start_many(DOCUMENT, [1]),
-    "create": lambda app: app.create(DOCUMENT),
-    "trigger": lambda app: app.trigger("x"),
+    "create": lambda app: app.runs.create(DOCUMENT),
+    "trigger": lambda app: app.runs.trigger("x"),
     "run": lambda app: app.run(DOCUMENT),
     "wait": lambda app: app.wait("x"),
-    "wait_ended": lambda app: app.wait_ended("x"),
+    "wait_ended": lambda app: app.runs.wait_ended("x"),
     "follow": lambda app: anext(app.follow("x")),
     "cancel": lambda app: app.cancel("x"),
-    "pause": lambda app: app.pause("x"),
-    "resume": lambda app: app.resume("x"),
-    "retry": lambda app: app.retry("x"),
-    "why": lambda app: app.why("x", "only"),
-    "open_runs": lambda app: app.open_runs(),
-    "moved_store": lambda app: app.moved_store(),
-    "prepare": lambda app: app.prepare([]),
+    "pause": lambda app: app.runs.pause("x"),
+    "resume": lambda app: app.runs.resume("x"),
+    "retry": lambda app: app.runs.retry("x"),
+    "why": lambda app: app.runs.explain("x", "only"),
+    "open_runs": lambda app: app.runs.list_open(),
+    "moved_store": lambda app: app.runs.moved_store(),
+    "prepare": lambda app: app.runs.prepare([]),
     "runs": lambda app: app.runs.get("x"),
-    "fleet": lambda app: app.fleet.workers(),
+    "fleet": lambda app: app.workers.list(),
     "doctor": lambda app: app.doctor.sweep(),
 }
 
@@ -56,7 +56,7 @@ async def test_a_part_that_was_kept_says_that_the_store_is_closed(tmp_path: Any)
         runs = app.runs
 
     with pytest.raises(StoreUnavailableError, match="the store is closed"):
-        await runs.list_runs()
+        await runs.list()
 
 
 async def test_closing_ends_the_waiting_of_others(store_url: str) -> None:

@@ -49,7 +49,7 @@ def test_events_show_one_that_cannot_be_read_as_it_is_stored(
     (line,) = [line for line in shown.out.splitlines() if "unreadable" in line]
     assert '{"type":"run.started","to":5}' in line
     assert "run.completed" in shown.out
-    assert (as_json[1]["type"], as_json[1]["raw"]) == (
+    assert (as_json[1]["type"], as_json[1]["data"]["raw"]) == (
         "unreadable",
         '{"type":"run.started","to":5}',
     )

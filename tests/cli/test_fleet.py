@@ -124,7 +124,7 @@ def test_a_drained_worker_finishes_what_it_has_and_exits_with_0(
 
     assert (asked.code, early.code) == (0, 3)
     assert "takes nothing more after its next heartbeat" in asked.err
-    assert (listed["name"], listed["running"]) == ("one", 1)
+    assert (listed["name"], listed["busy"]) == ("one", 1)
     assert early.json["ended"] is False
     assert stopped.code == 0
     assert node_status(minuet, run_id, "held") == "COMPLETED"

@@ -60,7 +60,7 @@ def test_after_moving_workers_are_started_on_the_other_store_and_nothing_else_ch
 def ended(store: str, run_id: str) -> None:
     async def wait() -> None:
         async with App(store, worker=False) as app:
-            await app.wait_ended(run_id)
+            await app.runs.wait_ended(run_id)
 
     asyncio.run(wait())
 
@@ -80,7 +80,7 @@ def test_a_worker_on_the_old_store_says_why_it_has_nothing_to_do(
     assert f"were moved to {there}: go on there" in resumed.err
     (run, _) = minuet("runs", "list", "--store", HERE, "--json").json
     retried = minuet("runs", "retry", run["run_id"], "--store", HERE)
-    assert retried.code == 2
+    assert retried.code == 1
     assert f"was moved to {there}: retry it there" in retried.err
 
 

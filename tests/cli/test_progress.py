@@ -24,9 +24,8 @@ async def draw(document: dict[str, Any], upto: int | None = None, *, runs: int =
         progress = LiveProgress(console)
         for _ in range(runs):
             run_id = await app.start(document)
-            row = await app.wait_ended(run_id)
-            program = await app.runs.program(run_id, row.plan)
-            progress.begin(run_id, row.workflow, program)
+            await app.runs.wait_ended(run_id)
+            progress.begin(await app.runs.watch(run_id))
             for seq, at_ms, event in await app.runs.history(run_id, upto=upto):
                 progress.add(run_id, seq, at_ms, event)
         progress.close()

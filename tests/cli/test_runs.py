@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minuet.app.app import App
-from minuet.cli.execute import FOLLOWED_MAX
+from minuet.cli.session import FOLLOWED_MAX
 
 STEPS = """
 name: steps
@@ -77,7 +77,7 @@ def test_show_tells_of_every_node(minuet: Any, steps: str) -> None:
         "small": "COMPLETED",
     }
     assert record["nodes"]["two"]["output"] == 2
-    assert record["nodes"]["two"]["ended_ms"] >= record["nodes"]["two"]["started_ms"]
+    assert record["nodes"]["two"]["ended_at"] >= record["nodes"]["two"]["started_at"]
 
 
 @pytest.mark.parametrize("short", [slice(0, 8), slice(0, 35)])
@@ -106,7 +106,9 @@ def test_events_are_one_line_each_and_can_begin_later(minuet: Any, steps: str) -
     assert "run.created" in lines[1]
     assert lines[-1].split()[-1] == "run.completed"
     assert later[0]["seq"] == 4
-    assert later[0] == {**later[0], "type": "node.completed", "node": "two", "output": 2}
+    assert later[0]["type"] == "node.completed"
+    assert later[0]["data"] == {**later[0]["data"], "node": "two", "output": 2}
+    assert later[0]["cause"] == 3
 
 
 @pytest.mark.shows("O-10", "Y-15", "Y-16")
@@ -225,7 +227,7 @@ def test_pause_resume_and_cancel_change_a_run(minuet: Any, waiting: str) -> None
 
     assert statuses == ["PAUSED", "RUNNING", "CANCELLED"]
     again = minuet("runs", "pause", waiting)
-    assert again.code == 2
+    assert again.code == 1
     assert waiting in again.err
     assert minuet("resume", waiting).code == 3
 

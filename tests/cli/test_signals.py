@@ -202,7 +202,7 @@ def test_a_killed_run_is_gone_on_with_by_another_process(
     assert resumed.json["run_id"] == run_id
     assert resumed.json["output"] == {"after": 42}
     history = minuet("runs", "events", run_id, "--json").json
-    completed = [event["node"] for event in history if event["type"] == "node.completed"]
+    completed = [event["data"]["node"] for event in history if event["type"] == "node.completed"]
     # The node that was running is run again, as the same attempt; what was done is not.
     assert completed == ["before", "held", "after"]
     assert resumed.json["nodes"]["held"]["attempts"] == 1

@@ -78,8 +78,8 @@ async def test_only_what_is_ready_and_not_served_is_told() -> None:
             ("one", "task:double", "double"),
             ("three", "task:explode", "explode"),
         ]
-        await app.pause(run_id)
+        await app.runs.pause(run_id)
         assert await app.runs.unserved(run_id) == []
-        await app.resume(run_id)
+        await app.runs.resume(run_id)
         await app.cancel(run_id)
         assert await app.runs.unserved(run_id) == []

@@ -15,8 +15,10 @@ import minuet
 from minuet import errors
 from minuet.app.app import App
 from minuet.app.doctor import Doctor
-from minuet.app.fleet import Fleet
+from minuet.app.handle import RunHandle
 from minuet.app.runs import Runs
+from minuet.app.workers import Workers
+from minuet.app.workflows import Workflows
 
 from ..conftest import ROOT
 
@@ -61,7 +63,14 @@ def test_every_public_name_stands_on_the_page() -> None:
 
 @pytest.mark.parametrize(
     ("prefix", "kind"),
-    [("App", App), ("App.runs", Runs), ("App.fleet", Fleet), ("App.doctor", Doctor)],
+    [
+        ("App", App),
+        ("App.runs", Runs),
+        ("App.workflows", Workflows),
+        ("App.workers", Workers),
+        ("App.doctor", Doctor),
+        ("RunHandle", RunHandle),
+    ],
 )
 def test_every_public_method_stands_on_the_page(prefix: str, kind: type[Any]) -> None:
     methods = [name for name, _ in inspect.getmembers(kind, inspect.isfunction) if name[0] != "_"]

@@ -57,7 +57,7 @@ async def main(db: str) -> None:
     store: Any = Counting(SqliteStore(db), Path(f"{db}-wal"))
     async with App(store, handlers=[workload]) as app:
         run_ids = await app.start_many(workload.small(), [{"seed": 1}] * RUNS)
-        ended = [(await app.wait_ended(run_id, timeout=60)).status for run_id in run_ids]
+        ended = [(await app.runs.wait_ended(run_id, timeout=60)).status for run_id in run_ids]
     sys.stdout.write(json.dumps({"refused": store.refused, "ended": ended}))
 
 

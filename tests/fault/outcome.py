@@ -7,10 +7,11 @@ import collections
 from pathlib import Path
 from typing import Any
 
+from tests.events import read_events
 from tests.fault import workload
 
 from minuet.app.app import App
-from minuet.app.runs import RunResult
+from minuet.app.results import RunResult
 from minuet.store.sqlite import SqliteStore
 
 
@@ -29,7 +30,7 @@ def start_runs(db: Path, document: dict[str, Any], count: int = 1) -> list[str]:
 
     async def go() -> list[str]:
         async with App(SqliteStore(db), handlers=[workload], worker=False) as app:
-            return await app.start_many(document, [{"seed": 1}] * count)
+            return [run.id for run in await app.start_many(document, [{"seed": 1}] * count)]
 
     return asyncio.run(go())
 
@@ -49,7 +50,7 @@ class Outcome:
             async for run_id, findings in app.doctor.examine():
                 self.findings += findings
                 self.results[run_id] = await app.runs.show(run_id)
-                self.events[run_id] = await app.runs.events(run_id)
+                self.events[run_id] = await read_events(app, run_id)
 
     def instances(self, run_id: str, type: str) -> collections.Counter[tuple[str, str]]:
         """How many events of a type each node instance has."""

@@ -40,10 +40,10 @@ async def work(
     async with App(store, handlers=[workload], **options) as app:
         if document is not None:
             await app.start(document, {"seed": 1}, idempotency_key=key)
-        runs = await app.open_runs()
-        await app.prepare(runs)
+        runs = await app.runs.list_open()
+        await app.runs.prepare(runs)
         for run in runs:
-            await app.wait_ended(run.run)
+            await app.runs.wait_ended(run.run)
 
 
 class Mortal:

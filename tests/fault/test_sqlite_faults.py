@@ -19,6 +19,7 @@ from typing import Any
 
 import apsw
 import pytest
+from tests.events import read_events
 from tests.fault import full_disk, workload
 from tests.fault.outcome import final_state
 from tests.fault.processes import Nursery
@@ -52,11 +53,11 @@ def chain() -> dict[str, Any]:
 
 async def finish(app: App, run_ids: list[str]) -> None:
     for run_id in run_ids:
-        await app.wait_ended(run_id, timeout=60)
+        await app.runs.wait_ended(run_id, timeout=60)
 
 
 async def start(app: App, document: dict[str, Any], runs: int = RUNS) -> list[str]:
-    return await app.start_many(document, [{"seed": 1}] * runs)
+    return [run.id for run in await app.start_many(document, [{"seed": 1}] * runs)]
 
 
 #: How documents end when nothing disturbs them, which takes as long as it always does.
@@ -82,7 +83,7 @@ async def all_is_well(db: Path, document: dict[str, Any], runs: int = RUNS) -> l
             seen += 1
             assert not findings
             assert final_state(await app.runs.show(run_id)) == expected
-            history = await app.runs.events(run_id)
+            history = await read_events(app, run_id)
             results = Counter(
                 (event["node"], event["scope"])
                 for event in history
@@ -268,7 +269,7 @@ async def test_two_workers_with_the_same_configuration_share_the_work(
 
     async with App(SqliteStore(db), **options) as one, App(SqliteStore(db), **options) as two:
         run_ids = await start(one, small(), 20)
-        await two.prepare(await two.open_runs())
+        await two.runs.prepare(await two.runs.list_open())
         await finish(two, run_ids)
 
     events = await all_is_well(db, small(), 20)
@@ -283,13 +284,13 @@ async def test_two_workers_with_one_session_part_and_do_no_harm(tmp_path: Path) 
     db = tmp_path / "runs.db"
     options: dict[str, Any] = {"handlers": [workload], "concurrency": 2}
     async with App(SqliteStore(db), **options) as one, App(SqliteStore(db), **options) as two:
-        assert one._worker is not None
-        assert two._worker is not None
-        two._worker._session = session = one._worker._session
+        assert one.worker is not None
+        assert two.worker is not None
+        two.worker._session = session = one.worker._session
         run_ids = await start(one, small(), 20)
-        await two.prepare(await two.open_runs())
+        await two.runs.prepare(await two.runs.list_open())
         await finish(one, run_ids)
-        assert {one._worker._session, two._worker._session} != {session}
+        assert {one.worker._session, two.worker._session} != {session}
 
     await all_is_well(db, small(), 20)
 
@@ -410,7 +411,7 @@ async def test_shared_memory_that_was_removed_after_a_kill_is_made_anew(
     beside(db, "-shm").unlink()
 
     async with App(SqliteStore(db), handlers=[workload]) as app:
-        await app.prepare(await app.open_runs())
+        await app.runs.prepare(await app.runs.list_open())
         await finish(app, run_ids)
 
     await all_is_well(db, chain())
@@ -425,7 +426,7 @@ async def test_a_file_and_its_log_can_be_moved_together(tmp_path: Path, nursery:
     beside(db, "-live").rename(beside(elsewhere, "-live"))
 
     async with App(SqliteStore(elsewhere), handlers=[workload]) as app:
-        await app.prepare(await app.open_runs())
+        await app.runs.prepare(await app.runs.list_open())
         await finish(app, run_ids)
 
     await all_is_well(elsewhere, chain())
@@ -436,7 +437,7 @@ async def test_a_copy_made_by_sqlite_while_work_goes_on_is_sound_and_can_go_on(
 ) -> None:
     db = tmp_path / "runs.db"
     copies = [tmp_path / f"copy-{number}.db" for number in range(5)]
-    async with App(SqliteStore(db), handlers=[workload], lease_ms=1_000) as app:
+    async with App(SqliteStore(db), handlers=[workload], lease_seconds=1) as app:
         run_ids = await start(app, small())
         for copy in copies:
             await asyncio.to_thread(back_up, db, copy)
@@ -446,9 +447,9 @@ async def test_a_copy_made_by_sqlite_while_work_goes_on_is_sound_and_can_go_on(
     unfinished = 0
     for copy in copies:
         async with App(SqliteStore(copy), handlers=[workload]) as app:
-            left = await app.open_runs()
+            left = await app.runs.list_open()
             unfinished += bool(left)
-            await app.prepare(left)
+            await app.runs.prepare(left)
             await finish(app, run_ids)
         await all_is_well(copy, small())
     assert unfinished > 0

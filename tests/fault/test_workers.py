@@ -74,7 +74,7 @@ def test_a_process_that_was_stopped_for_longer_than_its_lease_comes_too_late(
     until(lambda: is_stopped(zombie.pid), "the process stops itself")
 
     # It is stopped, not dead: only its lease decides.
-    worker = nursery.start("work", db=str(db), ledger=str(ledger), lease_ms=100)
+    worker = nursery.start("work", db=str(db), ledger=str(ledger), lease_seconds=0.1)
     until(lambda: lines(ledger) == 2, "another one has done its work and goes on")
     zombie.signal(signal.SIGCONT)
     assert zombie.wait() == 0
@@ -95,7 +95,7 @@ def test_a_worker_that_was_stopped_in_a_handler_does_not_overrule_its_successor(
 ) -> None:
     db, ledger, gate = tmp_path / "runs.db", tmp_path / "ledger", tmp_path / "gate"
     (run_id,) = start_runs(db, one("gated", "until_allowed", file=str(gate)))
-    order = {"db": str(db), "ledger": str(ledger), "lease_ms": 200}
+    order = {"db": str(db), "ledger": str(ledger), "lease_seconds": 0.2}
 
     zombie = nursery.start("work", **order)
     until(lambda: lines(ledger) == 1, "the first process starts the handler")

@@ -143,13 +143,13 @@ class Fleet:
         """Wait until so many more handlers have started, or nothing is left to do."""
         enough = self.starts() + more
         end = asyncio.get_running_loop().time() + SECONDS_MAX
-        while self.starts() < enough and await self._insist(lambda app: app.open_runs()):
+        while self.starts() < enough and await self._insist(lambda app: app.runs.list_open()):
             assert asyncio.get_running_loop().time() < end, f"nothing goes on\n{self.log()}"
             await asyncio.sleep(0.02)
 
     async def all_over(self) -> None:
         end = asyncio.get_running_loop().time() + SECONDS_MAX
-        while await self._insist(lambda app: app.open_runs()):
+        while await self._insist(lambda app: app.runs.list_open()):
             assert asyncio.get_running_loop().time() < end, f"not all runs end\n{self.log()}"
             await asyncio.sleep(0.05)
 

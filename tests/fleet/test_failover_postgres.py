@@ -75,7 +75,9 @@ async def history(server: Postgres) -> History:
 
 
 def app_on(url: str) -> App:
-    return App(url, handlers=[workload], lease_ms=LEASE_MS, crashes_max=1000, concurrency=8)
+    return App(
+        url, handlers=[workload], lease_seconds=LEASE_MS / 1000, crashes_max=1000, concurrency=8
+    )
 
 
 async def completed(app: App, count: int) -> None:
@@ -134,8 +136,8 @@ async def test_what_an_asynchronous_standby_has_is_a_beginning_and_goes_on(pair:
         await check_all_sound(app)
     assert kept.items() < before.items()
     by_run: dict[str, list[int]] = {}
-    for run, seq in sorted(kept):
-        by_run.setdefault(run, []).append(seq)
+    for name, seq in sorted(kept):
+        by_run.setdefault(name, []).append(seq)
     assert set(by_run) == set(runs)
     assert all(numbers == list(range(1, len(numbers) + 1)) for numbers in by_run.values())
     _log.info("%d of %d events were lost", len(before) - len(kept), len(before))

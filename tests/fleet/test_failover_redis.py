@@ -88,7 +88,9 @@ async def test_what_a_replica_has_is_a_beginning_and_goes_on(start: Callable[...
     master, replica = await asyncio.to_thread(start_pair, start)
     name = await Proxy.to(master.port)
     url = master.url.replace(str(master.port), str(name.port))
-    app = App(url, handlers=[workload], lease_ms=LEASE_MS, crashes_max=1000, concurrency=8)
+    app = App(
+        url, handlers=[workload], lease_seconds=LEASE_MS / 1000, crashes_max=1000, concurrency=8
+    )
     async with app:
         runs = await app.start_many(workload.small(), [{"seed": 1}] * RUNS)
         await asyncio.to_thread(catch_up, master, replica)

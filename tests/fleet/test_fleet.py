@@ -14,6 +14,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from tests.events import read_events
 from tests.fault import workload
 from tests.fault.outcome import final_state, undisturbed
 from tests.fleet.nemesis import Fleet
@@ -95,7 +96,7 @@ async def test_a_fleet_and_its_server_are_struck_and_every_run_ends_as_it_should
         assert found == set(fleet.runs), "an acknowledged run is lost, or there is one too many"
         for run_id in fleet.runs:
             assert final_state(await app.runs.show(run_id)) == expected
-            events = await app.runs.events(run_id)
+            events = await read_events(app, run_id)
             completed = collections.Counter(
                 (e["node"], e.get("scope", "")) for e in events if e["type"] == "node.completed"
             )

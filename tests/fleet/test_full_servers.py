@@ -79,7 +79,9 @@ async def fill_and_go_on(
 ) -> tuple[str, int]:
     """Work, run out of room, work again: all that was acknowledged ends as it should."""
     expected = final_state(await asyncio.to_thread(undisturbed, workload.small()))
-    async with App(url, handlers=[workload], lease_ms=LEASE_MS, crashes_max=1000) as app:
+    async with App(
+        url, handlers=[workload], lease_seconds=LEASE_MS / 1000, crashes_max=1000
+    ) as app:
         runs = await app.start_many(workload.small(), [{"seed": 1}] * 4)
         await asyncio.to_thread(fill)
         more, refusal = await start_until_refused(app)
@@ -87,8 +89,8 @@ async def fill_and_go_on(
         for run in runs:
             await app.wait(run, timeout=SECONDS_MAX)
             assert final_state(await app.runs.show(run)) == expected
-        for run in more:
-            assert (await app.wait(run, timeout=SECONDS_MAX)).status == "COMPLETED"
+        for one in more:
+            assert (await app.wait(one, timeout=SECONDS_MAX)).status == "COMPLETED"
         last = await app.start(workload.small(), {"seed": 1})
         assert (await app.wait(last, timeout=SECONDS_MAX)).status == "COMPLETED"
         await check_all_sound(app)

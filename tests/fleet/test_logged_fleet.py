@@ -16,6 +16,7 @@ from random import Random
 import pytest
 import redis.asyncio
 from tests import folding
+from tests.events import read_events
 from tests.fault import workload
 from tests.fault.outcome import final_state, undisturbed
 from tests.fleet.nemesis import Fleet
@@ -128,7 +129,7 @@ async def test_whatever_redis_loses_nothing_acknowledged_is_lost(fleet: PairFlee
                 assert final_state(result) == expected
             completed = collections.Counter(
                 (e["node"], e.get("scope", ""))
-                for e in await app.runs.events(run_id)
+                for e in await read_events(app, run_id)
                 if e["type"] == "node.completed"
             )
             assert set(completed.values()) == {1}
@@ -139,7 +140,7 @@ async def check_witnesses(app: App, fleet: PairFleet) -> None:
     """Whatever a witness was started with, however often, is what the record says."""
     seen = workload.read_inputs(fleet.ledger)
     assert len({(run, node) for run, node, *_ in seen}) == PAIRS * sum(
-        [run.workflow == "witnessed" for run in await app.runs.list_runs(limit=1000)]
+        [run.workflow == "witnessed" for run in await app.runs.list(limit=1000)]
     )
     keys: dict[tuple[str, str], set[str]] = {}
     for run_id, node, _, key, inputs in seen:

@@ -43,7 +43,13 @@ def log_of(folder: Path) -> Path:
 async def work_until_killed(server: Redis, folder: Path) -> int:
     """Start runs, and kill the server once some of them are well under way. The log's size when
     they had been started: all that comes after it is their work."""
-    app = App(server.url, handlers=[workload], lease_ms=LEASE_MS, drain_seconds=0, concurrency=1)
+    app = App(
+        server.url,
+        handlers=[workload],
+        lease_seconds=LEASE_MS / 1000,
+        drain_seconds=0,
+        concurrency=1,
+    )
     started = 0
     try:
         async with app:
@@ -77,13 +83,13 @@ async def test_whatever_end_of_the_log_is_lost_the_rest_is_sound_and_goes_on(fol
         await asyncio.to_thread(left.start)
         try:
             async with App(
-                left.url, handlers=[workload], lease_ms=LEASE_MS, crashes_max=1000
+                left.url, handlers=[workload], lease_seconds=LEASE_MS / 1000, crashes_max=1000
             ) as app:
-                runs = await app.runs.list_runs(limit=100)
+                runs = await app.runs.list(limit=100)
                 async for run_id, findings in app.doctor.examine():
                     assert not findings, run_id
                 lengths.add(sum(run.seq for run in runs))
-                await app.prepare(await app.open_runs())
+                await app.runs.prepare(await app.runs.list_open())
                 for run in runs:
                     await app.wait(run.run, timeout=60)
                     assert final_state(await app.runs.show(run.run)) == expected

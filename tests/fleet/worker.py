@@ -33,7 +33,7 @@ async def main(url: str, lease_ms: int, folder: Path) -> None:
             app = App(
                 url,
                 handlers=[workload],
-                lease_ms=lease_ms,
+                lease_seconds=lease_ms / 1000,
                 crashes_max=CRASHES_MAX,
                 concurrency=8,
                 drain_seconds=10,

@@ -129,7 +129,7 @@ async def test_what_a_module_only_has_cannot_be_named(shop: Path, name: str) -> 
             await app.start(workflow(task("n", handler=f"hostile_shop:{name}")))
 
         assert refused.value.diagnostics[0].path == "nodes[0].handler"
-        assert await app.runs.list_runs() == []
+        assert await app.runs.list() == []
         with pytest.raises(HandlerError):
             app.handlers.find(f"hostile_shop:{name}")
 

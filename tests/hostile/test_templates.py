@@ -57,7 +57,7 @@ GREEDY = [
 def refused(s: Any, document: Any) -> Diagnostic | None:
     """The first problem of a document that does not compile."""
     try:
-        s.app.compile(document)
+        s.app.workflows.compile(document)
     except DocumentError as error:
         return error.diagnostics[0]
     return None

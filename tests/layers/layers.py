@@ -17,7 +17,7 @@ BELOW_WORKER = BASE | {
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings"}
 #: What programs and people touch reaches the store through the app only.
-OUTSIDE = (BELOW_APP | {"app", "minuet"}) - {"store"}
+OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store"}
 
 #: Which parts of the package each part may import, itself aside; the lowest part first. `minuet`
 #: is the package's own namespace: it loads the public names lazily, so it may import anything.
@@ -34,18 +34,22 @@ MAY_IMPORT: dict[str, set[str]] = {
     "kernel": BASE | {"events", "plan", "conditions"},
     "store": BASE | {"events", "clock"},
     "settings": BASE,
+    "outcomes": BASE,
     "nodes": BASE | {"templates", "conditions"},
     # The only part that knows the kernel's types and the store's.
     "bridge": BASE
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},
     "worker": BELOW_WORKER,
-    "app": BELOW_APP,
+    "app": BELOW_APP | {"outcomes"},
     "demo": OUTSIDE,
     # It puts the whole engine, its stores included, into a world of its own.
     "simulation": BELOW_APP | {"app"},
     # It puts a user's workflow into that world.
     "rehearsal": BELOW_APP | {"app", "simulation"},
-    "cli": OUTSIDE | {"demo", "rehearsal"},
+    # The terminal shows what the app answers: it knows neither the engine nor the store.
+    "cli": (OUTSIDE | {"demo", "rehearsal"})
+    - {"kernel", "bridge", "worker", "conditions"}
+    - {"templates", "ids"},
     "__main__": {"cli"},
 }
 

@@ -14,7 +14,9 @@ import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_type_hints
+
+from minuet.app.app import App
 
 #: Folders whose modules can be named.
 CODE = ("src", "tests", "tools", "bench")
@@ -25,8 +27,6 @@ FOREIGN = {
     "minuet.db": "the default store",
     "minuet.granted": "a setting of PostgreSQL",
     "minuet.handlers": "a tag of runs",
-    "app.store.durability": "a property of the App that a program has",
-    "app.store.retention_ms": "a property of the App that a program has",
     "store.durability": "a property of the store that a program has",
 }
 
@@ -100,6 +100,8 @@ class Project:
 
     def _is_wrong_name(self, speaker: Path, name: str) -> bool:
         first = name.partition(".")[0]
+        if first == "app" and _is_of_an_app(name):
+            return False
         found = [
             base
             for base in self._modules_around(speaker)
@@ -135,6 +137,18 @@ def _module_name(root: Path, path: Path) -> str:
 def _is_module(root: Path, name: str) -> bool:
     places = [root / folder / name.replace(".", "/") for folder in ("src", ".")]
     return any(place.is_dir() or place.with_suffix(".py").is_file() for place in places)
+
+
+@cache
+def _is_of_an_app(name: str) -> bool:
+    """Whether a name is what a program calls on its App: `app.runs.start`."""
+    kind: type = App
+    for part in name.split(".")[1:]:
+        member = getattr(kind, part, None)
+        if member is None:
+            return part in kind.__annotations__ and name.endswith(f".{part}")
+        kind = get_type_hints(member.fget)["return"] if isinstance(member, property) else object
+    return True
 
 
 @cache

@@ -102,9 +102,9 @@ async def prepared(clock: ManualClock) -> Two:
 async def expected(clock: ManualClock) -> dict[int, Any]:
     two = await prepared(clock)
     async with app_on(two.here, worker=False, clock=clock) as app:
-        for run in await app.open_runs():
+        for run in await app.runs.list_open():
             if run.status == "PAUSED":
-                await app.resume(run.run)
+                await app.runs.resume(run.run)
     return await finish(two.here, clock=clock)
 
 
@@ -118,7 +118,7 @@ async def check_end(two: Two, clock: ManualClock, wanted: dict[int, Any]) -> Non
     ]
     (paused,) = [run for run in runs.values() if run.status == "PAUSED"]
     async with app_on(two.there, worker=False, clock=clock) as app:
-        await app.resume(paused.run)
+        await app.runs.resume(paused.run)
     assert await finish(two.there, clock=clock) == wanted
 
 

@@ -387,7 +387,7 @@ async def test_a_run_that_was_moved_says_where_it_is(
     assert await moved_store(there, "default") is None
     async with app_on(here, worker=False, clock=clock) as app:
         with pytest.raises(RunConflictError, match="was moved to there: retry it there"):
-            await app.retry(run.run)
+            await app.runs.retry(run.run)
 
 
 async def test_a_run_that_was_moved_elsewhere_is_not_moved_here(
@@ -452,7 +452,7 @@ async def test_a_run_comes_back_by_way_of_others(
     async with app_on(here, worker=False, clock=clock) as app:
         (paused,) = await app.start_many(ORDER, inputs(range(9, 10), 0))
         await here.change_run("default", paused, Pause("somebody"))
-        pending = await app.create(ORDER)
+        pending = await app.runs.create(ORDER)
 
     for _ in range(2):
         assert await move_on(clock, *stores) == ["moved"] * 4

@@ -77,7 +77,7 @@ async def fill(store: Any, *, finished: int, open: int, clock: Clock | None = No
         for first in range(0, finished, 500):
             numbers = range(first, min(first + 500, finished))
             for run in await app.start_many(ORDER, inputs(numbers, 0)):
-                await app.wait_ended(run)
+                await app.runs.wait_ended(run)
         held = await app.start_many(
             ORDER,
             inputs(range(finished, finished + waiting), 3600),
@@ -111,8 +111,8 @@ async def finish(store: Any, *, clock: Clock | None = None) -> dict[int, tuple[s
             while waiting := await app.store.list_waiting(tenant, "timer", limit=1000):
                 for token in waiting:
                     await app.store.resolve(tenant, token.key, TIMED_OUT)
-        for run in await app.open_runs():
-            await app.wait_ended(run.run)
+        for run in await app.runs.list_open():
+            await app.runs.wait_ended(run.run)
         return await results(app)
 
 
@@ -120,7 +120,7 @@ async def results(app: App) -> dict[int, tuple[str, Json]]:
     """Status, output and error of all runs."""
     found: dict[int, tuple[str, Json]] = {}
     before: str | None = None
-    while page := await app.runs.list_runs(before=before, limit=500):
+    while page := await app.runs.list(before=before, limit=500):
         for run in page:
             result = await app.runs.show(run.run)
             number = json.loads(run.input)["n"]

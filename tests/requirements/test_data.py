@@ -85,5 +85,5 @@ def test_show_prints_outputs_with_their_times_and_events(folder: Any, minuet: An
     events = minuet("runs", "events", run_id, "--json").json
 
     assert shown["output"] == 7
-    assert events[shown["event"] - 1]["output"] == 7
-    assert events[shown["event"] - 1]["at_ms"] == shown["ended_ms"] >= shown["started_ms"]
+    assert events[shown["event"] - 1]["data"]["output"] == 7
+    assert events[shown["event"] - 1]["at"] == shown["ended_at"] >= shown["started_at"]

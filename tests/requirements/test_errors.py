@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import minuet
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError
 
@@ -36,7 +36,7 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
         own = await s.app.runs.dead_letters(run_ids[1])
         mended = True
         for letter in oldest:
-            await s.app.retry(letter.run)
+            await s.app.runs.retry(letter.run)
         ends = [(await s.app.wait(run_id, timeout=PATIENCE)).status for run_id in run_ids]
         left = await s.app.runs.dead_letters()
         requeued = await s.app.runs.dead_letters(status="reprocessed")

@@ -157,7 +157,7 @@ async def test_a_run_that_waits_goes_on_and_says_for_what(scene: Any) -> None:
     async with scene() as s:
         run_id = await s.app.start(document)
         await s.until(run_id, lambda run: run.seq == 4)
-        run, why = await s.app.runs.get(run_id), await s.app.why(run_id, "pause")
+        run, why = await s.app.runs.get(run_id), await s.app.runs.explain(run_id, "pause")
 
         assert (run.status, run.counter) == ("RUNNING", 1)
         assert why.status == "WAITING"
@@ -325,7 +325,7 @@ async def test_a_worker_and_a_store_are_all_that_a_run_needs(scene: Any) -> None
     async with scene({"work": work}, worker=False) as s:
         run_id = await s.app.start(document)
         # It is given the store and the handlers, and nobody to report to.
-        worker = Worker(s.store, handlers=s.app._handlers)
+        worker = Worker(s.store, handlers=s.app.handlers)
         working = asyncio.create_task(worker.run())
         async with asyncio.timeout(PATIENCE):
             while (await s.store.read_run("default", run_id)).status == "RUNNING":

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from minuet.app.fleet import WorkerView
+from minuet.app.workers import WorkerView
 from minuet.clock import ManualClock
 from minuet.nodes.handler import Handlers, Task
 from minuet.store.records import Exchange, WorkerRecord
@@ -95,7 +95,7 @@ async def hired(
 
 
 async def view(scene: Any, name: str) -> WorkerView:
-    (found,) = [w for w in await scene.app.fleet.workers() if w.name == name]
+    (found,) = [w for w in await scene.app.workers.list() if w.name == name]
     return found  # type: ignore[no-any-return]
 
 
@@ -127,7 +127,7 @@ async def test_a_worker_registers_is_heard_of_and_signs_off(scene: Any) -> None:
         assert {"inline", "task:work"} <= set(first.queues)
         assert second.registered_ms == first.registered_ms
         assert second.heartbeat_ms >= first.heartbeat_ms + 10
-        assert await s.app.fleet.workers() == []
+        assert await s.app.workers.list() == []
         assert signature(Worker).parameters["heartbeat_ms"].default == 5_000
 
 
@@ -185,8 +185,8 @@ async def test_a_node_waits_for_a_worker_that_meets_its_constraints(
             await one.store.look_again()
             # It has been there long enough to do what it may do.
             free = await s.run(workflow(task("work"), name="free"))
-            waiting = await s.app.why(run_id, "work")
-            (queue,) = await s.app.fleet.queues()
+            waiting = await s.app.runs.explain(run_id, "work")
+            (queue,) = await s.app.workers.queues()
             async with hired(s, "right", {"work": work}, **right) as other:
                 result = await s.end(run_id)
 
@@ -279,7 +279,7 @@ async def test_a_worker_that_is_drained_or_removed_ends_and_gets_nothing_more(
         await begun.wait()
         await one.store.until(lambda store: store.beats >= 1)
 
-        assert await getattr(s.app.fleet, how)(one.worker.id)
+        assert await getattr(s.app.workers, how)(one.worker.id)
         async with asyncio.timeout(PATIENCE):
             await one.worker.stopping.wait()
         later = await s.app.start(workflow(task("work")))
@@ -290,9 +290,9 @@ async def test_a_worker_that_is_drained_or_removed_ends_and_gets_nothing_more(
         assert (await s.end(first)).status == "COMPLETED"
         (token,) = await s.store.read_tokens("default", later)
         assert (token.state, token.delivery) == ("ready", 0)
-        assert await s.app.fleet.workers() == []
+        assert await s.app.workers.list() == []
         assert signature(Worker).parameters["heartbeat_ms"].default == 5_000
-        assert await getattr(s.app.fleet, how)(one.worker.id) is False
+        assert await getattr(s.app.workers, how)(one.worker.id) is False
 
 
 @pytest.mark.shows("H-36")
@@ -361,7 +361,7 @@ async def test_an_app_whose_worker_qualifies_runs_what_it_starts(scene: Any) -> 
     options = {"name": "here", "capabilities": {"gpu": 2}, "heartbeat_seconds": 1000}
     async with scene({"work": work}, **options) as s:
         assert (await s.run(document)).status == "COMPLETED"
-        assert [worker.name for worker in await s.app.fleet.workers()] == ["here"]
+        assert [worker.name for worker in await s.app.workers.list()] == ["here"]
 
 
 async def test_a_node_with_constraints_that_is_skipped_waits_for_nobody(scene: Any) -> None:

@@ -74,7 +74,7 @@ async def test_what_came_from_outside_has_no_cause_within_its_run(scene: Any) ->
     async with scene({"work": work}) as s:
         run_id = (await s.run(workflow(node("a"), task("work", "a")))).run_id
         mended = True
-        retried = (await s.app.retry(run_id)).seq
+        retried = (await s.app.runs.retry(run_id)).seq
         await s.end(run_id)
         causes = await s.app.runs.causes(run_id)
         types = {event["seq"]: event["type"] for event in await s.events(run_id)}
@@ -112,8 +112,8 @@ async def test_every_decision_leaves_an_event(scene: Any) -> None:
     async with scene({"flaky": flaky, "nobody": nobody}) as s:
         run_id = await s.app.start(document)
         await s.until(run_id, lambda run: run.seq == 14)
-        await s.app.pause(run_id)
-        await s.app.resume(run_id)
+        await s.app.runs.pause(run_id)
+        await s.app.runs.resume(run_id)
         await s.app.cancel(run_id)
         events = await s.events(run_id)
         told = [(e["type"], e.get("node", "")) for e in events]
@@ -197,7 +197,7 @@ async def test_what_is_written_in_a_history_stays_as_it_is(scene: Any) -> None:
         pages = [await s.store.read_events("default", run_id)]
         stood = [await s.app.runs.replay(run_id)]
         mended = True
-        await s.app.retry(run_id)
+        await s.app.runs.retry(run_id)
         pages.append(await s.store.read_events("default", run_id))
         await s.end(run_id)
         for verb in (s.app.cancel, s.app.pause, s.app.retry):
@@ -327,7 +327,7 @@ def test_show_prints_when_something_last_happened(folder: Any, minuet: Any) -> N
     shown = minuet("runs", "show", run_id, "--json").json
     last = minuet("runs", "events", run_id, "--json").json[-1]
 
-    assert shown["last_event_ms"] == last["at_ms"] == shown["ended_ms"]
+    assert shown["last_event_at"] == last["at"] == shown["ended_at"]
 
 
 @pytest.mark.shows("O-17")

@@ -145,7 +145,9 @@ async def test_a_join_that_waits_for_all_lacks_as_many_as_have_not_arrived(
         grants = await hand.take()
         lacking = []
         for name in names:
-            lacking.append({missing.node for missing in (await s.app.why(run_id, "join")).missing})
+            lacking.append(
+                {missing.node for missing in (await s.app.runs.explain(run_id, "join")).missing}
+            )
             assert await hand.take() == {}
             await hand.finish(grants[name], name)
         (granted,) = (await hand.take()).values()
@@ -198,7 +200,7 @@ async def test_what_a_config_may_hold_is_the_business_of_its_node_type(scene: An
         refused = {}
         for kind in ("wait", "transform"):
             with pytest.raises(DocumentError) as caught:
-                s.app.compile(workflow(node("a", type=kind, config=strange)))
+                s.app.workflows.compile(workflow(node("a", type=kind, config=strange)))
             refused[kind] = {found.code for found in caught.value.diagnostics}
 
         assert result.output == {"work": strange}
@@ -209,7 +211,7 @@ async def test_what_a_config_may_hold_is_the_business_of_its_node_type(scene: An
 async def test_one_workflow_has_many_runs_with_inputs_of_their_own(scene: Any) -> None:
     document = workflow(node("a", type="transform", config={"value": "{{ input.n * 2 }}"}))
     async with scene() as s:
-        compiled = s.app.compile(document)
+        compiled = s.app.workflows.compile(document)
         run_ids = [await s.app.start(compiled, {"n": n}) for n in range(5)]
         run_ids += await s.app.start_many(compiled, [{"n": n} for n in range(5, 8)])
         outputs = [(await s.end(run_id)).output["a"] for run_id in run_ids]
@@ -228,16 +230,16 @@ async def test_a_run_is_kept_first_and_started_later(scene: Any, store_url: str)
         limits={"deadline_s": 60},
     )
     async with scene() as s:
-        run_id = await s.app.create(document, tags={"team": "blue"})
+        run_id = await s.app.runs.create(document, tags={"team": "blue"})
         await s.run(workflow(node("other")))  # The worker is awake and finds nothing of it.
         pending = await s.app.runs.get(run_id)
         before = await s.app.runs.show(run_id)
         with pytest.raises(InputError):
-            await s.app.trigger(run_id, {})
-        await s.app.trigger(run_id, {"n": 3})
+            await s.app.runs.trigger(run_id, {})
+        await s.app.runs.trigger(run_id, {"n": 3})
         result = await s.end(run_id)
         with pytest.raises(RunConflictError):
-            await s.app.trigger(run_id, {"n": 4})
+            await s.app.runs.trigger(run_id, {"n": 4})
 
         assert (pending.status, pending.counter, pending.seq) == ("PENDING", 0, 1)
         assert (pending.started_ms, pending.deadline_ms) == (None, None)
@@ -252,9 +254,9 @@ async def test_a_run_is_kept_first_and_started_later(scene: Any, store_url: str)
 async def test_what_was_kept_can_be_started_by_another_app(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     async with minuet.App(store, worker=False) as app:
-        run_id = await app.create(workflow(node("a")))
+        run_id = await app.runs.create(workflow(node("a")))
     async with minuet.App(store) as app:
-        await app.trigger(run_id)
+        await app.runs.trigger(run_id)
 
         assert (await app.wait(run_id, timeout=30)).status == "COMPLETED"
 

@@ -28,7 +28,7 @@ async def test_the_same_workflow_can_be_submitted_again_and_again(scene: Any) ->
         assert [result.output for result in results] == [{"a": 0}, {"a": 1}, {"a": 2}]
         assert len({result.run_id for result in results}) == 3
         assert len(set(keyed)) == 1
-        plans = {run.plan for run in await s.app.runs.list_runs()}
+        plans = {run.plan for run in await s.app.runs.list()}
         assert len(plans) == 1
 
 
@@ -36,7 +36,7 @@ async def test_the_same_workflow_can_be_submitted_again_and_again(scene: Any) ->
 async def test_the_plan_of_a_run_is_a_blob_that_the_run_names(scene: Any) -> None:
     document = workflow(node("a"), node("b", "a"))
     async with scene(worker=False) as s:
-        compiled = s.app.compile(document)
+        compiled = s.app.workflows.compile(document)
         ref = (await s.app.runs.get(await s.app.start(document))).plan
         data = await s.store.get_blob(ref)
 
@@ -132,7 +132,7 @@ async def test_a_result_goes_where_the_newest_plan_of_its_run_says(scene: Any) -
     async with scene({"hold": hold, "more": more}) as s:
         run_id = await s.app.start(before)
         await started.wait()
-        compiled = s.app.compile(after)
+        compiled = s.app.workflows.compile(after)
         await s.store.put_blob(compiled.data)
         await s.store.change_run("default", run_id, NewPlan(compiled.digest))
         go.set()

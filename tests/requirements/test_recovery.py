@@ -87,7 +87,7 @@ async def test_a_run_ends_the_same_from_every_state_that_a_crash_can_leave(tmp_p
 
         ran.clear()
         async with App(f"sqlite:///{image}", handlers=handlers) as app:
-            await app.prepare(await app.open_runs())
+            await app.runs.prepare(await app.runs.list_open())
             result = await app.wait(run_id, timeout=PATIENCE)
             assert await app.doctor.examine_run(run_id) == []
         assert (result.status, result.output) == (expected.status, expected.output)
@@ -120,7 +120,7 @@ async def test_several_that_recover_at_once_do_not_disturb_each_other(
                 await dead.finish(grant, [])
         assert grants
         clock.advance(LEASE_MS)
-        workers = [Worker(s.store, handlers=s.app._handlers, clock=clock) for _ in range(4)]
+        workers = [Worker(s.store, handlers=s.app.handlers, clock=clock) for _ in range(4)]
         working = [asyncio.create_task(worker.run()) for worker in workers]
         swept = await asyncio.gather(*(s.store.sweep() for _ in range(8)))
         results = [await s.end(run_id) for run_id in run_ids]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.errors import ConfigError
 from minuet.plan.plan import Retry
 from minuet.settings import read_settings

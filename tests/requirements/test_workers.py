@@ -82,7 +82,7 @@ async def test_a_worker_reads_a_plan_once(scene: Any) -> None:
     document = workflow(task("a", handler="work"), node("b", "a"), task("c", "b", handler="work"))
     async with scene({"work": work}, worker=False) as s:
         first = await s.app.start(document)
-        worker = Worker(Counting(s.store), handlers=s.app._handlers)
+        worker = Worker(Counting(s.store), handlers=s.app.handlers)
         working = asyncio.create_task(worker.run())
         await s.end(first)
         for run_id in await s.app.start_many(document, list(range(20))):
@@ -145,7 +145,7 @@ async def test_a_token_says_who_holds_it_and_until_when(scene: Any, clock: Manua
             return token.lease, token.due_ms, token.session, token.attempt
 
         held = await facts()
-        why = (await s.app.why(run_id, "a")).details
+        why = (await s.app.runs.explain(run_id, "a")).details
         clock.advance(LEASE_MS)
         await s.store.sweep()
         second = (await Hand(s, "w2").take())["a"]

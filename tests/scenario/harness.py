@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from minuet.app.app import App
-from minuet.app.runs import RunResult
+from minuet.app.results import RunResult
 from minuet.app.stores import make_store
 from minuet.bridge.programs import Programs
 from minuet.bridge.soundness import check_snapshot
@@ -27,6 +27,7 @@ from minuet.nodes.handler import Task
 from minuet.store.base import Store
 from minuet.store.records import Grant, Item, NewRun, Run, Snapshot
 
+from ..events import read_events
 from ..folding import FoldingStore
 
 #: Events up to which all invariants are checked after every change; longer ones now and then.
@@ -96,7 +97,7 @@ class Scene:
 
     async def events(self, run_id: str, *kinds: str) -> list[dict[str, Any]]:
         """The run's events of these types, or all."""
-        found = await self.app.runs.events(run_id)
+        found = await read_events(self.app, run_id)
         return [event for event in found if not kinds or event["type"] in kinds]
 
     async def order(self, run_id: str) -> list[str]:
@@ -118,9 +119,9 @@ class Scene:
 
     async def idle(self) -> None:
         """Wait until the worker has nothing in its hands."""
-        assert self.app._worker is not None
+        assert self.app.worker is not None
         async with asyncio.timeout(PATIENCE):
-            while not self.app._worker.is_idle:  # noqa: ASYNC110
+            while not self.app.worker.is_idle:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
 
     async def result_of(self, grant: Grant, output: Any) -> Item:

@@ -195,7 +195,7 @@ async def test_a_retried_run_keeps_what_was_completed_and_runs_the_rest(scene: A
         failed = await s.run(document)
         letters = await s.store.list_dead_letters("default", run=failed.run_id)
         mended = True
-        await s.app.retry(failed.run_id)
+        await s.app.runs.retry(failed.run_id)
         result = await s.end(failed.run_id)
         after = await s.store.list_dead_letters("default", run=failed.run_id, status=None)
 
@@ -236,7 +236,7 @@ async def test_a_late_result_of_an_older_generation_is_stale(scene: Any) -> None
     async with scene({"slow": slow, "fail_once": fail_once}) as s:
         failed = await s.run(document)
         failing = False
-        await s.app.retry(failed.run_id)
+        await s.app.runs.retry(failed.run_id)
         result = await s.end(failed.run_id)
         go.set()
 
@@ -262,7 +262,7 @@ async def test_what_a_completed_run_does_not_allow_is_refused(scene: Any, verb: 
 async def test_cancelling_a_run_tells_its_handlers_and_starts_nothing_more(scene: Any) -> None:
     gate = Gate()
     document = workflow(task("hold"), node("below", "hold"))
-    async with scene({"hold": gate.handler()}, lease_ms=30) as s:
+    async with scene({"hold": gate.handler()}, lease_seconds=0.03) as s:
         run_id = await s.app.start(document)
         await gate.started.wait()
         await s.app.cancel(run_id, reason="not needed")
@@ -331,7 +331,7 @@ async def test_a_sync_handler_is_told_by_its_context(scene: Any) -> None:
                 ended.set()
             raise
 
-    async with scene({"hold": hold}, lease_ms=30) as s:
+    async with scene({"hold": hold}, lease_seconds=0.03) as s:
         run_id = await s.app.start(workflow(task("hold")))
         await asyncio.to_thread(started.wait, PATIENCE)
         await s.app.cancel(run_id)
@@ -346,13 +346,13 @@ async def test_a_paused_run_finishes_what_runs_and_starts_nothing(scene: Any) ->
     async with scene({"hold": gate.handler(), "ok": ok}) as s:
         run_id = await s.app.start(document)
         await gate.started.wait()
-        await s.app.pause(run_id)
+        await s.app.runs.pause(run_id)
         gate.go.set()
         await s.until(run_id, lambda run: run.seq == 4)
         # Another run goes through: the worker is not waiting for the paused one.
         assert (await s.run(workflow(task("x", handler="ok")))).status == "COMPLETED"
         paused = await s.app.runs.show(run_id)
-        await s.app.resume(run_id)
+        await s.app.runs.resume(run_id)
         result = await s.end(run_id)
 
         assert paused.status == "PAUSED"
@@ -366,7 +366,7 @@ async def test_a_paused_run_finishes_what_runs_and_starts_nothing(scene: Any) ->
 async def test_a_run_past_its_deadline_is_cancelled(scene: Any) -> None:
     gate = Gate()
     document = workflow(task("hold"), limits={"deadline_s": 0.05})
-    async with scene({"hold": gate.handler()}, lease_ms=30) as s:
+    async with scene({"hold": gate.handler()}, lease_seconds=0.03) as s:
         result = await s.run(document)
         async with asyncio.timeout(PATIENCE):
             await gate.told.wait()

@@ -226,7 +226,7 @@ async def test_a_join_that_cancels_the_rest_tells_the_handler_and_drops_its_resu
         node("below", "slow"),
         task("join", "fast", "below", join="any", join_rest="cancel"),
     )
-    async with scene(race.handlers(), lease_ms=30) as s:
+    async with scene(race.handlers(), lease_seconds=0.03) as s:
         run_id = await s.app.start(document)
         result = await s.end(run_id)
 
@@ -273,7 +273,7 @@ async def test_a_join_says_whom_it_waits_for(scene: Any) -> None:
     async with scene(race.handlers()) as s:
         run_id = await s.app.start(document)
         await s.until(run_id, lambda run: run.counter == 1)
-        why = await s.app.why(run_id, "join")
+        why = await s.app.runs.explain(run_id, "join")
         race.go.set()
         await s.end(run_id)
 

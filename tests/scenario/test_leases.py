@@ -138,7 +138,7 @@ async def test_a_long_handler_keeps_its_short_lease(scene: Any) -> None:
         return "done"
 
     # Long enough for a machine that is busy with other things for a moment.
-    async with scene({"long": long}, lease_ms=1000) as s:
+    async with scene({"long": long}, lease_seconds=1) as s:
         run_id = await s.app.start(workflow(task("long")))
         ends: set[int] = set()
         async with asyncio.timeout(PATIENCE):
@@ -175,7 +175,7 @@ async def test_a_handler_whose_lease_is_lost_is_cancelled(
 
     # The store's clock jumps past the lease long before the worker thinks of renewing it, so
     # the token comes back to the very worker whose handler still runs.
-    async with scene({"hold": hold}, clock=clock, lease_ms=LEASE_MS) as s:
+    async with scene({"hold": hold}, clock=clock, lease_seconds=LEASE_MS / 1000) as s:
         run_id = await s.app.start(workflow(task("hold")))
         await started.wait()
         clock.advance(LEASE_MS)
@@ -205,7 +205,7 @@ async def test_a_node_whose_workers_keep_dying_becomes_a_dead_letter(
             assert [g.node for g in grants] == ["deadly"]
             clock.advance(LEASE_MS)
             await s.store.sweep()
-        worker = Worker(s.store, handlers=s.app._handlers, clock=clock)
+        worker = Worker(s.store, handlers=s.app.handlers, clock=clock)
         working = asyncio.create_task(worker.run())
         result = await s.end(run_id)
         other = await s.run(document)
@@ -246,7 +246,7 @@ async def test_a_run_goes_on_in_another_app_where_the_first_left_it(tmp_path: Pa
         run_id = await s.app.start(document)
         await started.wait()
     async with open_scene(store_url, {"work": second}) as s:
-        await s.app.prepare(await s.app.open_runs())
+        await s.app.runs.prepare(await s.app.runs.list_open())
         result = await s.end(run_id)
 
         assert result.status == "COMPLETED"
@@ -294,6 +294,6 @@ async def test_a_retried_run_has_the_time_that_its_plan_gives_a_run(
         await s.store.sweep()
         clock.advance(60_000)
 
-        run = await s.app.retry(run_id)
+        run = await s.app.runs.retry(run_id)
 
         assert run.deadline_ms == clock.now_ms() + 5_000

@@ -194,7 +194,7 @@ async def test_a_token_is_handed_out_to_one_worker_and_run_once(store_url: str, 
     names = [f"n{number}" for number in range(30)]
     document = workflow(*(task(name, handler="once") for name in names))
     async with scene({"once": once}) as s:
-        second = Worker(s.store, handlers=s.app._handlers)
+        second = Worker(s.store, handlers=s.app.handlers)
         working = asyncio.create_task(second.run())
         result = await s.run(document)
         second.stop()
@@ -324,7 +324,7 @@ async def test_several_workers_share_the_work_of_one_store(scene: Any) -> None:
 
     document = workflow(*(task(f"n{number}", handler="work") for number in range(24)))
     async with scene({"work": work}, concurrency=2) as s:
-        more = [Worker(s.store, handlers=s.app._handlers, concurrency=2) for _ in range(2)]
+        more = [Worker(s.store, handlers=s.app.handlers, concurrency=2) for _ in range(2)]
         working = [asyncio.create_task(worker.run()) for worker in more]
         result = await s.run(document)
         for worker in more:

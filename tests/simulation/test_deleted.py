@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.workflows import CompiledWorkflow, compile_source
+from minuet.app.compiling import CompiledWorkflow, compile_source
 from minuet.errors import StoreUnavailableError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task

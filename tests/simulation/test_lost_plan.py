@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from minuet.app.app import App
+from minuet.app.compiling import compile_source
 from minuet.app.starting import STORED_MS
-from minuet.app.workflows import compile_source
 from minuet.bridge.translate import Translator
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnusableError
@@ -62,7 +62,7 @@ async def run(store: Store) -> str:
 
 async def test_a_run_without_its_plan_fails_once_and_says_why(store: Store, run: str) -> None:
     async with App(store) as app:
-        row = await app.wait_ended(run, timeout=30)
+        row = await app.runs.wait_ended(run, timeout=30)
         findings = await app.doctor.examine_run(run)
         with pytest.raises(StoreUnusableError, match="is missing in the store"):
             await app.runs.show(run)
@@ -87,9 +87,9 @@ async def test_a_run_goes_on_when_its_plan_is_back_and_somebody_retries_it(
     store: Store, run: str
 ) -> None:
     async with App(store) as app:
-        await app.wait_ended(run, timeout=30)
+        await app.runs.wait_ended(run, timeout=30)
         await store.put_blob(WORKFLOW.data)
-        await app.retry(run)
+        await app.runs.retry(run)
         result = await app.wait(run, timeout=30)
 
     assert (result.status, result.output) == ("COMPLETED", {"b": {}})

@@ -10,9 +10,9 @@ from tests.migrate.work import Kept
 from tests.store.conftest import World
 
 from minuet.app.app import App
+from minuet.app.compiling import CompiledWorkflow, compile_source
 from minuet.app.retention import GRACE_MS, Deleted
 from minuet.app.starting import LATE_MS
-from minuet.app.workflows import CompiledWorkflow, compile_source
 from minuet.clock import ManualClock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
 from minuet.store.base import Store

@@ -229,9 +229,9 @@ async def test_a_row_that_cannot_be_read_fails_its_run_and_no_other(
     await place.damage(damaged, damage)
 
     async with place.again() as app:
-        ended = await app.wait_ended(damaged, timeout=LIMIT_S)
+        ended = await app.runs.wait_ended(damaged, timeout=LIMIT_S)
         sound = await other_completes(app)
-        listed = {run.run: run.status for run in await app.runs.list_runs()}
+        listed = {run.run: run.status for run in await app.runs.list()}
         found = await findings_of(app, damaged)
 
     assert listed == {damaged: "FAILED", sound: "COMPLETED"}
@@ -255,7 +255,7 @@ async def test_a_history_with_an_event_that_cannot_be_read_is_shown_as_far_as_it
             with pytest.raises(DamagedRowError, match=f"run {run_id}: event 3 cannot be read"):
                 await ask(run_id)
         with pytest.raises(DamagedRowError, match="minuet doctor"):
-            await app.why(run_id, "hold")
+            await app.runs.explain(run_id, "hold")
 
     kinds = {event["seq"]: event["type"] for event in events}
     assert kinds[START_SEQ] == "unreadable"
@@ -284,7 +284,7 @@ async def test_doctor_repairs_what_a_token_reads_and_the_run_completes(
     async with place.again(worker=False) as app:
         repair = await app.doctor.repair_run(run_id)
     async with place.again() as app:
-        ended = await app.wait_ended(run_id, timeout=LIMIT_S)
+        ended = await app.runs.wait_ended(run_id, timeout=LIMIT_S)
 
     assert (repair.refused, repair.left) == (None, ())
     assert any(change.what.endswith("reads") for change in repair.changes)
@@ -302,7 +302,7 @@ async def test_an_idempotency_key_that_is_a_number_is_shown_as_text(redis_place:
 
     async with redis_place.again() as app:
         status = (await app.wait(run_id, timeout=LIMIT_S)).status
-        (run,) = await app.runs.list_runs()
+        (run,) = await app.runs.list()
 
     assert status == "COMPLETED"
     assert (run.idempotency_key, run.tags) == ("12", {"a": 1})
@@ -318,7 +318,7 @@ async def test_a_row_of_which_nothing_can_be_read_stops_nobody(
     async with redis_place.again() as app:
         await app.doctor.sweep()
         sound = await other_completes(app)
-        listed = [run.run for run in await app.runs.list_runs()]
+        listed = [run.run for run in await app.runs.list()]
         found = await findings_of(app, run_id)
 
     assert sorted(listed) == sorted([run_id, sound])

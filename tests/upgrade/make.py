@@ -60,7 +60,7 @@ async def fill(url: str, facts: Path) -> None:
         minuet.App(url, worker=False) as starter,
         minuet.App(url, worker=False, tenant=work.OTHER_TENANT) as other,
     ):
-        runs = [(await app.runs.list_runs())[0].run]
+        runs = [(await app.runs.list())[0].run]
         for case in work.CASES[:-1]:
             tenant = other if case.tenant == work.OTHER_TENANT else app
             # An App serves the queues of what it starts.
@@ -87,21 +87,21 @@ async def leave(case: work.Case, by: minuet.App, app: minuet.App) -> str:
     """Start a run and bring it where it is left."""
     tags = {"case": case.name}
     if case.change == "create":
-        return await by.create(case.document, tags=tags)
+        return await by.runs.create(case.document, tags=tags)
     key = case.idempotency_key
     run = await by.start(case.document, case.input, tags=tags, idempotency_key=key)
     if case.change == "retry":
-        await app.wait_ended(run)
-        await app.retry(run)
+        await app.runs.wait_ended(run)
+        await app.runs.retry(run)
     if case.change == "cancel":
         await app.cancel(run, reason="not wanted")
     if case.change == "pause":
         await reached(app, run, case, lanes=False)
-        await app.pause(run)
+        await app.runs.pause(run)
     if case.left:
         await reached(app, run, case)
     else:
-        await app.wait_ended(run)
+        await app.runs.wait_ended(run)
     return run
 
 

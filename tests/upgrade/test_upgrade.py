@@ -128,19 +128,19 @@ async def check_ends(apps: Apps, facts: list[dict[str, Any]]) -> None:
 async def go_on(apps: Apps) -> None:
     """Do what it takes from outside, and let workers end all runs."""
     for tenant, app in apps.items():
-        for run in await app.runs.list_runs(statuses=("PENDING",)):
-            await app.trigger(run.run, {"n": 3})
-        opened = await app.open_runs()
-        await app.prepare(opened)
+        for run in await app.runs.list(statuses=("PENDING",)):
+            await app.runs.trigger(run.run, {"n": 3})
+        opened = await app.runs.list_open()
+        await app.runs.prepare(opened)
         for run in opened:
             if run.status == "PAUSED":
-                await app.resume(run.run)
+                await app.runs.resume(run.run)
             if case_of(run).name == "distant-timer":
                 tokens = await app.store.read_tokens(tenant, run.run)
                 (waiting,) = [token for token in tokens if token.state == "waiting"]
                 await app.store.resolve(tenant, waiting.key, TIMED_OUT)
         for run in opened:
-            await app.wait_ended(run.run, timeout=60)
+            await app.runs.wait_ended(run.run, timeout=60)
 
 
 async def contents(apps: Apps) -> dict[str, Any]:
@@ -173,7 +173,7 @@ async def test_a_store_holds_runs_in_every_state(old: Old) -> None:
             assert (case.name, live) == (case.name, [tuple(left) for left in case.left])
         app = apps["default"]
         letters = await app.runs.dead_letters()
-        workers = await app.fleet.workers()
+        workers = await app.workers.list()
         queues = await app.store.list_queues()
 
         assert [letter.node for letter in letters] == ["refused", "refused"]
@@ -222,7 +222,7 @@ async def test_a_run_that_had_failed_can_be_retried(old: Old) -> None:
     (fact,) = [fact for fact in old.facts if fact["case"] == "failed"]
     async with apps_on(old.url, worker=True) as apps:
         app = apps["default"]
-        run = await app.retry(fact["run_id"])
+        run = await app.runs.retry(fact["run_id"])
         result = await app.wait(run.run, timeout=60)
 
         assert (run.generation, result.status) == (2, "FAILED")

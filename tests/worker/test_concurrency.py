@@ -222,7 +222,7 @@ async def test_who_waits_for_a_slot_is_served_in_the_order_of_coming(scene: Any)
                         break
                     await asyncio.sleep(0)
             clock.advance(1)
-        why = await s.app.why(run_ids[-1], "work")
+        why = await s.app.runs.explain(run_ids[-1], "work")
         go.set()
         for run_id in run_ids:
             await s.end(run_id)
@@ -248,7 +248,7 @@ async def test_a_slot_is_given_back_however_its_holder_ends(scene: Any, end: str
         return "in"
 
     slot: dict[str, Any] = {"concurrency": {"key": "one", "limit": 1}, "retry": QUICK_RETRY}
-    async with scene({"first": first, "second": second}, lease_ms=60) as s:
+    async with scene({"first": first, "second": second}, lease_seconds=0.06) as s:
         run_id = await s.app.start(workflow(task("first", **slot)))
         await started.wait()
         waiting = await s.app.start(workflow(task("second", **slot)))

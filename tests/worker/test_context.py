@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import minuet
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.errors import DocumentError, InputError, RunConflictError
 from minuet.nodes.handler import Handlers, Task
 from minuet.store.records import DEFAULT_TENANT, Cancel

@@ -38,9 +38,9 @@ async def test_a_stopping_worker_finishes_what_runs_and_takes_nothing_new(
     async with scene({"hold": hold if kind == "sync" else hold_async}) as s:
         run_id = await s.app.start(document)
         await asyncio.to_thread(started.wait, PATIENCE)
-        s.app._worker.stop()
+        s.app.worker.stop()
         go.set()
-        await s.app._working
+        await s.app.working
         result = await s.app.runs.show(run_id)
 
         assert ran == ["first"]
@@ -71,8 +71,8 @@ async def test_what_does_not_finish_in_time_is_given_back_at_once(scene: Any, ki
     async with scene(handlers, drain_seconds=0.02) as s:
         run_id = await s.app.start(workflow(task("hold")))
         await asyncio.to_thread(started.wait, PATIENCE)
-        s.app._worker.stop()
-        await s.app._working
+        s.app.worker.stop()
+        await s.app.working
         (token,) = await s.store.read_tokens("default", run_id)
         told_in_time = await asyncio.to_thread(told.wait, PATIENCE)
 
@@ -99,9 +99,9 @@ async def test_a_handler_that_refuses_to_stop_does_not_hold_the_worker(
     async with scene({"stubborn": stubborn}, drain_seconds=0) as s:
         run_id = await s.app.start(workflow(task("stubborn")))
         await started.wait()
-        s.app._worker.stop()
+        s.app.worker.stop()
         async with asyncio.timeout(PATIENCE):
-            await s.app._working
+            await s.app.working
         (token,) = await s.store.read_tokens("default", run_id)
         go.set()
 
@@ -113,10 +113,10 @@ async def test_a_stopped_worker_ends_its_session(scene: Any) -> None:
     from minuet.store.records import Exchange
 
     async with scene() as s:
-        session = s.app._worker._session
+        session = s.app.worker._session
         await s.run(workflow({"id": "a", "type": "noop"}))
-        s.app._worker.stop()
-        await s.app._working
+        s.app.worker.stop()
+        await s.app.working
 
         with pytest.raises(SessionError):
             await s.store.exchange(Exchange(session, 100, "lease"))

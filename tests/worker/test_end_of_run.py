@@ -23,7 +23,7 @@ async def test_a_running_handler_is_told_when_its_run_is_cancelled(scene: Any) -
         finally:
             told.set()
 
-    async with scene({"work": work}, lease_ms=3_600_000) as s:
+    async with scene({"work": work}, lease_seconds=3600) as s:
         run_id = await s.app.start(workflow(task("work")))
         await begun.wait()
 
@@ -47,7 +47,7 @@ async def test_a_running_handler_is_told_when_another_node_fails_the_run(scene: 
         await begun.wait()
         raise minuet.NonRetryable("no")
 
-    async with scene({"work": work, "fail": fail}, lease_ms=3_600_000) as s:
+    async with scene({"work": work, "fail": fail}, lease_seconds=3600) as s:
         run_id = await s.app.start(workflow(task("work"), task("fail")))
 
         async with asyncio.timeout(10):

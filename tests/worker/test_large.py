@@ -135,7 +135,7 @@ async def test_a_fan_out_of_ten_thousand_goes_out_in_parts(scene: Any, large: bo
     )
     async with scene() as s:
         run_id = await s.app.start(document)
-        run = await s.app.wait_ended(run_id, timeout=PATIENCE)
+        run = await s.app.runs.wait_ended(run_id, timeout=PATIENCE)
         events = await s.events(run_id)
         first, *sent = [e for e in events if e.get("node") == "a"]
 

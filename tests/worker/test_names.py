@@ -36,7 +36,7 @@ async def test_in_a_document_it_is_a_problem_with_its_place(store_url: str) -> N
                 with pytest.raises(DocumentError, match=r"error\[bad-character\]") as refused:
                     await app.start(make(name))
                 assert f"(at {place})" in str(refused.value)
-        assert await app.runs.list_runs() == []
+        assert await app.runs.list() == []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -53,10 +53,10 @@ async def test_a_tenant_or_a_queue_by_such_a_name_is_refused(store_url: str, nam
 async def test_a_run_by_such_a_name_does_not_exist(store_url: str, name: str) -> None:
     async with App(store_url, worker=False) as app:
         await app.start(document())
-        for ask in (app.runs.show, app.runs.events, app.cancel, app.pause, app.wait):
+        for ask in (app.runs.show, app.runs.events, app.cancel, app.runs.pause, app.wait):
             with pytest.raises(RunNotFoundError):
                 await ask(name)
-        assert await app.runs.list_runs(workflow=name) == []
+        assert await app.runs.list(workflow=name) == []
         assert await app.runs.dead_letters(name) == []
 
 

@@ -48,8 +48,8 @@ async def test_an_app_serves_its_whole_store_unless_it_is_told_otherwise(tmp_pat
         await app.run(ONE)
         runs = [await app.start(ONE), *await app.start_many(ONE, [None, None])]
         ended = [await app.wait(run) for run in runs]
-        (worker,) = await app.fleet.workers()
-        why = await app.why(left, "n")
+        (worker,) = await app.workers.list()
+        why = await app.runs.explain(left, "n")
     kept = await status(store, left)
     async with App(store) as app:
         taken = await app.wait(left)
@@ -66,11 +66,11 @@ async def test_a_run_that_is_retried_or_triggered_is_ones_own(tmp_path: Path) ->
     async with App(store, worker=False) as app:
         cancelled = await app.start(ONE)
         await app.cancel(cancelled)
-        pending = await app.create(ONE)
+        pending = await app.runs.create(ONE)
 
     async with App(store, own_runs_only=True) as app:
-        await app.retry(cancelled)
-        await app.trigger(pending)
+        await app.runs.retry(cancelled)
+        await app.runs.trigger(pending)
         ended = [await app.wait(run) for run in (cancelled, pending)]
 
     assert [result.status for result in ended] == ["COMPLETED", "COMPLETED"]
@@ -83,7 +83,7 @@ NOOP: dict[str, Any] = {"name": "noop", "nodes": [{"id": "n", "type": "noop"}]}
 
 async def runs_in(store: str) -> list[str]:
     async with App(store, worker=False) as app:
-        return [run.run for run in await app.runs.list_runs()]
+        return [run.run for run in await app.runs.list()]
 
 
 @pytest.mark.parametrize("chosen", [None, "sqlite:///other.db"])

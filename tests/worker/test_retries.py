@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import minuet
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.clock import ManualClock
 from minuet.plan.plan import Retry
 from minuet.worker import worker as worker_module

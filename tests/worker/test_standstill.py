@@ -48,7 +48,7 @@ async def test_the_result_of_a_handler_that_held_its_process_up_counts(
         clock.advance(LEASE_MS)
         return "found"
 
-    options = {"clock": clock, "lease_ms": LEASE_MS, "around": SweptByOthers}
+    options = {"clock": clock, "lease_seconds": LEASE_MS / 1000, "around": SweptByOthers}
     async with scene({"blocks": blocks}, **options) as s:
         run_id = await s.app.start(workflow(task("blocks")))
         result = await s.end(run_id)
@@ -101,7 +101,7 @@ async def test_a_worker_names_the_handler_that_blocked_it(
         return "found"
 
     try:
-        async with scene({"scan": scan}, lease_ms=LEASE_MS) as s:
+        async with scene({"scan": scan}, lease_seconds=LEASE_MS / 1000) as s:
             run_id = await s.app.start(workflow(task("look", handler="scan")))
             async with asyncio.timeout(PATIENCE + 41):
                 await noticed.wait()
@@ -125,7 +125,7 @@ async def test_a_node_without_a_handler_is_never_a_crash_loop(
             assert len(await Hand(s, f"w{number}").take()) == 1
             clock.advance(LEASE_MS)
             await s.store.sweep()
-        worker = Worker(s.store, handlers=s.app._handlers, clock=clock)
+        worker = Worker(s.store, handlers=s.app.handlers, clock=clock)
         working = asyncio.create_task(worker.run())
         result = await s.end(run_id)
         worker.stop()
@@ -172,7 +172,7 @@ async def test_after_an_outage_a_worker_lets_the_others_renew_before_it_sweeps(
                     ahead = 2 * LEASE_MS / 1000
                 raise StoreUnavailableError("away")
 
-    async with scene({"work": lambda: None}, around=Away, lease_ms=LEASE_MS) as s:
+    async with scene({"work": lambda: None}, around=Away, lease_seconds=LEASE_MS / 1000) as s:
         failures = 3
         await asyncio.wait_for(back.wait(), PATIENCE + 2 * LEASE_MS / 1000)
         result = await s.run(workflow(task("work"), task("more", "work", handler="work")))

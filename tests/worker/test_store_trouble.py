@@ -101,8 +101,8 @@ async def run_through(store_url: str, plan: Plan) -> tuple[Any, dict[str, int], 
         store = s.app.store
         result = await s.run(document)
         await s.idle()
-        s.app._worker.stop()
-        await s.app._working
+        s.app.worker.stop()
+        await s.app.working
     return result, ran, store
 
 
@@ -248,9 +248,9 @@ async def test_a_large_output_is_let_go_when_nobody_wants_it_any_more(
         await refused.wait()
         if end == "cancel":
             await s.app.cancel(run_id)
-        s.app._worker.stop()
+        s.app.worker.stop()
         async with asyncio.timeout(PATIENCE):
-            await s.app._working
+            await s.app.working
         (token,) = await s.store.read_tokens("default", run_id)
 
     assert (token.state, token.expiry) == ("ready" if end == "drain" else "dead", 0)
@@ -273,9 +273,9 @@ async def test_a_worker_can_stop_while_the_store_is_away(store_url: str) -> None
         await started.wait()
         away = True
         go.set()
-        s.app._worker.stop()
+        s.app.worker.stop()
         async with asyncio.timeout(PATIENCE):
-            await s.app._working
+            await s.app.working
         (token,) = await s.store.read_tokens("default", run_id)
 
         assert token.state == "leased"  # It will run out, and somebody else goes on.

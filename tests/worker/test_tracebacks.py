@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 import minuet
-from minuet.app.app import raise_unless_completed
+from minuet.app.results import raise_unless_completed
 from minuet.errors import trace_lines
 from minuet.events import decode_event
 from minuet.worker.failure import failure_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.bridge.translate import Translator
 from minuet.kernel.program import Program
 from minuet.kernel.settle import SENDS_PER_EXCHANGE_MAX, Sent, Succeeded, settle

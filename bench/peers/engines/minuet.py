@@ -13,7 +13,7 @@ import uvloop
 import minuet
 from bench.case import NODES, chain, fan, helpers, run_all
 from bench.peers.harness import Engine, Options, check
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.worker.process import tune_process
 
 CONCURRENCY = 500

@@ -14,12 +14,13 @@ import inspect
 import itertools
 import os
 from collections.abc import Callable, Iterable, Mapping
+from datetime import timedelta
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar, cast, get_args
 
 import msgspec
 
-from minuet.app.workflows import CompiledWorkflow
+from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.values import encode_value
 from minuet.errors import ConfigError, InputError, MinuetError, OutputError
 from minuet.model import Document
@@ -117,14 +118,16 @@ def whole(least: int, most: int) -> Rule:
     return check
 
 
-def seconds(least: float = 0.0) -> Rule:
-    """A duration."""
+def seconds(least: float = 0.0, most: float = SECONDS_MAX) -> Rule:
+    """A duration: a number of seconds, or a timedelta."""
 
     def check(value: Any) -> float:
+        if isinstance(value, timedelta):
+            value = value.total_seconds()
         wrong = isinstance(value, bool) or not isinstance(value, int | float)
         # Not a number compares as false, and infinity is larger than anything.
-        if wrong or not least <= value <= SECONDS_MAX:
-            raise Wrong(f"expected a number of seconds from {least:g} to {SECONDS_MAX:,}")
+        if wrong or not least <= value <= most:
+            raise Wrong(f"expected a number of seconds from {least:g} to {most:,.0f}")
         return cast(float, value)
 
     return check
@@ -235,13 +238,16 @@ RULES: dict[str, Rule] = {
     "node": any_text,
     "text": any_text,
     "digest": _NAME,
-    "Runs.program.run_id": _NAME,
-    "Fleet.drain.worker": any_text,
-    "Fleet.remove.worker": any_text,
+    "Questions.program.run_id": _NAME,
+    "run_ids": several(any_text),
+    "Workers.drain.worker": any_text,
+    "Workers.remove.worker": any_text,
+    "Workers.wait_ended.worker": any_text,
     "run": instance(Run),
     "runs": several(instance(Run)),
     "plan": instance(Plan),
     # Changing.
+    "dry_run": instance(bool),
     "reason": text(REASON_LENGTH_MAX),
     # Asking.
     "after": whole(0, SEQ_MAX),
@@ -250,18 +256,18 @@ RULES: dict[str, Rule] = {
     "limit": whole(1, PAGE_MAX),
     "statuses": lambda value: tuple(_STATUSES(value)),
     "before": optional(any_text),
-    "Runs.instances.node": optional(any_text),
-    "Runs.list_runs.workflow": optional(any_text),
-    "Runs.dead_letters.run_id": optional(any_text),
+    "Questions.instances.node": optional(any_text),
+    "Finder.list.workflow": optional(any_text),
+    "Questions.dead_letters.run_id": optional(any_text),
     "status": optional(one_of("pending", "reprocessed", "discarded")),
     # Options of an App.
     "store": optional(store),
     "tenant": _NAME,
     "handlers": several(instance(str, ModuleType)),
-    "App.__init__.worker": instance(bool),
+    "worker": instance(bool),
     "own_runs_only": instance(bool),
     "concurrency": whole(1, 100_000),
-    "lease_ms": whole(1, LEASE_MS_MAX),
+    "lease_seconds": seconds(0.001, LEASE_MS_MAX / 1000),
     "drain_seconds": seconds(),
     "crashes_max": whole(0, 1_000_000),
     "retry": optional(instance(Retry)),
@@ -272,6 +278,7 @@ RULES: dict[str, Rule] = {
     "heartbeat_seconds": seconds(0.001),
     "stale_seconds": seconds(),
     "dead_seconds": seconds(),
+    "tune_process": instance(bool),
     "clock": anything,
     "ids": anything,
 }
@@ -280,21 +287,26 @@ RULES: dict[str, Rule] = {
 def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
     """Have every argument of a public method checked; see `RULES`."""
     signature = inspect.signature(method)
-    rules = [
-        (name, RULES.get(f"{method.__qualname__}.{name}") or RULES[name])
-        for name in list(signature.parameters)[1:]
-    ]
+    named = [p for p in list(signature.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
+    rules = [(p.name, RULES.get(f"{method.__qualname__}.{p.name}") or RULES[p.name]) for p in named]
+    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
     error = ConfigError if method.__name__ == "__init__" else None
+
+    def check(given: dict[str, Any], name: str, rule: Rule) -> None:
+        try:
+            given[name] = rule(given[name])
+        except Wrong as wrong:
+            raise _refusal(name, given[name], str(wrong), error) from None
 
     def bind(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
         bound = signature.bind(*arguments, **keywords)
-        given = bound.arguments
         for name, rule in rules:
-            if name in given:
-                try:
-                    given[name] = rule(given[name])
-                except Wrong as wrong:
-                    raise _refusal(name, given[name], str(wrong), error) from None
+            if name in bound.arguments:
+                check(bound.arguments, name, rule)
+        more = bound.arguments.get(rest, {})
+        for name in more:
+            # One that has no rule is not an option: what the method makes of them refuses it.
+            check(more, name, RULES.get(name, anything))
         return bound
 
     if inspect.iscoroutinefunction(method):

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
-from types import ModuleType
-from typing import Any
+from typing import Any, Unpack
 
 from minuet.app.app import App
-from minuet.app.runs import RunResult
+from minuet.app.options import OptionArguments, Seconds
+from minuet.app.results import RunResult
 from minuet.store.base import Store
 
 
@@ -17,26 +16,34 @@ async def arun(
     input: Any = None,
     *,
     store: str | Store | None = None,
-    handlers: Iterable[str | ModuleType] = (),
-    timeout: float | None = None,
-    **options: Any,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
 ) -> RunResult:
     """Run a workflow to its end; RunFailed unless it completes.
 
-    `workflow` is a file's path or a document's data. The run is kept in the store, which is the
-    one that the commands use unless another is named: MINUET_STORE, else `sqlite:///minuet.db`.
-    `memory://` forgets everything at the end. Other runs of the store are left alone.
+    `workflow` is a file's path or a document's data. The run is stored where the commands look
+    for it, unless another store is named: MINUET_STORE, else `sqlite:///minuet.db`. `memory://`
+    forgets everything at the end. Other runs of the store are left alone. The options are those
+    of an App.
     """
-    async with App(store, handlers=handlers, own_runs_only=True, **options) as app:
+    chosen: OptionArguments = {"own_runs_only": True, **options}
+    async with App(store, **chosen) as app:
         return await app.run(workflow, input, timeout=timeout)
 
 
-def run(workflow: Any, input: Any = None, **options: Any) -> RunResult:
+def run(
+    workflow: Any,
+    input: Any = None,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult:
     """As `arun`, for programs that do not use asyncio."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(arun(workflow, input, **options))
+        return asyncio.run(arun(workflow, input, store=store, timeout=timeout, **options))
     raise RuntimeError(
         "minuet.run(…) blocks, and an event loop is running here: use await minuet.arun(…)"
     )

@@ -1,408 +1,246 @@
-"""What can be asked about a run: how it stands, what happened, and why."""
+"""`app.runs`: start runs, wait for them, change them; and, from `Questions`, ask about them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
-import msgspec
-
 from minuet.app.arguments import checked, is_storable
-from minuet.app.fleet import Fleet, WorkerView
-from minuet.bridge.history import HistoryReader
-from minuet.bridge.programs import Programs
-from minuet.errors import AmbiguousRunError, InputError, RunNotFoundError
-from minuet.events import Event, event_type
-from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
-from minuet.kernel.explain.waiting import Fact
-from minuet.kernel.fold import Fold, NumberedEvent, replay
-from minuet.kernel.program import Program
-from minuet.kernel.scope import show as show_scope
-from minuet.kernel.timeline import TaskEvent, causes, task_events
-from minuet.kernel.view import InstanceView, NodeView, node_views, run_output
-from minuet.plan.placement import describe_needs, read_placement
-from minuet.store.base import Store
-from minuet.store.records import DeadLetter, Run
-from minuet.types import Json, RunStatus
+from minuet.app.compiling import CompiledWorkflow, encode_input, encode_inputs
+from minuet.app.handle import CANCEL_REASON, RunHandle
+from minuet.app.move.parcel import moved_to
+from minuet.app.options import Seconds, as_seconds
+from minuet.app.questions import Questions
+from minuet.app.results import RunResult, raise_unless_completed
+from minuet.app.retention import Deleted, Retention
+from minuet.app.starting import Starter
+from minuet.app.tenant import Tenant
+from minuet.app.workers import Workers
+from minuet.app.workflows import Workflows
+from minuet.errors import (
+    InputError,
+    RunConflictError,
+    RunNotFoundError,
+    RunTimeoutError,
+    StartError,
+    StoreUnusableError,
+)
+from minuet.kernel.fold import NumberedEvent
+from minuet.store.records import Cancel, Change, Pause, Resume, RetryRun, Run, Start
+from minuet.types import TERMINAL
 
-#: Runs that are listed when a text could mean any of them.
-MATCHES_MAX = 10
-
-#: The type of an event that cannot be read.
-UNREADABLE = "unreadable"
-
-
-class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
-    """How a node stands."""
-
-    #: PENDING, QUEUED, RUNNING, WAITING, COMPLETED, FAILED, CANCELLED or SKIPPED.
-    status: str
-    #: What its handler returned; of a loop, in the latest iteration.
-    output: Json = None
-    #: How often it was begun.
-    attempts: int = 0
-    #: Its last error: `code`, `message` and, for exceptions, `type`.
-    error: dict[str, Any] | None = None
-    #: Why it is in this state, where the state does not say it all.
-    reason: str | None = None
-    #: In milliseconds since 1970, as all times.
-    started_ms: int | None = None
-    ended_ms: int | None = None
-    #: How often it has run, or is to run: more than 1 in loops.
-    instances: int = 0
-    #: Number of the event that holds the output; 0: there is none.
-    event: int = 0
+#: How long to wait for a change before looking again.
+LOOK_MS = 1_000
 
 
-class RunResult(msgspec.Struct, frozen=True):
-    """How a run stands, or how it ended."""
+class Runs(Questions):
+    """The runs of a tenant."""
 
-    run_id: str
-    workflow: str
-    #: PENDING, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED.
-    status: RunStatus
-    #: As the document's `output` says, or the output of each last node that completed.
-    output: Json
-    #: By their ids.
-    nodes: dict[str, NodeResult]
-    #: Why it FAILED or was CANCELLED.
-    error: dict[str, Any] | None
-    #: From its creation to its end; None while it is open.
-    duration_ms: int | None
-    #: Number of its last event.
-    seq: int
-    #: 1, and one more after each retry of the run.
-    generation: int = 1
-    tags: dict[str, Any] = {}
-    #: When its last event happened.
-    last_event_ms: int = 0
+    def __init__(self, tenant: Tenant, workflows: Workflows, workers: Workers) -> None:
+        super().__init__(tenant, workers)
+        self._workflows = workflows
+        self._starter = Starter(tenant)
 
-    def to_json(self) -> dict[str, Any]:
-        """As the command line prints it."""
-        nodes = {
-            name: {
-                "status": node.status,
-                "output": node.output,
-                "attempts": node.attempts,
-                "error": node.error,
-            }
-            for name, node in self.nodes.items()
-        }
-        return {
-            "run_id": self.run_id,
-            "workflow": self.workflow,
-            "status": self.status,
-            "output": self.output,
-            "nodes": nodes,
-            "error": self.error,
-            "duration_ms": self.duration_ms,
-        }
-
-
-class Unserved(msgspec.Struct, frozen=True):
-    """A node that is ready, in a queue that no live worker serves."""
-
-    node: str
-    queue: str
-    #: The handler that it needs, if it needs one.
-    handler: str | None
-    #: Its placement constraints, in words.
-    needs: str
-    #: The queue with its constraints, as the store names it.
-    name: str
-
-
-class Runs:
-    """Questions about the runs of a store."""
-
-    def __init__(self, store: Store, tenant: str, programs: Programs, fleet: Fleet) -> None:
-        self._store = store
-        self._tenant = tenant
-        self._programs = programs
-        self._fleet = fleet
-        self._reader = HistoryReader(store, tenant)
+    # ── starting ────────────────────────────────────────────────────────────────────────
 
     @checked
-    async def get(self, run_id: str) -> Run:
-        """The run's row."""
-        run = None
-        if is_storable(run_id):
-            run = await self._store.read_run(self._tenant, run_id)
-        if run is None:
-            raise RunNotFoundError(run_id)
+    async def start(
+        self,
+        workflow: Any,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle:
+        """Start a run and return its handle once the run is durable.
+
+        With an idempotency key, starting the same again returns the same run.
+        """
+        (answer,) = await self._start(workflow, [input], [idempotency_key], tags)
+        if isinstance(answer, RunConflictError):
+            raise answer
+        return answer
+
+    @checked
+    async def start_many(
+        self,
+        workflow: Any,
+        inputs: Iterable[Any],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle]:
+        """Start many runs of one workflow in one step; return them in the order of `inputs`.
+
+        All inputs are checked before anything is started. Each run then has its own answer:
+        when keys belong to runs of other inputs, StartError has in its `answers`, for each
+        input, its run or why it was refused.
+        """
+        values = list(inputs)
+        keys = [None] * len(values) if idempotency_keys is None else list(idempotency_keys)
+        if len(keys) != len(values):
+            problem = (
+                f"idempotency_keys: expected {len(values)}, one for each input, got {len(keys)}"
+            )
+            raise InputError([problem], argument="idempotency_keys")
+        answers = await self._start(workflow, values, keys, tags)
+        started = [answer for answer in answers if isinstance(answer, RunHandle)]
+        if len(started) < len(answers):
+            raise StartError(answers)
+        return started
+
+    async def _start(
+        self,
+        workflow: Any,
+        inputs: Sequence[Any],
+        keys: Sequence[str | None],
+        tags: dict[str, Any] | None,
+    ) -> list[RunHandle | RunConflictError]:
+        """Start runs; for each, its handle or why it was refused."""
+        self._behind.check_open()
+        compiled = self._workflows.compile(workflow)
+        encoded = encode_inputs(compiled.plan, inputs)
+        loaded = await self._starter.keep(compiled)
+        self._behind.serve(loaded)
+        answers = await self._starter.start(compiled, loaded, encoded, keys, tags)
+        self._behind.work_on(answer for answer in answers if isinstance(answer, str))
+        return [RunHandle(one, self) if isinstance(one, str) else one for one in answers]
+
+    @checked
+    async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> RunHandle:
+        """Store a PENDING run, to be triggered later; return it once it is durable."""
+        self._behind.check_open()
+        compiled: CompiledWorkflow = self._workflows.compile(workflow)
+        return RunHandle(await self._starter.create(compiled, tags), self)
+
+    @checked
+    async def trigger(self, run_id: str, input: Any = None) -> Run:
+        """Start a PENDING run with an input; RunConflictError when it has been started."""
+        self._behind.check_open()
+        run = await self.get(run_id)
+        loaded = await self._behind.load(run.plan, run_id)
+        plan = loaded.program.plan
+        encoded = encode_input(plan, input)
+        for blob in encoded.blobs:
+            await self._store.put_blob(blob, run=run_id, tenant=self._tenant)
+        self._behind.serve(loaded)
+        self._behind.work_on([run_id])
+        entries = loaded.translator.deliveries(loaded.program.entries())
+        return await self._change(run_id, Start(entries, encoded.data, plan.deadline_ms))
+
+    @checked
+    def handle(self, run_id: str) -> RunHandle:
+        """A handle of a run by its whole id; nothing is looked up."""
+        return RunHandle(run_id, self)
+
+    @checked
+    async def prepare(self, runs: Iterable[Run]) -> None:
+        """Make the worker serve all queues that these runs use, and work on them."""
+        self._behind.check_open()
+        rows = list(runs)
+        self._behind.work_on(run.run for run in rows)
+        for digest, run in sorted({run.plan: run.run for run in rows}.items()):
+            self._behind.serve(await self._behind.load(digest, run))
+
+    # ── waiting ─────────────────────────────────────────────────────────────────────────
+
+    @checked
+    async def wait(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
+        """Wait until a run is over, however it ends; RunTimeoutError when that takes too long."""
+        return await self.show_ended(await self.wait_ended(run_id, timeout=timeout))
+
+    @checked
+    async def result(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
+        """As `wait`; RunFailed unless the run completes."""
+        return raise_unless_completed(await self.wait(run_id, timeout=timeout))
+
+    @checked
+    async def wait_ended(self, run_id: str, *, timeout: Seconds | None = None) -> Run:
+        """As `wait`, without reading the run's history: its row."""
+        loop = asyncio.get_running_loop()
+        limit_s = as_seconds(timeout)
+        deadline = None if limit_s is None else loop.time() + limit_s
+        while True:
+            self._behind.check_open()
+            run = await self.get(run_id)
+            if run.status in TERMINAL:
+                self._behind.leave(run_id)
+                return run
+            self._behind.check_worker()
+            wait_ms = LOOK_MS
+            if deadline is not None:
+                if loop.time() >= deadline:
+                    raise RunTimeoutError(run_id, limit_s or 0)
+                wait_ms = min(LOOK_MS, int((deadline - loop.time()) * 1000) + 1)
+            await self._store.wait_for_end(run_id, wait_ms)
+
+    @checked
+    async def follow(self, run_id: str, *, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """A run's events as they happen, until the run is over."""
+        while True:
+            self._behind.check_open()
+            run = await self.get(run_id)
+            for recorded in await self.history(run_id, after=after):
+                after = recorded[0]
+                yield recorded
+            if run.status in TERMINAL:
+                return
+            self._behind.check_worker()
+            # With events that the row did not know yet it may be over: nothing else would come.
+            if after <= run.seq:
+                await self._store.wait_for_change(run_id, after, LOOK_MS)
+
+    # ── changing ────────────────────────────────────────────────────────────────────────
+
+    @checked
+    async def cancel(self, run_id: str, *, reason: str = CANCEL_REASON) -> Run:
+        """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
+        run = await self._change(run_id, Cancel(reason))
+        self._behind.abandon(run_id)
         return run
 
     @checked
-    async def find(self, text: str) -> str:
-        """The id of the run that is meant by an id or by the beginning of one.
-
-        RunNotFoundError when there is none, AmbiguousRunError when there are several.
-        """
-        if not text or not is_storable(text):
-            raise RunNotFoundError(text)
-        if await self._store.read_run(self._tenant, text) is not None:
-            return text
-        # Ids are text in hex that sorts: all that begin with `text` stand right before this.
-        found = await self.list_runs(before=f"{text}~", limit=MATCHES_MAX + 1)
-        matching = [run.run for run in found if run.run.startswith(text)]
-        if not matching:
-            raise RunNotFoundError(text)
-        if len(matching) > 1:
-            more = len(matching) > MATCHES_MAX
-            raise AmbiguousRunError(text, matching[:MATCHES_MAX], more=more)
-        return matching[0]
+    async def pause(self, run_id: str) -> Run:
+        """Start nothing more of a run; handlers that are running may finish."""
+        return await self._change(run_id, Pause())
 
     @checked
-    async def list_runs(
-        self,
-        *,
-        statuses: tuple[RunStatus, ...] = (),
-        workflow: str | None = None,
-        before: str | None = None,
-        limit: int = 100,
-    ) -> list[Run]:
-        """Runs, the newest first."""
-        if not is_storable(f"{workflow or ''}{before or ''}"):
-            return []
-        return await self._store.list_runs(
-            self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
-        )
+    async def resume(self, run_id: str) -> Run:
+        """Continue a paused run."""
+        return await self._change(run_id, Resume())
 
     @checked
-    async def history(
-        self, run_id: str, *, after: int = 0, upto: int | None = None
-    ) -> list[NumberedEvent]:
-        """A run's events."""
-        await self.get(run_id)
-        return await self._reader.history(run_id, after, upto)
-
-    @checked
-    async def stored_events(
-        self, run_id: str, *, after: int = 0
-    ) -> list[tuple[int, int, Event | bytes]]:
-        """A run's events; one that cannot be read as the bytes that the store holds."""
-        await self.get(run_id)
-        return await self._reader.stored_events(run_id, after)
-
-    @checked
-    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
-        """A run's events as plain data, for people and programs."""
-        return [
-            {
-                "seq": seq,
-                "at_ms": at_ms,
-                "type": UNREADABLE,
-                "raw": event.decode("utf-8", "replace"),
-            }
-            if isinstance(event, bytes)
-            else {"seq": seq, "at_ms": at_ms, "type": event_type(event), **_fields(event)}
-            for seq, at_ms, event in await self.stored_events(run_id, after=after)
-        ]
-
-    @checked
-    async def causes(self, run_id: str) -> dict[int, int | None]:
-        """For each event the number of the one that led to it; None: it came from outside."""
-        return causes(await self.history(run_id))
-
-    @checked
-    async def task_events(self, run_id: str) -> list[TaskEvent]:
-        """What happened to each node instance: created, pending, assigned, started, …"""
-        return task_events(await self.history(run_id))
-
-    @checked
-    async def dead_letters(
-        self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
-    ) -> list[DeadLetter]:
-        """Tokens that failed and are kept, the oldest first; retrying their run requeues them."""
-        if run_id is not None and not is_storable(run_id):
-            return []
-        return await self._store.list_dead_letters(
-            self._tenant, run=run_id, status=status, limit=limit
-        )
-
-    @checked
-    async def program(self, run_id: str, digest: str) -> Program:
-        """The program that a run goes by."""
-        return (await self._programs.load(digest, run=run_id, tenant=self._tenant)).program
-
-    @checked
-    async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
-        """How the run stood after event `at` (or stands now, by its history alone)."""
-        history = await self._history_at(run_id, at)
-        return await self._result(run_id, replay(history), history)
-
-    async def _history_at(self, run_id: str, at: int | None) -> list[NumberedEvent]:
-        history = await self.history(run_id, upto=at)
-        if at is not None and history[-1][0] < at:
-            problem = f"at: run {run_id} has {history[-1][0]} events, there is no event {at}"
-            raise InputError([problem], argument="at")
-        return history
-
-    @checked
-    async def instances(
-        self, run_id: str, node: str | None = None, *, at: int | None = None
-    ) -> dict[str, NodeResult]:
-        """Each instance of each node, or of one node, by its name: `check[2]` is the third
-        iteration of a loop. `node` may name a single instance; with `at`, after that event."""
-        history = await self._history_at(run_id, at)
-        fold = replay(history)
-        program = await self.program(run_id, fold.state.plan)
-        wanted, scope = (None, None) if node is None else find_node(program, node)
-        await self._reader.open_blobs(run_id, fold)
-        leased = (
-            frozenset[tuple[str, str]]() if at is not None else await self._reader.leased(run_id)
-        )
-        found = {
-            name + show_scope(one.scope): _instance_result(one)
-            for name, view in node_views(program, fold.state, fold.details, leased).items()
-            if wanted is None or name == wanted.id
-            # A node that nothing has reached has no instance, but a status.
-            for one in view.instances or (InstanceView((), view.status, reason=view.reason),)
-        }
-        if wanted is None or scope is None:
-            return found
-        name = wanted.id + show_scope(scope)
-        if name not in found:
-            raise no_instance(wanted.id, scope, list(found))
-        return {name: found[name]}
-
-    @checked
-    async def show(self, run_id: str) -> RunResult:
-        """How the run stands, with what runs at this moment."""
-        history = await self.history(run_id)
-        leased = await self._reader.leased(run_id)
-        return await self._result(run_id, replay(history), history, leased)
-
-    @checked
-    async def show_ended(self, run: Run) -> RunResult:
-        """How a run that is over has ended: nothing of it runs, so its history is enough."""
-        history = await self._reader.history(run.run)
-        if not history:
-            raise RunNotFoundError(run.run)
-        return await self._result(run.run, replay(history), history)
-
-    @checked
-    async def why(self, run_id: str, node: str) -> Explanation:
-        """Why a node, or one instance of it (`check[2]`), has not run, or is in its state."""
-        fold = replay(await self.history(run_id))
-        program = await self.program(run_id, fold.state.plan)
-        # Conditions are evaluated again on the outputs.
-        await self._reader.open_blobs(run_id, fold)
-        return explain(program, fold, node, facts=await self._live_facts(run_id))
-
-    @checked
-    async def unserved(self, run_id: str) -> list[Unserved]:
-        """Nodes that are ready and that no live worker serves, one for each queue."""
+    async def retry(self, run_id: str) -> Run:
+        """Run what failed or was cut off again, in the run's next generation. It has as much time
+        as the plan gives a run."""
+        self._behind.check_open()
         run = await self.get(run_id)
-        if run.status != "RUNNING":
-            return []
-        facts = await self._live_facts(run_id)
-        waiting = {
-            fact["queue"]: node
-            for (node, _), fact in sorted(facts.items(), reverse=True)
-            if fact.get("workers") == 0
-        }
-        program = await self.program(run_id, run.plan)
-        found = []
-        for queue, name in sorted(waiting.items()):
-            placement = read_placement(queue)
-            node = program.nodes.get(name)
-            found.append(
-                Unserved(
-                    name,
-                    queue if placement is None else placement.queue,
-                    None if node is None else node.handler,
-                    "" if placement is None else describe_needs(placement),
-                    queue,
-                )
-            )
-        return found
-
-    async def _live_facts(self, run_id: str) -> dict[tuple[str, str], Fact]:
-        """What the store knows of a run's live tokens, and who could take them."""
-        live = await self._reader.live_facts(run_id)
-        if any(fact["state"] == "ready" for fact in live.values()):
-            workers = await self._fleet.workers()
-            for fact in live.values():
-                _count_workers(fact, run_id, workers)
-        return live
+        store = moved_to(run)
+        if store is not None:
+            raise RunConflictError(run_id, f"was moved to {store}: retry it there")
+        try:
+            loaded = await self._behind.load(run.plan, run_id)
+            deadline_ms = loaded.program.plan.deadline_ms
+        except StoreUnusableError:
+            deadline_ms = None  # Its plan is lost: the run will fail by that.
+        run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms))
+        self._behind.work_on([run_id])
+        return run
 
     @checked
-    async def live_nodes(self, run_id: str) -> set[str]:
-        """The nodes at which a run has live tokens."""
-        await self.get(run_id)
-        return {node for node, _ in await self._reader.live_facts(run_id)}
+    async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:
+        """Delete runs that are over, with all that belongs to them.
 
-    async def _result(
-        self,
-        run_id: str,
-        fold: Fold,
-        history: list[NumberedEvent],
-        leased: frozenset[tuple[str, str]] = frozenset(),
-    ) -> RunResult:
-        state = fold.state
-        program = await self.program(run_id, state.plan)
-        await self._reader.open_blobs(run_id, fold)
-        views = node_views(program, state, fold.details, leased)
-        started_ms, last_ms = history[0][1], history[-1][1]
-        over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
-        return RunResult(
-            run_id=run_id,
-            workflow=state.workflow,
-            status=state.status,  # type: ignore[arg-type]
-            output=run_output(program, state) if state.status == "COMPLETED" else None,
-            nodes={name: _node_result(view) for name, view in views.items()},
-            error=state.error,
-            duration_ms=last_ms - started_ms if over else None,
-            seq=state.seq,
-            generation=state.generation,
-            tags=getattr(history[0][2], "tags", {}),
-            last_event_ms=last_ms,
-        )
+        If one of them is not there, is open, or is the parent of an open run, nothing is deleted:
+        RunNotFoundError, RunConflictError.
+        """
+        self._behind.check_open()
+        retention = Retention(self._store, self._tenant, self._behind.engine.clock)
+        return await retention.delete(list(run_ids), dry_run=dry_run)
 
-
-def _node_result(view: NodeView) -> NodeResult:
-    return NodeResult(
-        status=view.status,
-        output=None if view.output is None else msgspec.json.decode(view.output),
-        attempts=view.attempts,
-        error=view.error,
-        reason=view.reason,
-        started_ms=view.started_ms,
-        ended_ms=view.ended_ms,
-        instances=len(view.instances),
-        event=view.event,
-    )
-
-
-def _instance_result(view: InstanceView) -> NodeResult:
-    return NodeResult(
-        status=view.status,
-        output=None if view.output is None else msgspec.json.decode(view.output),
-        attempts=view.attempt,
-        error=view.error,
-        reason=view.reason,
-        started_ms=view.started_ms,
-        ended_ms=view.ended_ms,
-        instances=1,
-        event=view.event,
-    )
-
-
-def _fields(event: Any) -> dict[str, Any]:
-    """An event's data, with every field that its kind has."""
-    data: dict[str, Any] = {}
-    for name in event.__struct_fields__:
-        value = getattr(event, name)
-        if isinstance(value, msgspec.Raw):
-            value = msgspec.json.decode(value) if bytes(value) else None
-        data[name] = value
-    return data
-
-
-def _count_workers(fact: Fact, run_id: str, workers: Sequence[WorkerView]) -> None:
-    """Add who could take a token that waits to be taken."""
-    if fact["state"] == "ready" and not fact["lane"]:
-        serving = [w for w in workers if w.takes and w.serves(fact["queue"], run_id)]
-        fact["workers"] = len(serving)
-        fact["known"] = sum(worker.status != "dead" for worker in workers)
+    async def _change(self, run_id: str, change: Change) -> Run:
+        self._behind.check_open()
+        if not is_storable(run_id):
+            raise RunNotFoundError(run_id)
+        return await self._store.change_run(self._tenant, run_id, change)

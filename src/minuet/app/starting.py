@@ -1,4 +1,4 @@
-"""Starting runs: the plan into the store, the inputs checked and encoded, the runs created."""
+"""Starting runs: the plan into the store, then the runs."""
 
 from __future__ import annotations
 
@@ -7,17 +7,14 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.workflows import CompiledWorkflow, encode_input
-from minuet.bridge.programs import Loaded, Programs
+from minuet.app.compiling import CompiledWorkflow, EncodedInput
+from minuet.app.tenant import Tenant
+from minuet.bridge.programs import Loaded
 from minuet.bridge.snapshot import read_event
-from minuet.bridge.values import canonical, needs_blob
-from minuet.clock import Clock
-from minuet.errors import InputError, RunConflictError
+from minuet.bridge.values import canonical
+from minuet.errors import RunConflictError
 from minuet.events import RunCreated
-from minuet.ids import Ids
-from minuet.plan.plan import Plan
-from minuet.store.base import Store
-from minuet.store.blob import blob_of, blob_ref, blob_value
+from minuet.store.blob import blob_of
 from minuet.store.records import NewRun, Run
 
 #: For how long a plan that was seen in the store is taken to be there. A store that loses what it
@@ -34,11 +31,10 @@ CREATED_MS = 1_000
 class Starter:
     """Creates runs in a store."""
 
-    def __init__(
-        self, store: Store, tenant: str, programs: Programs, clock: Clock, ids: Ids
-    ) -> None:
-        self._store, self._tenant, self._programs = store, tenant, programs
-        self._clock, self._ids = clock, ids
+    def __init__(self, tenant: Tenant) -> None:
+        self._store, self._tenant = tenant.store, tenant.name
+        self._programs = tenant.engine.programs
+        self._clock, self._ids = tenant.engine.clock, tenant.engine.ids
 
     async def keep(self, compiled: CompiledWorkflow) -> Loaded:
         """Have a plan at hand, and in the store, which may have lost it since the last time.
@@ -74,22 +70,25 @@ class Starter:
     async def start(
         self,
         compiled: CompiledWorkflow,
-        inputs: Sequence[tuple[bytes, tuple[bytes, ...]]],
+        loaded: Loaded,
+        inputs: Sequence[EncodedInput],
         keys: Sequence[str | None],
         tags: dict[str, Any] | None,
     ) -> list[str | RunConflictError]:
-        """Create runs that start at once; for each, its id or why it was refused."""
-        loaded = await self.keep(compiled)
+        """Create runs that start at once; for each, its id or why it was refused.
+
+        `loaded` is what `keep` has just returned.
+        """
         new = [
             loaded.translator.new_run(
                 self._ids.run_id(),
                 tenant=self._tenant,
-                input=value,
+                input=value.data,
                 idempotency_key=key,
                 tags=tags or {},
-                blobs=blobs,
+                blobs=value.blobs,
             )
-            for (value, blobs), key in zip(inputs, keys, strict=True)
+            for value, key in zip(inputs, keys, strict=True)
         ]
         answers: list[str | RunConflictError] = []
         for asked, answer in zip(new, await self._create(compiled, loaded, new), strict=True):
@@ -134,28 +133,3 @@ class Starter:
             found = await self._store.read_events(self._tenant, run_id, 0, 1)
         created = read_event(found[0]) if found else None
         return created if isinstance(created, RunCreated) else None
-
-
-def stored_inputs(plan: Plan, values: Sequence[Any]) -> list[tuple[bytes, tuple[bytes, ...]]]:
-    """The inputs of several runs; InputError says which one is wrong."""
-    encoded = []
-    for number, value in enumerate(values):
-        try:
-            encoded.append(stored_input(plan, value))
-        except InputError as error:
-            if len(values) == 1:
-                raise
-            problems = [f"inputs[{number}]: {problem}" for problem in error.problems]
-            raise InputError(problems) from None
-    return encoded
-
-
-def stored_input(plan: Plan, value: Any) -> tuple[bytes, tuple[bytes, ...]]:
-    """A run's input as it is stored, and the blob that it stands for, if it is large.
-
-    InputError when it cannot be kept or does not fit the workflow's schema.
-    """
-    data, _ = encode_input(plan, value)
-    if not needs_blob(data):
-        return data, ()
-    return blob_value(blob_ref(data), len(data)), (data,)

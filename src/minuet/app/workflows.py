@@ -1,170 +1,48 @@
-"""From what a caller has (a file, a mapping, a document) to a program that can run."""
+"""`app.workflows`: read, check and compile workflows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import msgspec
-
-from minuet.bridge.values import encode
-from minuet.errors import DocumentError, HandlerError, InputError, OutputError
-from minuet.model import Diagnostic, Document, read_file, read_mapping
-from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import Handlers
-from minuet.plan.catalog import Catalog, NodeKind
-from minuet.plan.compile import compile_workflow
-from minuet.plan.digest import digest_plan, encode_plan
-from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
-from minuet.plan.schema import find_input_problems
-from minuet.types import Json
-
-if TYPE_CHECKING:
-    from minuet.model.workflow import Workflow
+from minuet.app.arguments import checked
+from minuet.app.compiling import CompiledWorkflow, EncodedInput, compile_source, encode_input
+from minuet.app.tenant import Tenant
+from minuet.plan.placement import read_placement, unmet
+from minuet.plan.plan import Plan
+from minuet.worker.identity import offer_of
 
 
-class CompiledWorkflow(msgspec.Struct, frozen=True):
-    """A workflow, ready to be started."""
+class Workflows:
+    """The workflows that an App can run. No store is needed for what is asked here."""
 
-    document: Document
-    plan: Plan
-    #: The plan as it is stored, and its digest.
-    data: bytes
-    digest: str
-    warnings: tuple[Diagnostic, ...] = ()
+    def __init__(self, tenant: Tenant) -> None:
+        self._engine = tenant.engine
 
-    @property
-    def workflow(self) -> Workflow:
-        return self.document.workflow
+    @checked
+    def compile(self, source: Any) -> CompiledWorkflow:
+        """Read and verify a workflow; DocumentError with all its problems.
 
+        An App with a worker also checks that it has the handlers that the workflow names.
+        """
+        options = self._engine.options
+        handlers = self._engine.handlers if options.worker else None
+        return compile_source(source, handlers=handlers, retry=options.retry_policy)
 
-def read_source(source: Any) -> Document:
-    """Read whatever a caller has; DocumentError with all problems if it is no workflow."""
-    if isinstance(source, CompiledWorkflow):
-        return source.document
-    if isinstance(source, Document):
-        return source
-    try:
-        return read_mapping(dict(source)) if isinstance(source, Mapping) else read_file(source)
-    except DocumentError as error:
-        raise _with_meaning(error) from None
+    @checked
+    def encode_input(self, workflow: Any, input: Any) -> EncodedInput:
+        """Check an input before anything is started; InputError with all its problems.
 
+        The answer can be given to `app.runs.start` as the input.
+        """
+        return encode_input(self.compile(workflow).plan, input)
 
-def compile_source(
-    source: Any, *, handlers: Handlers | None = None, retry: Retry | None = None
-) -> CompiledWorkflow:
-    """Read and compile; with `handlers`, also check that the handlers named exist and take what
-    the nodes' configs have.
-
-    `retry` is for what neither a node nor the document's defaults say.
-    """
-    if isinstance(source, CompiledWorkflow):
-        return source
-    document = read_source(source)
-    problems = _check_handlers(document, handlers) if handlers is not None else []
-    try:
-        compiled = compile_workflow(document, catalog(), retry or RETRY_DEFAULT)
-    except DocumentError as error:
-        raise _with_more(error, problems) from None
-    if problems:
-        raise DocumentError(problems, document.source)
-    data = encode_plan(compiled.plan)
-    return CompiledWorkflow(
-        document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
-    )
-
-
-#: Problems of meaning that are certain even while other fields could not be read.
-_CERTAIN = frozenset(
-    {
-        *("unknown-node", "duplicate-node", "self-dependency", "cycle", "unknown-reference"),
-        *("unknown-node-type", "node-type-unavailable", "feature-unavailable", "empty-branch"),
-        *("bad-condition", "bad-template", "bad-expression", "bad-config", "bad-input-schema"),
-    }
-)
-
-
-def _with_meaning(error: DocumentError) -> DocumentError:
-    """Add what is certainly wrong with the meaning of what could be read, so that an author
-    sees everything at once. Nodes with unreadable fields are left alone: what such a field
-    would have said is not known."""
-    if error.remainder is None:
-        return error
-    try:
-        compile_workflow(error.remainder, catalog())
-    except DocumentError as more:
-        unread = {_node_of(diagnostic.path) for diagnostic in error.diagnostics} - {""}
-        certain = [
-            diagnostic
-            for diagnostic in more.diagnostics
-            if diagnostic.code in _CERTAIN and _node_of(diagnostic.path) not in unread
-        ]
-        return _with_more(error, certain)
-    return error
-
-
-def _with_more(error: DocumentError, more: list[Diagnostic]) -> DocumentError:
-    found = sorted([*error.diagnostics, *more], key=lambda d: (d.line or 0, d.column or 0))
-    return DocumentError(found, error.source)
-
-
-def _node_of(path: str) -> str:
-    """`nodes[3]` of `nodes[3].branch.default`."""
-    node, bracket, _ = path.partition("]")
-    return node + bracket if node.startswith("nodes[") else ""
-
-
-def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
-    """Handlers that this process does not have, and arguments that do not fit them."""
-    found = []
-    for number, node in enumerate(document.workflow.nodes):
-        node_type = NODE_TYPES.get(node.type)
-        if node.handler is None or node_type is None or node_type.kind != "handler":
-            continue
-        at = ("nodes", number)
-        try:
-            task = handlers.find(node.handler)
-        except HandlerError as error:
-            found.append(document.diagnose("unknown-handler", str(error), (*at, "handler")))
-            continue
-        # What a blob holds is known when the node runs.
-        for misfit in task.misfits(node.config, complete=node.config_ref is None):
-            code = "missing-argument" if misfit.is_missing else "unknown-argument"
-            where = (*at, "config") if misfit.is_missing else (*at, "config", misfit.argument)
-            found.append(document.diagnose(code, misfit.message, where))
-    return found
-
-
-@lru_cache(maxsize=1)
-def catalog() -> Catalog:
-    """The node types, as the compiler wants to know them."""
-    return {
-        t.name: NodeKind(
-            name=t.name,
-            queue=t.queue,
-            available=t.kind != "later",
-            config_schema=t.config_schema,
-            needs_handler=t.kind == "handler",
-            expression_fields=t.expression_fields,
-        )
-        for t in NODE_TYPES.values()
-    }
-
-
-def encode_input(plan: Plan, value: Any) -> tuple[bytes, Json]:
-    """A run's input as it is stored and as its nodes will see it; InputError with all problems
-    unless it can be kept and fits the workflow's schema."""
-    try:
-        data, plain = encode(value)
-    except OutputError as error:
-        raise InputError([str(error)]) from error
-    check_input(plan, plain)
-    return data, plain
-
-
-def check_input(plan: Plan, value: Json) -> None:
-    """Check a value against the workflow's input schema; InputError with all problems."""
-    problems = find_input_problems(plan.input_schema, value) if plan.input_schema else []
-    if problems:
-        raise InputError(problems)
+    @checked
+    def find_misplaced(self, plan: Plan) -> dict[str, str]:
+        """Nodes that the worker of this App may not run, and what it lacks, in words."""
+        offer = offer_of(self._engine.options.identity(), self._engine.handlers)
+        placements = [read_placement(node.queue) for node in plan.nodes]
+        return {
+            placement.node: ", ".join(lacking)
+            for placement in placements
+            if placement is not None and (lacking := unmet(placement, offer))
+        }

@@ -61,10 +61,10 @@ class HistoryReader:
                 return found
             after = page[-1].seq
 
-    async def leased(self, run_id: str) -> frozenset[Place]:
-        """The instances that a worker holds at this moment."""
+    async def held(self, run_id: str) -> dict[Place, int]:
+        """The instances that a worker holds at this moment, and since when."""
         tokens = await self._store.read_tokens(self._tenant, run_id)
-        return frozenset((t.node, t.scope) for t in tokens if t.state == "leased")
+        return {(t.node, t.scope): t.taken_ms for t in tokens if t.state == "leased"}
 
     async def live_facts(self, run_id: str) -> dict[Place, Fact]:
         """What the store knows of a run's live tokens."""

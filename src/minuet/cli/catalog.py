@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from typing import Any
 
 import msgspec
 
-from minuet.cli import codes
+from minuet import outcomes
+from minuet.app import shapes
 from minuet.cli.output import print_json, print_table
 from minuet.errors import ConfigError
 from minuet.nodes.catalog import NODE_TYPES
@@ -19,30 +19,16 @@ def node_types(arguments: Namespace) -> int:
     if arguments.name is not None:
         found = _find(arguments.name)
         if arguments.output == "json":
-            print_json(to_record(found))
+            print_json(shapes.node_type(found))
         else:
             print(to_text(found))
-        return codes.COMPLETED
+        return outcomes.COMPLETED
     usable = [found for found in NODE_TYPES.values() if found.kind != "later"]
     if arguments.output == "json":
-        print_json([to_record(found) for found in usable])
+        print_json([shapes.node_type(found) for found in usable])
     else:
         print_table(("type", "does"), [(found.name, found.summary) for found in usable])
-    return codes.COMPLETED
-
-
-def to_record(found: NodeType) -> dict[str, Any]:
-    """A node type as data."""
-    return {
-        "name": found.name,
-        "summary": found.summary,
-        "description": found.description,
-        "config_schema": found.config_schema,
-        "input_schema": found.input_schema,
-        "output": found.output,
-        "output_schema": found.output_schema,
-        "example": found.example,
-    }
+    return outcomes.COMPLETED
 
 
 def to_text(found: NodeType) -> str:

@@ -19,16 +19,15 @@ from typing import Any
 
 import msgspec
 
+from minuet import outcomes
 from minuet.app.app import App
-from minuet.app.runs import RunResult
-from minuet.cli import codes
+from minuet.app.results import NumberedEvent, RunResult
+from minuet.app.watch import instance_name
 from minuet.cli.doctor import examine, summary
 from minuet.cli.output import print_json
 from minuet.demo import HANDLERS, LEDGER, WORKFLOW
 from minuet.errors import ConfigError, MinuetError
 from minuet.events import NodeCompleted, NodeSkipped
-from minuet.kernel.fold import NumberedEvent
-from minuet.kernel.scope import decode, show
 
 ORDER = {
     "number": 7,
@@ -78,7 +77,7 @@ def demo(arguments: Namespace) -> int:
         print_json(report)
     elif arguments.keep:
         show_.say(f"\nIt is all in {folder}: try minuet runs show latest --store {show_.store}")
-    return codes.COMPLETED if report["ok"] else codes.FAILED
+    return outcomes.COMPLETED if report["ok"] else outcomes.FAILED
 
 
 class Show:
@@ -137,7 +136,7 @@ class Show:
             _check_alive(child)
             await asyncio.sleep(LOOK_S)
         async with App(self.store, worker=False) as app:
-            (run,) = await app.runs.list_runs()
+            (run,) = await app.runs.list()
             settled = 0
             async for _, _, event in app.follow(run.run):
                 settled += isinstance(event, NodeCompleted | NodeSkipped)
@@ -251,7 +250,7 @@ def make_instances(
         first.setdefault(place, (known + 1, "missing"))
     return [
         Instance(
-            name=node + show(decode(scope)),
+            name=instance_name(node, scope),
             outcome=outcome,
             committed=committed[node, scope],
             before_kill=seq <= known,

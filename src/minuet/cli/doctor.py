@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
+from minuet import outcomes
 from minuet.app.doctor import Doctor, Repair
 from minuet.bridge.soundness import Finding
-from minuet.cli import codes
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import open_to_read
 
@@ -29,7 +29,7 @@ def doctor(arguments: Namespace) -> int:
     async def work() -> tuple[Diagnosis, Treatment | None]:
         async with open_to_read(arguments.store) as app:
             found = await examine(app.doctor)
-            found.store = app.store.durability
+            found.store = app.durability
             return found, await treat(app.doctor, found) if arguments.repair else None
 
     found, treatment = asyncio.run(work())
@@ -41,7 +41,7 @@ def doctor(arguments: Namespace) -> int:
     else:
         note(f"store: {found.store}")
         _tell(found, treatment)
-    return codes.FAILED if left else codes.COMPLETED
+    return outcomes.FAILED if left else outcomes.COMPLETED
 
 
 class Diagnosis(msgspec.Struct):

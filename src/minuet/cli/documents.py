@@ -5,11 +5,13 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import Any
 
-from minuet.app.workflows import compile_source
-from minuet.cli import codes
-from minuet.cli.handlers import load_handlers, make_handlers
+from minuet import outcomes
+from minuet.app import shapes
+from minuet.app.compiling import compile_source
+from minuet.app.handlers import make_handlers
+from minuet.cli.handlers import load_handlers
 from minuet.cli.output import note, print_json
-from minuet.cli.problems import count_text, diagnostic_records, tell_diagnostics
+from minuet.cli.problems import tell_diagnostics
 from minuet.errors import DocumentError
 from minuet.nodes.handler import Handlers
 
@@ -26,7 +28,7 @@ def validate(arguments: Namespace) -> int:
         print_json({"valid": not wrong, "files": checked})
     elif wrong and len(checked) > 1:
         note(f"{wrong} of {len(checked)} files have errors")
-    return codes.INVALID if wrong else codes.COMPLETED
+    return outcomes.INVALID if wrong else outcomes.COMPLETED
 
 
 def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[str, Any]:
@@ -34,11 +36,11 @@ def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[
         compiled = compile_source(file, handlers=handlers)
     except DocumentError as error:
         tell_diagnostics(file, error.diagnostics)
-        note(f"{file}: {count_text(error.diagnostics)}")
+        note(f"{file}: {shapes.count_errors(error.diagnostics)}")
         return {
             "file": file,
             "valid": False,
-            "diagnostics": diagnostic_records(file, error.diagnostics),
+            "diagnostics": shapes.diagnostics(error.diagnostics, file),
         }
     tell_diagnostics(file, compiled.warnings)
     plan = compiled.plan
@@ -51,7 +53,7 @@ def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[
         "workflow": plan.name,
         "nodes": nodes,
         "plan": compiled.digest,
-        "diagnostics": diagnostic_records(file, compiled.warnings),
+        "diagnostics": shapes.diagnostics(compiled.warnings, file),
     }
 
 
@@ -65,4 +67,4 @@ def graph(arguments: Namespace) -> int:
         print_json(to_graph(compiled.plan))
     else:
         print(to_mermaid(compiled.plan), end="")
-    return codes.COMPLETED
+    return outcomes.COMPLETED

@@ -6,30 +6,26 @@ import asyncio
 from argparse import Namespace
 from collections.abc import Awaitable, Callable
 
-import msgspec
-
+from minuet import outcomes
+from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.fleet import QueueView, WorkerView
-from minuet.cli import codes
+from minuet.app.options import liveness_settings
+from minuet.app.workers import QueueView, WorkerView
 from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
 from minuet.cli.stores import open_to_read
-from minuet.cli.worker_options import read_liveness
 from minuet.errors import ConfigError
 
 #: Names of workers shown in one line.
 NAMES_MAX = 4
-
-#: How often to look whether a worker has ended.
-LOOK_S = 0.2
 
 
 def list_workers(arguments: Namespace) -> int:
     """List the workers of a store."""
 
     async def ask(app: App) -> int:
-        workers = await app.fleet.workers()
+        workers = await app.workers.list()
         if arguments.output == "json":
-            print_json([msgspec.to_builtins(worker) for worker in workers])
+            print_json([shapes.worker(worker) for worker in workers])
         elif not workers:
             print("No worker is registered. Start one with: minuet worker")
         else:
@@ -37,7 +33,7 @@ def list_workers(arguments: Namespace) -> int:
             print_table(
                 titles, [_worker_row(worker) for worker in workers], names=("name", "id", "host")
             )
-        return codes.COMPLETED
+        return outcomes.COMPLETED
 
     return _with_store(arguments, ask)
 
@@ -46,10 +42,12 @@ def drain(arguments: Namespace) -> int:
     """Ask a worker to take nothing more and to end; perhaps wait until it has."""
 
     async def ask(app: App) -> int:
-        worker = await app.fleet.find(arguments.worker)
-        if not await app.fleet.drain(worker.id):
+        worker = await app.workers.find(arguments.worker)
+        if not await app.workers.drain(worker.id):
             raise ConfigError(f"the worker {worker.name} has just ended")
-        ended = await _wait(app, worker, arguments) if arguments.wait else None
+        ended = None
+        if arguments.wait:
+            ended = await app.workers.wait_ended(worker.id, timeout=arguments.timeout)
         if arguments.output == "json":
             print_json({"id": worker.id, "name": worker.name, "draining": True, "ended": ended})
         elif ended is None:
@@ -60,45 +58,32 @@ def drain(arguments: Namespace) -> int:
         else:
             said = "has ended" if ended else "has not ended yet"
             note(f"worker {worker.name} ({worker.id}) {said}")
-        return codes.CANCELLED if ended is False else codes.COMPLETED
+        return outcomes.CANCELLED if ended is False else outcomes.COMPLETED
 
     return _with_store(arguments, ask)
-
-
-async def _wait(app: App, worker: WorkerView, arguments: Namespace) -> bool:
-    """Wait until a worker has signed off, or is dead; False: not in time."""
-    loop = asyncio.get_running_loop()
-    deadline = None if arguments.timeout is None else loop.time() + arguments.timeout
-    while True:
-        left = [w for w in await app.fleet.workers() if w.id == worker.id]
-        if not left or left[0].status == "dead":
-            return True
-        if deadline is not None and loop.time() >= deadline:
-            return False
-        await asyncio.sleep(LOOK_S)
 
 
 def queues(arguments: Namespace) -> int:
     """Show what waits and what runs, queue by queue, and who serves it."""
 
     async def ask(app: App) -> int:
-        found = await app.fleet.queues()
+        found = await app.workers.queues()
         if arguments.output == "json":
-            print_json([msgspec.to_builtins(queue) for queue in found])
+            print_json([shapes.queue(queue) for queue in found])
         elif not found:
             print("Nothing waits, and nothing runs.")
         else:
             titles = ("queue", "ready", "oldest", "running", "served by", "needs")
             rows = [_queue_row(queue) for queue in found]
             print_table(titles, rows, names=("queue", "served by"))
-        return codes.COMPLETED
+        return outcomes.COMPLETED
 
     return _with_store(arguments, ask)
 
 
 def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[int]]) -> int:
     async def work() -> int:
-        async with open_to_read(arguments.store, **read_liveness(arguments)) as app:
+        async with open_to_read(arguments.store, **liveness_settings(arguments.settings)) as app:
             return await ask(app)
 
     return asyncio.run(work())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -14,12 +14,10 @@ import msgspec
 
 from minuet.cli.output import note
 from minuet.cli.stores import command_line
-from minuet.errors import DocumentError, HandlerError
+from minuet.errors import DocumentError
 from minuet.model import Document
-from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.handler import Handlers
 from minuet.nodes.loading import load_module
-from minuet.plan.plan import Node, Plan
 
 #: The tag of a run that says where its handlers were when it was started.
 HANDLERS_TAG = "minuet.handlers"
@@ -80,39 +78,6 @@ def _text_of(path: Path) -> str:
         return path.read_text("utf-8", errors="replace")
     except OSError:
         return ""
-
-
-def make_handlers(modules: Sequence[ModuleType]) -> Handlers:
-    """All handlers that a worker with these modules has."""
-    handlers = Handlers(REGISTERED)
-    for module in modules:
-        handlers.allow(module)
-    return handlers
-
-
-def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
-    """The handlers of these nodes that are not here."""
-    missing = set()
-    for node in nodes:
-        if node.handler is not None and NODE_TYPES[node.type].kind == "handler":
-            try:
-                handlers.find(node.handler)
-            except HandlerError:
-                missing.add(node.handler)
-    return sorted(missing)
-
-
-def still_to_run(plan: Plan, live: Iterable[str]) -> list[Node]:
-    """The nodes that a run may still come to, from those at which it has live tokens."""
-    edges = {node.id: [edge.target for edge in node.edges] for node in plan.nodes}
-    found: set[str] = set()
-    waiting = [node for node in live if node in edges]
-    while waiting:
-        node = waiting.pop()
-        if node not in found:
-            found.add(node)
-            waiting += edges[node]
-    return [node for node in plan.nodes if node.id in found]
 
 
 # ── where the handlers of a run were ────────────────────────────────────────────────────

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from minuet import events as happened
+from minuet.app.watch import instance_name
 from minuet.cli.output import brief, error_text, format_duration
 from minuet.events import Event
-from minuet.kernel.scope import decode, show
 
 
 class Told(msgspec.Struct, frozen=True):
@@ -63,7 +63,7 @@ def _tell_run(event: Event) -> tuple[str, str]:
         case happened.RunPatched():
             return "PATCHED", f"plan {event.plan[:19]}" + _by(event.by)
         case happened.RunRetried():
-            again = ", ".join(node + show(decode(scope)) for node, scope in event.tokens[:5])
+            again = ", ".join(instance_name(node, scope) for node, scope in event.tokens[:5])
             return "RUNNING", f"generation {event.generation}, again: {again}" + _by(event.by)
         case happened.RunCompleted():
             return "COMPLETED", ""
@@ -86,11 +86,11 @@ def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
 
 def _instance(event: happened.NodeCompleted | happened.NodeSkipped | object) -> str:
     node, scope = getattr(event, "node", ""), getattr(event, "scope", "")
-    return str(node) + show(decode(scope))
+    return instance_name(str(node), scope)
 
 
 def _sent(sent: list[happened.Sent]) -> str:
-    to = [node + show(decode(scope)) for node, scope, live, *_ in sent if live]
+    to = [instance_name(node, scope) for node, scope, live, *_ in sent if live]
     more = f" and {len(to) - 5} more" if len(to) > 5 else ""
     return f"to {', '.join(to[:5])}{more}" if to else ""
 

@@ -1,17 +1,29 @@
-"""A run's input, from what stands on the command line."""
+"""The workflow's file and the run's input, from what stands on the command line."""
 
 from __future__ import annotations
 
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Sequence
 
 import msgspec
 
+from minuet.cli.arguments import UsageError
 from minuet.errors import ConfigError
 from minuet.types import Json
 
 _PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)
+
+
+def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
+    """In `run -i a=1 order.yaml` the file looks like one more value of -i."""
+    values = [value for group in arguments.input for value in group]
+    if arguments.file is not None:
+        return arguments.file, values
+    if not values:
+        raise UsageError(f"minuet {arguments.command}", "missing argument: FILE")
+    return values[-1], values[:-1]
 
 
 def read_input(values: Sequence[str]) -> Json:

@@ -13,8 +13,8 @@ import sys
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
+from minuet.app.watch import instance_name
 from minuet.cli.output import clean, format_clock
-from minuet.kernel.scope import show
 from minuet.nodes.context import HANDLER_LOG, RunLogFilter
 
 
@@ -102,4 +102,4 @@ def _where(record: Any) -> str:
     if record.run_id is None:
         return ""
     again = f", attempt {record.attempt}" if (record.attempt or 1) > 1 else ""
-    return f"run {record.run_id}  {record.node_id}{show(record.scope or ())}{again}  "
+    return f"run {record.run_id}  {instance_name(record.node_id, record.scope or ())}{again}  "

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from minuet.cli import codes
+from minuet import outcomes
 from minuet.cli.arguments import Parser, UsageError, build_parser, subcommands
 from minuet.errors import MinuetError
 
@@ -37,12 +37,12 @@ def _run(argv: list[str]) -> int:
         arguments = _parse(parser, argv)
         if arguments is None:
             parser.print_help()
-            return codes.COMPLETED
+            return outcomes.COMPLETED
         return _call(arguments)
     except UsageError as error:
         print(f"{error.command}: {error}", file=sys.stderr)
         print(f"See {error.command} --help.", file=sys.stderr)
-        return codes.INVALID
+        return outcomes.INVALID
     except SystemExit as done:
         # --help and --version have been printed.
         return done.code if isinstance(done.code, int) else 0
@@ -102,11 +102,11 @@ def _call(arguments: argparse.Namespace) -> int:
         from minuet.cli.problems import tell
 
         tell(error, as_json=arguments.output == "json")
-        return codes.INVALID
+        return outcomes.outcome_of(error).exit_code
     except KeyboardInterrupt:
         print("minuet: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
         # The reader of our output has had enough, such as `head`.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return codes.COMPLETED
+        return outcomes.COMPLETED

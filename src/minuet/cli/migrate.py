@@ -10,10 +10,10 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any
 
+from minuet import outcomes
 from minuet.app.move.mover import Mover
 from minuet.app.move.transfer import Outcome
 from minuet.app.stores import opened
-from minuet.cli import codes
 from minuet.cli.output import clean, format_duration, note, print_json
 from minuet.cli.stores import exists, file_of, is_memory
 from minuet.clock import SystemClock
@@ -39,7 +39,7 @@ def migrate(arguments: Namespace) -> int:
         print_json(report.to_json())
     else:
         report.tell()
-    return codes.FAILED if report.problem_count else codes.COMPLETED
+    return outcomes.FAILED if report.problem_count else outcomes.COMPLETED
 
 
 def _check(source: str, target: str) -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from minuet.app import shapes
 from minuet.cli.output import clean, print_json
 from minuet.errors import DocumentError, InputError, MinuetError
 from minuet.model.diagnostics import Diagnostic
@@ -17,40 +17,14 @@ LINE_LENGTH_MAX = 100
 def tell(error: MinuetError, *, as_json: bool) -> None:
     """Say what went wrong; for programs also as JSON on standard output."""
     if as_json:
-        print_json({"error": error_record(error)})
+        print_json({"error": shapes.error(error)})
     if isinstance(error, DocumentError):
         tell_diagnostics(error.source, error.diagnostics)
-        print(count_text(error.diagnostics), file=sys.stderr)
+        print(shapes.count_errors(error.diagnostics), file=sys.stderr)
     else:
         print(f"minuet: {clean(str(error))}", file=sys.stderr)
     if isinstance(error, InputError):
         print("Give the input with -i key=value, -i JSON or -i @FILE.", file=sys.stderr)
-
-
-def error_record(error: MinuetError) -> dict[str, Any]:
-    """An error as data."""
-    record: dict[str, Any] = {"code": error.code, "message": str(error)}
-    if isinstance(error, DocumentError):
-        record["message"] = f"{error.source}: {count_text(error.diagnostics)}"
-        record["diagnostics"] = diagnostic_records(error.source, error.diagnostics)
-    return record
-
-
-def diagnostic_records(file: str, diagnostics: Iterable[Diagnostic]) -> list[dict[str, Any]]:
-    """Problems of a document as data."""
-    return [
-        {
-            "file": file,
-            "line": found.line,
-            "column": found.column,
-            "severity": found.severity,
-            "code": found.code,
-            "message": found.message,
-            "path": found.path,
-            "hint": found.hint,
-        }
-        for found in diagnostics
-    ]
 
 
 def tell_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
@@ -58,12 +32,6 @@ def tell_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
     lines = _source_lines(source) if any(found.line for found in diagnostics) else []
     for found in diagnostics:
         print(clean("\n".join(_describe(source, found, lines))), file=sys.stderr)
-
-
-def count_text(diagnostics: Sequence[Diagnostic]) -> str:
-    """How many problems there are, in words."""
-    errors = sum(found.severity == "error" for found in diagnostics)
-    return f"{errors} error{'s' if errors != 1 else ''}"
 
 
 def _describe(source: str, found: Diagnostic, lines: list[str]) -> list[str]:

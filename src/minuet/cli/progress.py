@@ -8,16 +8,13 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import Counter
 from typing import TYPE_CHECKING, Protocol
 
+from minuet.app.results import NodeView
+from minuet.app.watch import Watch
 from minuet.cli.history import tell_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
-from minuet.events import Event, RunCreated
-from minuet.kernel.fold import Fold
-from minuet.kernel.program import Program
-from minuet.kernel.scope import show
-from minuet.kernel.view import NodeView, node_views
+from minuet.events import Event, Place, RunCreated
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -33,8 +30,6 @@ TICK_S = 0.12
 #: At most, when drawing one takes long.
 SLOW_TICK_S = 0.5
 
-Place = tuple[str, str]
-
 #: By run: the instances that a worker holds, and since when (in ms).
 Held = dict[str, dict[Place, int]]
 
@@ -42,7 +37,7 @@ Held = dict[str, dict[Place, int]]
 class Progress(Protocol):
     """Shows how runs go on."""
 
-    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+    def begin(self, watch: Watch, *, known: int = 0) -> None:
         """A run will be followed; its first `known` events are no news."""
         ...
 
@@ -69,7 +64,7 @@ def make_progress(*, wanted: bool = True) -> Progress:
 class NoProgress:
     """Shows nothing."""
 
-    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
+    def begin(self, watch: Watch, *, known: int = 0) -> None:
         pass
 
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
@@ -89,11 +84,12 @@ class PlainProgress:
         self._known: dict[str, int] = {}
         self._hidden: dict[str, str | None] = {}
 
-    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
-        self._known[run_id] = known
-        self._hidden[run_id] = program.plan.output_node
+    def begin(self, watch: Watch, *, known: int = 0) -> None:
+        self._known[watch.run_id] = known
+        self._hidden[watch.run_id] = watch.output_node
         if known:
-            self._print(int(time.time() * 1000), f"run {run_id} of {workflow} goes on")
+            text = f"run {watch.run_id} of {watch.workflow} goes on"
+            self._print(int(time.time() * 1000), text)
 
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
         told = tell_event(at_ms, event)
@@ -119,13 +115,10 @@ class PlainProgress:
 
 
 class _Shown:
-    """A run that is shown."""
+    """A run that is shown, and since when."""
 
-    def __init__(self, run_id: str, workflow: str, program: Program) -> None:
-        self.run_id = run_id
-        self.workflow = workflow
-        self.program = program
-        self.fold = Fold()
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
         self.begun_at = time.time()
 
 
@@ -142,11 +135,11 @@ class LiveProgress:
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
 
-    def begin(self, run_id: str, workflow: str, program: Program, *, known: int = 0) -> None:
-        self._runs[run_id] = _Shown(run_id, workflow, program)
+    def begin(self, watch: Watch, *, known: int = 0) -> None:
+        self._runs[watch.run_id] = _Shown(watch)
 
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
-        self._runs[run_id].fold.apply(seq, at_ms, event)
+        self._runs[run_id].watch.add(seq, at_ms, event)
 
     def refresh(self, held: Held) -> float:
         """Draw; a picture that takes long to draw is drawn less often."""
@@ -174,53 +167,39 @@ class LiveProgress:
         from rich.console import Group
         from rich.text import Text
 
-        title = Text(f"{run.workflow}  ", style="bold")
-        title.append(run.run_id, style="dim")
-        title.append(f"  {run.fold.state.status}", style=STYLES.get(run.fold.state.status, ""))
+        watch = run.watch
+        title = Text(f"{watch.workflow}  ", style="bold")
+        title.append(watch.run_id, style="dim")
+        title.append(f"  {watch.status}", style=STYLES.get(watch.status, ""))
         title.append(f"  {format_duration(int((time.time() - run.begun_at) * 1000))}", style="dim")
-        if len(run.program.plan.nodes) > room:
-            return Group(title, self._counts(run), self._active(run))
-        return Group(title, self._table(run))
+        if watch.size > room:
+            return Group(title, self._counts(watch), self._active(watch))
+        return Group(title, self._table(watch))
 
-    def _table(self, run: _Shown) -> Table:
+    def _table(self, watch: Watch) -> Table:
         """Every node with its state."""
         table = _make_table()
-        held = self._held.get(run.run_id, {})
-        views = node_views(run.program, run.fold.state, run.fold.details, held.keys())
+        held = self._held.get(watch.run_id, {})
         since = {node: taken_ms for (node, _), taken_ms in held.items()}
-        for view in views.values():
+        for view in watch.nodes(held):
             table.add_row(*_cells(view, since.get(view.node)))
         return table
 
-    def _counts(self, run: _Shown) -> RenderableType:
+    def _counts(self, watch: Watch) -> RenderableType:
         """How many node instances are in which state."""
         from rich.text import Text
 
-        counts = Counter(
-            token.outcome or ("queued or running" if token.state == "ready" else token.state)
-            for token in run.fold.state.tokens.values()
-        )
-        told = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
-        return Text(f"{len(run.program.plan.nodes)} nodes: {told}")
+        told = ", ".join(f"{count} {state}" for state, count in watch.counts().items())
+        return Text(f"{watch.size} nodes: {told}")
 
-    def _active(self, run: _Shown) -> Table:
+    def _active(self, watch: Watch) -> Table:
         """The node instances that are alive, the oldest first."""
-        from minuet.kernel.scope import decode
-
         table = _make_table()
         now_ms = int(time.time() * 1000)
-        alive = [t for t in run.fold.state.tokens.values() if t.state in ("ready", "waiting")]
-        for token in alive[:ACTIVE_SHOWN_MAX]:
-            detail = run.fold.details[token.node, token.scope]
-            state = "WAITING" if token.state == "waiting" else "QUEUED"
-            since = format_duration(now_ms - detail.created_ms)
-            table.add_row(
-                clean(token.node + show(decode(token.scope))),
-                f"[{STYLES[state]}]{state}[/]",
-                str(token.attempt),
-                since,
-                "",
-            )
+        for one in watch.active(ACTIVE_SHOWN_MAX):
+            status = f"[{STYLES[one.status]}]{one.status}[/]"
+            since = format_duration(now_ms - one.created_ms)
+            table.add_row(clean(one.name), status, str(one.attempt), since, "")
         return table
 
     def _overview(self, room: int) -> RenderableType:
@@ -231,12 +210,12 @@ class LiveProgress:
         for name in ("run", "workflow", "status", "nodes settled", "active"):
             table.add_column(name)
         is_open = ("RUNNING", "PAUSED", "PENDING", "")
-        runs = sorted(self._runs.values(), key=lambda run: run.fold.state.status not in is_open)
-        for run in runs[:room]:
-            state = run.fold.state
-            done = sum(token.state == "done" for token in state.tokens.values())
-            status = f"[{STYLES.get(state.status, '')}]{state.status}[/]" if state.status else ""
-            table.add_row(run.run_id, clean(run.workflow), status, str(done), str(state.live()))
+        runs = [run.watch for run in self._runs.values()]
+        runs.sort(key=lambda watch: watch.status not in is_open)
+        for watch in runs[:room]:
+            status = f"[{STYLES.get(watch.status, '')}]{watch.status}[/]" if watch.status else ""
+            counts = (str(watch.settled), str(watch.live))
+            table.add_row(watch.run_id, clean(watch.workflow), status, *counts)
         if len(runs) > room:
             table.add_row(f"… and {len(runs) - room} more", "", "", "", "")
         return table

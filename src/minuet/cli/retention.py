@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
+from minuet import outcomes
 from minuet.app.app import App
 from minuet.app.retention import Deleted
-from minuet.cli import codes
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import find_run, open_to_read
 from minuet.errors import ConfigError, RunNotFoundError
@@ -48,7 +48,7 @@ async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Dele
         )
         return await _follow(deleting, quiet=dry_run)
     try:
-        return await app.retention.delete(arguments.runs, dry_run=dry_run)
+        return await app.runs.delete(arguments.runs, dry_run=dry_run)
     except RunNotFoundError as error:
         # What deletes a run wants its whole id; help those who gave less of it.
         meant = await find_run(app, error.run_id)
@@ -61,7 +61,7 @@ def collect(arguments: Namespace) -> int:
     async def work(app: App) -> Deleted:
         runs = Deleted()
         if arguments.older_than is not None:
-            tenants = await app.store.list_tenants()
+            tenants = await app.list_tenants()
 
             def deleting(*, dry_run: bool) -> AsyncIterator[Deleted]:
                 return app.retention.delete_older(
@@ -121,7 +121,7 @@ def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
         report = {"dry_run": arguments.dry_run, **msgspec.structs.asdict(deleted)}
         wanted = ("dry_run", "runs", "named", "moved")
         print_json({k: v for k, v in report.items() if not runs_only or k in wanted})
-        return codes.COMPLETED
+        return outcomes.COMPLETED
     verb = "Would delete" if arguments.dry_run else "Deleted"
     print(f"{verb} {', '.join(_words(deleted)) or 'nothing'}.")
     if deleted.named:
@@ -131,7 +131,7 @@ def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
             f"Kept {_count(deleted.moved, 'run')} that moved to another store; "
             "delete them by their ids if they have arrived there."
         )
-    return codes.COMPLETED
+    return outcomes.COMPLETED
 
 
 def _words(deleted: Deleted) -> list[str]:

@@ -7,11 +7,10 @@ from argparse import Namespace
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-import msgspec
-
+from minuet import outcomes
+from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.runs import UNREADABLE, NodeResult, RunResult
-from minuet.cli import codes
+from minuet.app.results import Explanation, NodeResult, RunResult
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import tell_event
 from minuet.cli.output import (
@@ -28,19 +27,17 @@ from minuet.cli.output import (
     trace_text,
 )
 from minuet.cli.stores import find_run, open_to_read
-from minuet.kernel.explain.answer import Explanation
-from minuet.types import Json
 
 
 def list_runs(arguments: Namespace) -> int:
     """List runs, the newest first."""
 
     async def ask(app: App) -> None:
-        found = await app.runs.list_runs(
+        found = await app.runs.list(
             statuses=tuple(arguments.status), workflow=arguments.workflow, limit=arguments.limit
         )
         if arguments.output == "json":
-            print_json([_row(run) for run in found])
+            print_json([shapes.row(run) for run in found])
         elif not found:
             print("There are no such runs.")
         else:
@@ -75,9 +72,7 @@ def show(arguments: Namespace) -> int:
         result = await app.runs.show(run_id)
         each = await app.runs.instances(run_id) if arguments.all else None
         if arguments.output == "json":
-            row = _row(await app.runs.get(run_id))
-            row |= {"error": result.error, "last_event_ms": result.last_event_ms}
-            print_json({**result.to_json(), **row, **_all_nodes(result, each)})
+            print_json(shapes.run(await app.runs.get(run_id), result, each))
         else:
             _print_result(result, each)
 
@@ -94,8 +89,7 @@ def replay(arguments: Namespace) -> int:
         result = await app.runs.replay(run_id, at=at)
         each = await app.runs.instances(run_id, at=at) if arguments.all else None
         if arguments.output == "json":
-            nodes = _all_nodes(result, each)
-            print_json({**result.to_json(), **nodes, "seq": at, "last_seq": last})
+            print_json(shapes.replayed(result, last, each))
         else:
             print(f"After event {at} of {last}:")
             _print_result(result, each)
@@ -118,7 +112,7 @@ def events(arguments: Namespace) -> int:
             moment = format_clock(at_ms)
             if isinstance(event, bytes):
                 raw = brief(event.decode("utf-8", "replace"), 200)
-                rows.append((str(seq), moment, UNREADABLE, "", clean(raw)))
+                rows.append((str(seq), moment, shapes.UNREADABLE, "", clean(raw)))
                 continue
             told = tell_event(at_ms, event)
             rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
@@ -132,9 +126,9 @@ def why(arguments: Namespace) -> int:
 
     async def ask(app: App) -> None:
         run_id = await find_run(app, arguments.run)
-        explanation = await app.why(run_id, arguments.node)
+        explanation = await app.runs.explain(run_id, arguments.node)
         if arguments.output == "json":
-            print_json(msgspec.to_builtins(explanation))
+            print_json(shapes.explanation(explanation))
         else:
             print(clean(explanation_text(explanation)))
 
@@ -157,17 +151,17 @@ def cancel(arguments: Namespace) -> int:
 
 def pause(arguments: Namespace) -> int:
     """Hand out nothing more of a run."""
-    return _change(arguments, lambda app, run: app.pause(run))
+    return _change(arguments, lambda app, run: app.runs.pause(run))
 
 
 def resume(arguments: Namespace) -> int:
     """Let a paused run go on."""
-    return _change(arguments, lambda app, run: app.resume(run))
+    return _change(arguments, lambda app, run: app.runs.resume(run))
 
 
 def retry(arguments: Namespace) -> int:
     """Open the next generation of a run."""
-    return _change(arguments, lambda app, run: app.retry(run))
+    return _change(arguments, lambda app, run: app.runs.retry(run))
 
 
 def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
@@ -175,7 +169,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
         # The newest run is not always the one that was meant: to change one, name it.
         run = await change(app, await app.runs.find(arguments.run))
         if arguments.output == "json":
-            print_json(_row(run))
+            print_json(shapes.row(run))
             return
         print(f"run {run.run} is {paint(run.status)}")
         if run.status == "RUNNING":
@@ -194,60 +188,13 @@ def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[None]]) -> 
             await ask(app)
 
     asyncio.run(work())
-    return codes.COMPLETED
-
-
-def _row(run: Any) -> dict[str, Any]:
-    """A run as data, without its output."""
-    return {
-        "run_id": run.run,
-        "workflow": run.workflow,
-        "status": run.status,
-        "generation": run.generation,
-        "seq": run.seq,
-        "plan": run.plan,
-        "input": _decode(run.input),
-        "tags": run.tags,
-        "error": run.error,
-        "created_ms": run.created_ms,
-        "started_ms": run.started_ms,
-        "ended_ms": run.ended_ms,
-        "deadline_ms": run.deadline_ms,
-        "counter": run.counter,
-        "dead_letters": run.dead_letters,
-    }
-
-
-def _all_nodes(result: RunResult, each: dict[str, NodeResult] | None) -> dict[str, Json]:
-    """The nodes as data and, where they are asked for, all their instances."""
-    return {"nodes": _nodes(result.nodes)} | ({} if each is None else {"instances": _nodes(each)})
-
-
-def _nodes(nodes: dict[str, NodeResult]) -> dict[str, Json]:
-    return {
-        name: {
-            "status": node.status,
-            "output": node.output,
-            "attempts": node.attempts,
-            "error": node.error,
-            "reason": node.reason or None,
-            "started_ms": node.started_ms,
-            "ended_ms": node.ended_ms,
-            "instances": node.instances,
-            "event": node.event,
-        }
-        for name, node in nodes.items()
-    }
-
-
-def _decode(data: bytes) -> Json:
-    return msgspec.json.decode(data)
+    return outcomes.COMPLETED
 
 
 def _print_instances(arguments: Namespace, found: dict[str, NodeResult]) -> None:
     """One node: all its instances, or everything about the only one."""
     if arguments.output == "json":
-        print_json(_nodes(found))
+        print_json(shapes.nodes(found))
         return
     _print_nodes(found)
     if len(found) == 1:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from argparse import Namespace
 
-from minuet.cli import codes
+from minuet import outcomes
 from minuet.cli.output import clean, note, print_json, print_table
 from minuet.settings import Settings, find_unknown, masked, read_settings
 from minuet.settings.table import TABLE
@@ -30,13 +30,13 @@ def show(arguments: Namespace) -> int:
     store = masked(settings.store or "")
     if arguments.output == "json":
         print_json({"environment": settings.environment, "store": store, "settings": rows})
-        return codes.COMPLETED
+        return outcomes.COMPLETED
     titles = ("setting", "value", "from", "default")
     cells = [[clean(str(row[title] or "")) for title in titles] for row in rows]
     print_table(titles, cells, names=("value", "from"))
     print(f"The store is {store or 'not chosen'}.")
     print("(no effect): accepted, and checked; docs/reference/settings.md says why.")
-    return codes.COMPLETED
+    return outcomes.COMPLETED
 
 
 def _read(given: tuple[str, ...]) -> Settings:

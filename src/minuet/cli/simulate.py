@@ -14,13 +14,13 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.workflows import compile_source, encode_input
-from minuet.cli import codes
+from minuet import outcomes
+from minuet.app.compiling import compile_source, encode_input
+from minuet.app.handlers import make_handlers
 from minuet.cli.arguments import UsageError
-from minuet.cli.execute import file_and_input
-from minuet.cli.handlers import load_handlers, make_handlers
+from minuet.cli.handlers import load_handlers
 from minuet.cli.history import tell_event
-from minuet.cli.inputs import read_input
+from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.output import brief, clean, note, print_json
 from minuet.cli.problems import tell_diagnostics
 from minuet.events import encode_event
@@ -62,9 +62,8 @@ def simulate(arguments: Namespace) -> int:
         report = _play_one(rehearsal, arguments)
     else:
         report = _play_many(rehearsal, arguments)
-    return (
-        codes.FAILED if report.fails or (arguments.strict and report.findings) else codes.COMPLETED
-    )
+    failed = report.fails or (arguments.strict and report.findings)
+    return outcomes.FAILED if failed else outcomes.COMPLETED
 
 
 def _note_beside(file: str) -> None:

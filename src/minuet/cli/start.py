@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from argparse import Namespace
 
+from minuet import outcomes
+from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.runs import RunResult
-from minuet.app.workflows import encode_input
-from minuet.cli import codes
-from minuet.cli.execute import file_and_input, print_result
-from minuet.cli.inputs import read_input
+from minuet.app.options import OptionArguments, worker_settings
+from minuet.app.results import RunResult
+from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import tell_diagnostics
+from minuet.cli.session import print_result
 from minuet.cli.stores import command_line, is_memory
 from minuet.cli.unserved import telling_unserved
 from minuet.errors import ConfigError, RunTimeoutError
-from minuet.plan.plan import Retry
 
 
 def start(arguments: Namespace) -> int:
@@ -25,15 +25,16 @@ def start(arguments: Namespace) -> int:
     file, values = file_and_input(arguments)
     if is_memory(arguments.store):
         raise ConfigError("memory:// ends with this process: no worker would find the run")
-    app = App(arguments.store, worker=False, retry=Retry(**arguments.settings.retry))
-    compiled = app.compile(file)
+    options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    app = App(arguments.store, **options)
+    compiled = app.workflows.compile(file)
     tell_diagnostics(file, compiled.warnings)
-    value = read_input(values)
-    encode_input(compiled.plan, value)
+    value = app.workflows.encode_input(compiled, read_input(values))
 
     async def work() -> int:
         async with app:
-            run_id = await app.start(compiled, value, idempotency_key=arguments.idempotency_key)
+            run = await app.start(compiled, value, idempotency_key=arguments.idempotency_key)
+            run_id = run.id
             if not arguments.wait:
                 return _tell_started(arguments, run_id, (await app.runs.get(run_id)).status)
             note(f"run {run_id} started; workers go on with it")
@@ -54,21 +55,21 @@ def _tell_started(arguments: Namespace, run_id: str, status: str) -> int:
     else:
         print(run_id)
         note(f"Look at it with: {command_line(arguments.store, 'runs', 'show', run_id)}")
-    return codes.COMPLETED
+    return outcomes.COMPLETED
 
 
 def _tell_ended(arguments: Namespace, result: RunResult) -> int:
     if arguments.output == "json":
-        print_json(result.to_json())
+        print_json(shapes.result(result))
     else:
         print_result(result, arguments.store)
-    return codes.OF_STATUS[result.status]
+    return outcomes.OF_STATUS[result.status]
 
 
 def _tell_open(arguments: Namespace, result: RunResult, error: RunTimeoutError) -> int:
     """The time is over, and the run is not."""
     message = f"run {result.run_id} did not end within {error.seconds:g} s; it goes on"
     if arguments.output == "json":
-        print_json({**result.to_json(), "error": {"code": error.code, "message": message}})
+        print_json({**shapes.result(result), "error": {"code": error.code, "message": message}})
     note(f"{message}.")
-    return codes.CANCELLED
+    return outcomes.CANCELLED

@@ -58,7 +58,7 @@ def open_to_read(url: str, **options: Any) -> App:
 async def find_run(app: App, text: str) -> str:
     """The id of the run that is meant by an id, the beginning of one, or `latest`."""
     if text in LATEST:
-        newest = await app.runs.list_runs(limit=1)
+        newest = await app.runs.list(limit=1)
         if not newest:
             raise ConfigError("there are no runs in this store yet")
         return newest[0].run

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
 from minuet.app.app import App
-from minuet.app.runs import Unserved
+from minuet.app.results import Unserved
 from minuet.cli.output import note
 from minuet.cli.stores import command_line
 from minuet.errors import MinuetError

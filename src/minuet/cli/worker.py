@@ -17,9 +17,8 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.app import App
-from minuet.cli import codes
-from minuet.cli.execute import find_lease_ms
+from minuet import outcomes
+from minuet.app.app import App, Worker
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
@@ -27,12 +26,7 @@ from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
 from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
-from minuet.nodes.io.task import TASK
-from minuet.plan.placement import base_queue
-from minuet.plan.plan import Retry
 from minuet.settings import masked
-from minuet.worker.process import tune_process
-from minuet.worker.worker import RELEASE_MS, Worker
 
 #: How often to look whether there is something to tell.
 TELL_S = 5.0
@@ -50,17 +44,11 @@ def work(arguments: Namespace) -> int:
         raise ConfigError("memory:// is a new store in every process: a worker finds nothing in it")
     settings = arguments.settings
     modules = load_handlers(arguments.handlers)
-    app = App(
-        arguments.store,
-        handlers=modules,
-        concurrency=arguments.concurrency or settings["WORKER_CONCURRENCY"],
-        lease_ms=find_lease_ms(arguments, modules),
-        drain_seconds=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
-        retry=Retry(**settings.retry),
-        queues=arguments.queues or None,
-        **read_worker_options(arguments),
-    )
-    tune_process()
+    options = read_worker_options(arguments, modules)
+    options["concurrency"] = arguments.concurrency or settings["WORKER_CONCURRENCY"]
+    options["drain_seconds"] = settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"]
+    options["queues"] = arguments.queues or None
+    app = App(arguments.store, **options)
     shift = Shift(app, arguments)
     return run(shift.work, shift.signals)
 
@@ -75,8 +63,7 @@ class Shift:
         self._log_level: str | None = arguments.log_level
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
-        grace_s = arguments.settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"] + RELEASE_MS / 1000
-        self.signals = StopSignals(grace_s)
+        self.signals = StopSignals(app.options.grace_s)
         self._told: dict[str, int] = {}
         self._waiting: list[str] = []
         self._look_at = 0.0
@@ -91,23 +78,23 @@ class Shift:
             worker = self._app.worker
             assert worker is not None
             self.signals.unfinished = worker.unfinished
-            worker.serve(tuple(f"{TASK.queue}:{name}" for name in self._app.handlers.functions()))
+            self._app.workers.serve_functions()
             began = time.monotonic()
             try:
                 self._tell_start(worker)
                 self._tell_idle()
                 await self._tell_moved()
-                await self._tell_waiting(worker)
+                await self._tell_waiting()
                 while not await self._stopped(worker):
                     self._app.check_worker()
                     self._tell_progress(worker)
-                    await self._tell_waiting(worker)
+                    await self._tell_waiting()
                 self.signals.watch()
                 self._tell_stopping(worker)
             finally:
                 await self._app.close()
         self._tell_end(worker, time.monotonic() - began)
-        return codes.COMPLETED
+        return outcomes.COMPLETED
 
     async def _stopped(self, worker: Worker) -> bool:
         """Wait a little for a signal to stop, or for somebody who drains the worker."""
@@ -132,7 +119,7 @@ class Shift:
         handlers = self._app.handlers.names()
         chosen = self._arguments.queues
         where = f"queues: {_names(chosen)}" if chosen else f"handlers: {_names(handlers)}"
-        durability = self._app.store.durability
+        durability = self._app.durability
         if not self._as_json:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
         self._tell(
@@ -164,7 +151,7 @@ class Shift:
         store = None
         with contextlib.suppress(StoreUnavailableError):
             # A store that has just gone away is no reason to end: the worker waits for it.
-            store = await self._app.moved_store()
+            store = await self._app.runs.moved_store()
         if store is not None:
             text = f"the runs of this store were moved to {store}: start workers there"
             self._tell("moved", text, to=store)
@@ -176,16 +163,13 @@ class Shift:
             self._told = counts
             self._tell("progress", _counts_text(counts), **counts)
 
-    async def _tell_waiting(self, worker: Worker) -> None:
+    async def _tell_waiting(self) -> None:
         """Say what waits for workers with other handlers or queues, when that changes."""
         if time.monotonic() < self._look_at:
             return
         self._look_at = time.monotonic() + LOOK_S
         with contextlib.suppress(StoreUnavailableError):
-            depths = await self._app.store.list_queues()
-            waiting = sorted(
-                {base_queue(d.queue) for d in depths if d.ready and not worker.may_serve(d.queue)}
-            )
+            waiting = await self._app.workers.left_to_others()
             if waiting != self._waiting:
                 self._waiting = waiting
                 text = f"waiting for other workers: {_names(waiting) or 'nothing any more'}"

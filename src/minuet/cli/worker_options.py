@@ -1,19 +1,23 @@
-"""What a worker offers, as the command line and the settings say it."""
+"""The options of a worker, from the command line and the settings."""
 
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import msgspec
 
+from minuet.app.handlers import make_handlers
+from minuet.app.options import OptionArguments, worker_settings
 from minuet.errors import ConfigError
 
 
-def read_worker_options(arguments: Namespace) -> dict[str, Any]:
-    """The name, capabilities and executors of this process's worker, as options of an App.
+def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> OptionArguments:
+    """The options of a worker with these handlers, from the command line and the settings.
 
-    An option on the command line wins over the same one in the settings.
+    An option on the command line wins over the setting of the same meaning.
     """
     settings = arguments.settings
     capabilities = _capabilities(_listed(settings["MINUET_WORKER_CAPABILITIES"]))
@@ -21,19 +25,15 @@ def read_worker_options(arguments: Namespace) -> dict[str, Any]:
     labels = arguments.label or _listed(settings["MINUET_WORKER_LABELS"])
     if labels:
         capabilities["labels"] = sorted(set(labels))
+    handlers = make_handlers(modules).names()
     return {
+        **worker_settings(settings),
+        "handlers": modules,
+        "tune_process": True,
+        "lease_seconds": arguments.lease or settings.lease_seconds(handlers),
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
         "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
-        "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
-    }
-
-
-def read_liveness(arguments: Namespace) -> dict[str, Any]:
-    """When a silent worker is stale, and when it counts as dead, as options of an App."""
-    return {
-        "stale_seconds": arguments.settings["WORKER_HEARTBEAT_TIMEOUT"],
-        "dead_seconds": arguments.settings["MINUET_HEARTBEAT_TIMEOUT_SECONDS"],
     }
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.workflows import CompiledWorkflow, check_input
+from minuet.app.compiling import CompiledWorkflow, check_input
 from minuet.errors import ConfigError, InputError
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers

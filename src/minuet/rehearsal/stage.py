@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.workflows import CompiledWorkflow
+from minuet.app.compiling import CompiledWorkflow
 from minuet.events import Event, Place, RunFailed, decode_event
 from minuet.ids import SeededIds
 from minuet.kernel.program import Program

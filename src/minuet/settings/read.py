@@ -12,7 +12,16 @@ from urllib.parse import quote
 import msgspec
 
 from minuet.errors import ConfigError
-from minuet.settings.table import ENVIRONMENTS, FAMILY, SCHEMES, TABLE, Environment, Setting, Value
+from minuet.settings.table import (
+    BY_NAME,
+    ENVIRONMENTS,
+    FAMILY,
+    SCHEMES,
+    TABLE,
+    Environment,
+    Setting,
+    Value,
+)
 
 #: Ours alone: a name that begins so and is in no row is a mistake.
 PREFIX = "MINUET_"
@@ -29,8 +38,6 @@ _FLAGS = {
 _PASSWORD = re.compile(r"(?<=://)([^/?#:]*):([^/?#]*)@")
 _ODD_PASSWORD = re.compile(r"(?<=://)([^/?#:@]*):(.*)@")
 _PASSWORD_OPTION = re.compile(r"(?<=[?&])(password=)[^&]*", re.IGNORECASE)
-
-_BY_NAME = {setting.name: setting for setting in TABLE}
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -223,10 +230,10 @@ def _contradictions(settings: Settings) -> list[str]:
 def find_unknown(variables: Mapping[str, str]) -> list[str]:
     """What to say about names that look like settings and are none."""
     # Without what they begin with, so that MINUET_CONCURRENCY finds WORKER_CONCURRENCY.
-    ends = {name.partition("_")[2]: name for name in _BY_NAME}
+    ends = {name.partition("_")[2]: name for name in BY_NAME}
     found = []
     for name in sorted(variables):
-        if name.startswith(PREFIX) and name not in _BY_NAME and not name.startswith(PRIVATE):
+        if name.startswith(PREFIX) and name not in BY_NAME and not name.startswith(PRIVATE):
             close = difflib.get_close_matches(name.removeprefix(PREFIX), ends, n=1, cutoff=0.7)
             hint = f": did you mean {ends[close[0]]}?" if close else ""
             found.append(f"there is no setting {name}{hint}")

@@ -23,6 +23,10 @@ DEFAULT_STORE = "sqlite:///minuet.db"
 #: URL schemes of stores.
 SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "redis", "rediss")
 
+#: Handlers that run at once in a process with work of its own: a program that embeds an App,
+#: `minuet run`, `minuet resume`.
+EMBEDDED_CONCURRENCY = 32
+
 #: Ends the name of a row that stands for a family: `STALE_TIMEOUT_*`.
 FAMILY = "*"
 
@@ -177,7 +181,7 @@ TABLE: tuple[Setting, ...] = (
         least=1,
         most=10_000,
         help="Handlers that run at once in a `minuet worker`. When it is set, also in `run` and "
-        "`resume`, which otherwise run 32.",
+        f"`resume`, which otherwise run {EMBEDDED_CONCURRENCY}.",
     ),
     Setting(
         name="WORKER_GRACEFUL_SHUTDOWN_TIMEOUT",
@@ -319,3 +323,12 @@ TABLE: tuple[Setting, ...] = (
         help="Make each delay a little longer, by chance, so that not all come back at once.",
     ),
 )
+
+BY_NAME = {setting.name: setting for setting in TABLE}
+
+
+def default_seconds(name: str) -> float:
+    """The default of a setting that is a duration, for programs that read no settings."""
+    default = BY_NAME[name].default
+    assert isinstance(default, float), name
+    return default

@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.workflows import CompiledWorkflow
+from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.translate import Translator
 from minuet.errors import (
@@ -234,13 +234,13 @@ class Client:
         await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))
 
     async def _pause(self, run: str, script: Script) -> None:
-        await self._change("Pause", run, lambda: self._app.pause(run))
+        await self._change("Pause", run, lambda: self._app.runs.pause(run))
 
     async def _resume(self, run: str, script: Script) -> None:
-        await self._change("Resume", run, lambda: self._app.resume(run))
+        await self._change("Resume", run, lambda: self._app.runs.resume(run))
 
     async def _retry(self, run: str, script: Script) -> None:
-        await self._change("RetryRun", run, lambda: self._app.retry(run))
+        await self._change("RetryRun", run, lambda: self._app.runs.retry(run))
 
     async def _delete(self, run: str, script: Script) -> None:
         """Delete a run, which is refused unless it is over. What was seen of it stays true."""

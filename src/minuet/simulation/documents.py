@@ -10,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from minuet.app.workflows import CompiledWorkflow, compile_source
+from minuet.app.compiling import CompiledWorkflow, compile_source
 from minuet.errors import DocumentError
 from minuet.simulation.coverage import Coverage
 

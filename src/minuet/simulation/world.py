@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.workflows import CompiledWorkflow
+from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError

@@ -126,12 +126,12 @@ class Witness:
 
 async def live(db: str, durability: Any, trace: Trace, life: int) -> None:
     store: Any = Witness(SqliteStore(db, durability=durability), trace)
-    async with App(store, handlers=[workload], lease_ms=LEASE_MS) as app:
+    async with App(store, handlers=[workload], lease_seconds=LEASE_MS / 1000) as app:
 
         async def run(job: Job) -> None:
             run_id = await app.start(job.document, job.input, idempotency_key=job.key)
             trace.add(Acknowledged("start", run_id))
-            ended = await app.wait_ended(run_id)
+            ended = await app.runs.wait_ended(run_id)
             trace.add(Acknowledged("end", run_id, value=ended.status.encode()))
 
         await asyncio.gather(*map(run, jobs(life)))

@@ -179,7 +179,7 @@ class Examiner:
     async def _resume(self, db: Path, moment: Moment) -> None:
         """Work on until all runs are over, and compare with runs that nobody disturbed."""
         async with App(SqliteStore(db), handlers=[workload]) as app:
-            await app.prepare(await app.open_runs())
+            await app.runs.prepare(await app.runs.list_open())
             for run in await app.store.list_runs(DEFAULT_TENANT, limit=1000):
                 result = await app.wait(run.run, timeout=30)
                 expected = await self._undisturbed(run.idempotency_key or "")

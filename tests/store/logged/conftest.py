@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from tests import servers
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.bridge.rebuild import rebuild
 from minuet.clock import ManualClock
 from minuet.kernel.program import Program

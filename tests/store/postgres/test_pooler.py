@@ -65,7 +65,7 @@ async def test_workers_that_share_few_connections_finish_every_run(
         )
         runs = [run for of_app in started for run in of_app]
         for app in apps:
-            await app.prepare(await app.open_runs())
+            await app.runs.prepare(await app.runs.list_open())
         await asyncio.gather(*(apps[0].wait(run, timeout=120) for run in runs))
         for run in runs:
             assert final_state(await apps[0].runs.show(run)) == expected

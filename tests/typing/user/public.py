@@ -89,7 +89,7 @@ async def program() -> None:
         "sqlite:///orders.db",
         handlers=["orders"],
         concurrency=8,
-        lease_ms=10_000,
+        lease_seconds=10,
         retry=minuet.Retry(max_attempts=5, backoff_ms=100, retry_on=("TimeoutError",)),
         queues=["orders"],
         name="first",
@@ -98,32 +98,34 @@ async def program() -> None:
     ) as app:
         assert_type(app, minuet.App)
         run = await app.start("order.yaml", {"order_id": 7}, idempotency_key="7", tags={"a": 1})
-        assert_type(run, str)
-        assert_type(await app.start_many("order.yaml", ({"n": n} for n in range(9))), list[str])
+        assert_type(run, minuet.RunHandle)
+        assert_type(
+            await app.start_many("order.yaml", ({"n": n} for n in range(9))), list[minuet.RunHandle]
+        )
         assert_type(await app.run("order.yaml", timeout=1.5), minuet.RunResult)
         assert_type(await app.wait(run, timeout=5), minuet.RunResult)
-        assert_type(await app.create("order.yaml"), str)
+        assert_type(await app.runs.create("order.yaml"), minuet.RunHandle)
         for changed in (
-            await app.trigger(run, {"order_id": 7}),
-            await app.pause(run),
-            await app.resume(run),
+            await app.runs.trigger(run, {"order_id": 7}),
+            await app.runs.pause(run),
+            await app.runs.resume(run),
             await app.cancel(run, reason="not wanted"),
-            await app.retry(run),
+            await app.runs.retry(run),
         ):
             assert_type(changed.status, Status)
         async for seq, at_ms, event in app.follow(run, after=3):
             assert_type((seq, at_ms), tuple[int, int])
             print(event)
-        print((await app.why(run, "fetch")).summary)
+        print((await app.runs.explain(run, "fetch")).summary)
         assert_type(await app.runs.show(run), minuet.RunResult)
         assert_type(await app.runs.replay(run, at=3), minuet.RunResult)
         assert_type(await app.runs.events(run), list[dict[str, Any]])
         assert_type(await app.runs.find("01"), str)
-        for one in await app.runs.list_runs(statuses=("FAILED",), workflow="order", limit=10):
+        for one in await app.runs.list(statuses=("FAILED",), workflow="order", limit=10):
             assert_type(one.run, str)
         for letter in await app.runs.dead_letters(run):
             print(letter.node, letter.error)
-        for worker in await app.fleet.workers():
+        for worker in await app.workers.list():
             print(worker.name, worker.status)
     await app.open()
     await app.close()

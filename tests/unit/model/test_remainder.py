@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.errors import DocumentError
 from minuet.model import read_document
 

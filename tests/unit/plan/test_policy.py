@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.plan.digest import decode_plan
 from minuet.plan.plan import Concurrency, Retry
 

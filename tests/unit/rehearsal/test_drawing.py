@@ -8,7 +8,7 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from minuet.app.workflows import compile_source
+from minuet.app.compiling import compile_source
 from minuet.rehearsal.fields import INPUT, Shape, find_shapes
 from minuet.rehearsal.values import draw_output, draw_schema
 

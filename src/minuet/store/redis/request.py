@@ -37,7 +37,15 @@ from minuet.store.records import (
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.shared import fingerprint
 
-pack = msgspec.msgpack.Encoder().encode
+
+def _plain(value: object) -> str:
+    """Text of a subclass of `str`, such as a handle of a run, as text."""
+    if isinstance(value, str):
+        return str.__str__(value)
+    raise TypeError(f"a request cannot hold {type(value).__name__}")
+
+
+pack = msgspec.msgpack.Encoder(enc_hook=_plain).encode
 _json = msgspec.json.Encoder().encode
 
 

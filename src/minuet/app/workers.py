@@ -1,21 +1,23 @@
-"""The workers of a store: who is there, how they are, which queues they serve."""
+"""`app.workers`: who works on a store, how they are, which queues they serve."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.options import Seconds, as_seconds, to_ms
+from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
-from minuet.plan.placement import Offer, describe_needs, read_placement, unmet
-from minuet.store.base import Store
+from minuet.nodes.io.task import TASK
+from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.store.records import WorkerEntry
 
-#: Seconds of silence after which a worker is stale, and after which it counts as dead.
-STALE_S = 15.0
-DEAD_S = 30.0
+#: How often to look whether a worker has ended.
+LOOK_S = 0.2
 
 Status: TypeAlias = Literal["healthy", "stale", "dead"]
 
@@ -79,19 +81,24 @@ class QueueView(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
-class Fleet:
-    """Questions about the workers of a tenant, and what can be asked of them."""
+#: Inside the class, `list` is one of its methods.
+WorkerList: TypeAlias = list[WorkerView]
+QueueList: TypeAlias = list[QueueView]
+NameList: TypeAlias = list[str]
 
-    def __init__(
-        self, store: Store, tenant: str, *, stale_s: float = STALE_S, dead_s: float = DEAD_S
-    ) -> None:
-        self._store = store
-        self._tenant = tenant
-        self._stale_ms = stale_s * 1000
-        self._dead_ms = max(dead_s, stale_s) * 1000
 
-    @checked
-    async def workers(self) -> list[WorkerView]:
+class Workers:
+    """The workers of a tenant."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._behind = tenant
+        self._store = tenant.store
+        self._tenant = tenant.name
+        options = tenant.engine.options
+        self._stale_ms = to_ms(options.stale_seconds)
+        self._dead_ms = max(to_ms(options.dead_seconds), self._stale_ms)
+
+    async def list(self) -> WorkerList:
         """All that are known, by name; dead ones are forgotten after an hour."""
         found = [self._view(entry) for entry in await self._store.list_workers(self._tenant)]
         return sorted(found, key=lambda worker: (worker.name, worker.registered_ms, worker.id))
@@ -123,20 +130,41 @@ class Fleet:
             return "healthy"
         return "stale" if silent_ms < self._dead_ms else "dead"
 
-    @checked
-    async def queues(self) -> list[QueueView]:
+    async def queues(self) -> QueueList:
         """What waits and what runs, and who serves it."""
-        workers = await self.workers()
+        workers = await self.list()
         return [
             _queue_view(depth.queue, depth.ready, depth.leased, depth.oldest_due_ms, workers)
             for depth in await self._store.list_queues()
             if depth.tenant == self._tenant
         ]
 
+    async def left_to_others(self) -> NameList:
+        """Queues in which something is ready that the worker of this App does not take."""
+        worker = self._behind.worker
+        return sorted(
+            {
+                base_queue(depth.queue)
+                for depth in await self._store.list_queues()
+                if depth.tenant == self._tenant and depth.ready
+                if worker is None or not worker.may_serve(depth.queue)
+            }
+        )
+
+    def serve_functions(self) -> None:
+        """Make the worker of this App take from the queues of all functions in its modules.
+
+        It does so by itself for workflows that are started here; a process that starts none does
+        not know which of them documents name.
+        """
+        if self._behind.worker is not None:
+            functions = self._behind.engine.handlers.functions()
+            self._behind.worker.serve(tuple(f"{TASK.queue}:{name}" for name in functions))
+
     @checked
     async def find(self, text: str) -> WorkerView:
         """The worker that is meant by its id, the beginning of one, or its name."""
-        workers = await self.workers()
+        workers = await self.list()
         named = [w for w in workers if w.id == text] or [
             w for w in workers if text and (w.name == text or w.id.startswith(text))
         ]
@@ -145,18 +173,37 @@ class Fleet:
             raise ConfigError(f"there is no worker {text!r}; known are: {known}")
         if len(named) > 1:
             ids = ", ".join(worker.id for worker in named)
-            raise ConfigError(f"{len(named)} workers are meant by {text!r}; name one of {ids}")
+            raise ConfigError(
+                f"{text!r} is ambiguous: it matches {len(named)} workers; name one of {ids}"
+            )
         return named[0]
 
     @checked
     async def drain(self, worker: str) -> bool:
-        """Ask a worker, by its id, to take nothing more and to end; False: it is not there."""
+        """Ask a worker, by its id, to take nothing more, to finish what it has, and to end.
+
+        False: there is no such worker.
+        """
         return is_storable(worker) and await self._store.drain_worker(self._tenant, worker)
 
     @checked
     async def remove(self, worker: str) -> bool:
-        """Take a worker off the list; if it still lives, it drains. False: it is not there."""
+        """Deregister a worker; if it still lives, it drains. False: there is no such worker."""
         return is_storable(worker) and await self._store.remove_worker(self._tenant, worker)
+
+    @checked
+    async def wait_ended(self, worker: str, *, timeout: Seconds | None = None) -> bool:
+        """Wait until a worker, by its id, has deregistered or is dead; False: not in time."""
+        loop = asyncio.get_running_loop()
+        limit_s = as_seconds(timeout)
+        deadline = None if limit_s is None else loop.time() + limit_s
+        while True:
+            left = [found for found in await self.list() if found.id == worker]
+            if not left or left[0].status == "dead":
+                return True
+            if deadline is not None and loop.time() >= deadline:
+                return False
+            await asyncio.sleep(LOOK_S)
 
 
 def _queue_view(

@@ -1,0 +1,92 @@
+"""Finding runs: by id, by the beginning of one, or by what they have in common."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from minuet.app.arguments import checked, is_storable
+from minuet.app.move.parcel import moved_store
+from minuet.app.tenant import Tenant
+from minuet.errors import AmbiguousRunError, RunNotFoundError
+from minuet.store.records import Run
+from minuet.types import RunStatus
+
+#: Runs that are listed when a text could mean any of them.
+MATCHES_MAX = 10
+
+#: Runs read at once.
+PAGE = 1_000
+
+#: Inside the class, `list` is one of its methods.
+RunList: TypeAlias = list[Run]
+
+
+class Finder:
+    """Finds the runs of a tenant."""
+
+    def __init__(self, tenant: Tenant) -> None:
+        self._behind = tenant
+        self._store = tenant.store
+        self._tenant = tenant.name
+
+    @checked
+    async def get(self, run_id: str) -> Run:
+        """The run's row: its status and times, without its nodes."""
+        run = None
+        if is_storable(run_id):
+            run = await self._store.read_run(self._tenant, run_id)
+        if run is None:
+            raise RunNotFoundError(run_id)
+        return run
+
+    @checked
+    async def find(self, text: str) -> str:
+        """The id of the run that is meant by an id or by the beginning of one.
+
+        RunNotFoundError when there is none, AmbiguousRunError when there are several.
+        """
+        if not text or not is_storable(text):
+            raise RunNotFoundError(text)
+        if await self._store.read_run(self._tenant, text) is not None:
+            return text
+        # Ids are text in hex that sorts: all that begin with `text` stand right before this.
+        found = await self.list(before=f"{text}~", limit=MATCHES_MAX + 1)
+        matching = [run.run for run in found if run.run.startswith(text)]
+        if not matching:
+            raise RunNotFoundError(text)
+        if len(matching) > 1:
+            more = len(matching) > MATCHES_MAX
+            raise AmbiguousRunError(text, matching[:MATCHES_MAX], more=more)
+        return matching[0]
+
+    @checked
+    async def list(
+        self,
+        *,
+        statuses: tuple[RunStatus, ...] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> RunList:
+        """Runs, the newest first."""
+        if not is_storable(f"{workflow or ''}{before or ''}"):
+            return []
+        return await self._store.list_runs(
+            self._tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+        )
+
+    async def list_open(self) -> RunList:
+        """All runs that are RUNNING or PAUSED, the oldest first."""
+        found: list[Run] = []
+        statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED")
+        before = None
+        while True:
+            page = await self.list(statuses=statuses, before=before, limit=PAGE)
+            found += page
+            if len(page) < PAGE:
+                return found[::-1]
+            before = page[-1].run
+
+    async def moved_store(self) -> str | None:
+        """The store that the open runs of this one were moved to; None: they are here."""
+        return await moved_store(self._store, self._tenant)

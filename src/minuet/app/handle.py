@@ -1,0 +1,91 @@
+"""A run that a program has started: its id, with the verbs of `app.runs` on it.
+
+A handle *is* the id: text that compares, hashes, prints and encodes as the id does. So whatever
+takes a run's id takes a handle, and a program that only wants to note the id need not know that
+there is more. The facade itself stores and sends the plain text (`RunHandle.id`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from minuet.app.options import Seconds
+    from minuet.app.results import RunResult
+    from minuet.app.runs import Runs
+    from minuet.kernel.explain.answer import Explanation
+    from minuet.kernel.fold import NumberedEvent
+    from minuet.store.records import Run
+
+
+#: Why a run was cancelled, when nobody says more.
+CANCEL_REASON = "cancelled"
+
+
+class RunHandle(str):
+    """A run's id that can be waited for, asked and changed."""
+
+    __slots__ = ("_runs",)
+    _runs: Runs
+
+    def __new__(cls, run_id: str, runs: Runs) -> RunHandle:
+        handle = super().__new__(cls, run_id)
+        handle._runs = runs
+        return handle
+
+    def __repr__(self) -> str:
+        return f"<run {self.id}>"
+
+    def __reduce__(self) -> tuple[type[str], tuple[str]]:
+        # A copy, or what another process gets, is the id alone: the App stays here.
+        return str, (self.id,)
+
+    @property
+    def id(self) -> str:
+        """The run's id as plain text."""
+        return str.__str__(self)
+
+    async def get(self) -> Run:
+        """The run's row: its status and times, without its nodes."""
+        return await self._runs.get(self.id)
+
+    async def show(self) -> RunResult:
+        """How the run stands, node by node."""
+        return await self._runs.show(self.id)
+
+    async def wait(self, *, timeout: Seconds | None = None) -> RunResult:
+        """Wait until the run is over, however it ends; RunTimeoutError if that takes too long."""
+        return await self._runs.wait(self.id, timeout=timeout)
+
+    async def result(self, *, timeout: Seconds | None = None) -> RunResult:
+        """As `wait`; RunFailed unless the run completes."""
+        return await self._runs.result(self.id, timeout=timeout)
+
+    def follow(self, *, after: int = 0) -> AsyncIterator[NumberedEvent]:
+        """The run's events as they happen, until it is over."""
+        return self._runs.follow(self.id, after=after)
+
+    async def events(self, *, after: int = 0) -> list[dict[str, Any]]:
+        """The run's events so far, as data."""
+        return await self._runs.events(self.id, after=after)
+
+    async def explain(self, node: str) -> Explanation:
+        """Why a node has not run, or is in its state."""
+        return await self._runs.explain(self.id, node)
+
+    async def cancel(self, *, reason: str = CANCEL_REASON) -> Run:
+        """End the run as CANCELLED."""
+        return await self._runs.cancel(self.id, reason=reason)
+
+    async def pause(self) -> Run:
+        """Start nothing more of the run; handlers that are running may finish."""
+        return await self._runs.pause(self.id)
+
+    async def resume(self) -> Run:
+        """Continue the paused run."""
+        return await self._runs.resume(self.id)
+
+    async def retry(self) -> Run:
+        """Run again what failed or was cut off."""
+        return await self._runs.retry(self.id)

@@ -1,0 +1,47 @@
+"""The handlers of this process, and those that a run still needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from types import ModuleType
+
+from minuet.errors import HandlerError
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.plan.plan import Node, Plan
+
+
+def make_handlers(modules: Iterable[str | ModuleType] = ()) -> Handlers:
+    """All handlers that a worker with these modules has: theirs, and those that are registered."""
+    handlers = Handlers(REGISTERED)
+    for module in modules:
+        if isinstance(module, str):
+            handlers.load(module)
+        else:
+            handlers.allow(module)
+    return handlers
+
+
+def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
+    """The handlers of these nodes that are not here."""
+    missing = set()
+    for node in nodes:
+        if node.handler is not None and NODE_TYPES[node.type].kind == "handler":
+            try:
+                handlers.find(node.handler)
+            except HandlerError:
+                missing.add(node.handler)
+    return sorted(missing)
+
+
+def still_to_run(plan: Plan, live: Iterable[str]) -> list[Node]:
+    """The nodes that a run may still come to, from those at which it has live tokens."""
+    edges = {node.id: [edge.target for edge in node.edges] for node in plan.nodes}
+    found: set[str] = set()
+    waiting = [node for node in live if node in edges]
+    while waiting:
+        node = waiting.pop()
+        if node not in found:
+            found.add(node)
+            waiting += edges[node]
+    return [node for node in plan.nodes if node.id in found]

@@ -1,0 +1,148 @@
+"""The options of an App and of its worker: names, types and defaults.
+
+`Options` is what an App works with. `OptionArguments` are the same names as keyword arguments,
+for the signatures of `App`, `minuet.run` and `minuet.arun`; a test keeps the two equal. Where a
+setting has the same meaning, its default is the option's default (`settings/table.py`).
+
+Durations are seconds, as a number or a `timedelta`. Inside, they are milliseconds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from types import ModuleType
+from typing import Any, TypeAlias, TypedDict
+
+import msgspec
+
+from minuet.plan.plan import Retry
+from minuet.settings import Settings
+from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
+from minuet.store.records import DEFAULT_TENANT
+from minuet.worker.execute import CRASHES_MAX
+from minuet.worker.identity import Identity, identity_here
+from minuet.worker.worker import RELEASE_MS
+
+#: A duration in the arguments of Python calls.
+Seconds: TypeAlias = float | timedelta
+
+
+class OptionArguments(TypedDict, total=False):
+    """The options as keyword arguments; `Options` says what each means."""
+
+    handlers: Iterable[str | ModuleType]
+    worker: bool
+    own_runs_only: bool
+    concurrency: int
+    lease_seconds: Seconds
+    drain_seconds: Seconds
+    crashes_max: int
+    retry: Retry | None
+    queues: Iterable[str] | None
+    name: str | None
+    capabilities: Mapping[str, Any] | None
+    executors: Iterable[str]
+    heartbeat_seconds: Seconds
+    stale_seconds: Seconds
+    dead_seconds: Seconds
+    tenant: str
+    tune_process: bool
+
+
+class Options(msgspec.Struct, frozen=True, kw_only=True):
+    """The options of an App."""
+
+    #: Modules with handlers, or their names.
+    handlers: list[str | ModuleType] = []
+    #: Whether the App has a worker.
+    worker: bool = True
+    #: The worker works on runs that this App starts, triggers or prepares, and on no other.
+    own_runs_only: bool = False
+    #: Handlers that run at once.
+    concurrency: int = EMBEDDED_CONCURRENCY
+    #: A worker that is silent for this long loses the nodes that it holds to other workers.
+    lease_seconds: float = default_seconds("MINUET_LEASE")
+    #: How long running handlers may take to finish when the App is closed.
+    drain_seconds: float = default_seconds("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT")
+    #: How many leases of a node may expire before the node fails with `crash_loop`.
+    crashes_max: int = CRASHES_MAX
+    #: The retry policy of nodes that have none.
+    retry: Retry | None = None
+    #: Take from these queues only, beside nodes that need no handler. None: from the queues of all
+    #: handlers and of the workflows that are started here.
+    queues: list[str] | None = None
+    #: The worker's name; None: the machine's.
+    name: str | None = None
+    #: What the worker offers to nodes with placement constraints.
+    capabilities: dict[str, Any] | None = None
+    #: What the worker executes beside its node types and handlers.
+    executors: list[str] = []
+    #: Time between two heartbeats of the worker.
+    heartbeat_seconds: float = default_seconds("WORKER_HEARTBEAT_INTERVAL")
+    #: A worker without a heartbeat for this long is listed as stale.
+    stale_seconds: float = default_seconds("WORKER_HEARTBEAT_TIMEOUT")
+    #: A worker without a heartbeat for this long is listed as dead.
+    dead_seconds: float = default_seconds("MINUET_HEARTBEAT_TIMEOUT_SECONDS")
+    #: Whose runs these are.
+    tenant: str = DEFAULT_TENANT
+    #: The process exists to run this App: let the garbage collector look less often.
+    tune_process: bool = False
+
+    @property
+    def retry_policy(self) -> Retry:
+        """The retry policy of nodes that have none."""
+        return self.retry or Retry()
+
+    @property
+    def grace_s(self) -> float:
+        """How long closing an App takes at most, whatever its handlers do."""
+        return self.drain_seconds + RELEASE_MS / 1000
+
+    def identity(self) -> Identity:
+        """The worker as it introduces itself."""
+        return identity_here(self.name, self.capabilities, self.executors)
+
+    def of_worker(self) -> dict[str, Any]:
+        """What a Worker is made with, in its own names and units."""
+        return {
+            "concurrency": self.concurrency,
+            "lease_ms": to_ms(self.lease_seconds),
+            "drain_ms": to_ms(self.drain_seconds),
+            "crashes_max": self.crashes_max,
+            "retry": self.retry_policy,
+            "queues": None if self.queues is None else tuple(sorted(set(self.queues))),
+            "named_runs_only": self.own_runs_only,
+            "identity": self.identity(),
+            "heartbeat_ms": to_ms(self.heartbeat_seconds),
+        }
+
+
+def as_seconds(duration: Seconds | None) -> float | None:
+    """A duration as a number of seconds."""
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def to_ms(seconds: float) -> int:
+    """Seconds in milliseconds."""
+    return round(seconds * 1000)
+
+
+def worker_settings(settings: Settings) -> OptionArguments:
+    """The options that settings give to the worker of every command.
+
+    What belongs to one kind of command only (how many handlers, how long to drain) is left out.
+    """
+    return {
+        "retry": Retry(**settings.retry),
+        "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
+        **liveness_settings(settings),
+    }
+
+
+def liveness_settings(settings: Settings) -> OptionArguments:
+    """When a silent worker is listed as stale, and when as dead."""
+    return {
+        "stale_seconds": settings["WORKER_HEARTBEAT_TIMEOUT"],
+        "dead_seconds": settings["MINUET_HEARTBEAT_TIMEOUT_SECONDS"],
+    }

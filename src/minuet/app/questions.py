@@ -1,0 +1,246 @@
+"""What can be asked about a run: how it stands, what happened, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+from typing import Any
+
+from minuet.app import shapes
+from minuet.app.arguments import checked, is_storable
+from minuet.app.finder import Finder
+from minuet.app.handlers import find_missing, still_to_run
+from minuet.app.results import NodeResult, RunResult, Unserved, node_result
+from minuet.app.tenant import Tenant
+from minuet.app.watch import Watch
+from minuet.app.workers import Workers, WorkerView
+from minuet.bridge.history import HistoryReader
+from minuet.errors import InputError, RunNotFoundError
+from minuet.events import Event, Place
+from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
+from minuet.kernel.explain.waiting import Fact
+from minuet.kernel.fold import Fold, NumberedEvent, replay
+from minuet.kernel.program import Program
+from minuet.kernel.scope import show as show_scope
+from minuet.kernel.timeline import TaskEvent, causes, task_events
+from minuet.kernel.view import InstanceView, node_views, run_output
+from minuet.plan.placement import describe_needs, read_placement
+from minuet.store.records import DeadLetter, Run
+
+
+class Questions(Finder):
+    """What can be asked about the runs of a tenant. Nothing here changes a run."""
+
+    def __init__(self, tenant: Tenant, workers: Workers) -> None:
+        super().__init__(tenant)
+        self._workers = workers
+        self._reader = HistoryReader(tenant.store, tenant.name)
+
+    @checked
+    async def history(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> list[NumberedEvent]:
+        """A run's events."""
+        await self.get(run_id)
+        return await self._reader.history(run_id, after, upto)
+
+    @checked
+    async def stored_events(
+        self, run_id: str, *, after: int = 0
+    ) -> list[tuple[int, int, Event | bytes]]:
+        """A run's events; one that cannot be read as the bytes that the store holds."""
+        await self.get(run_id)
+        return await self._reader.stored_events(run_id, after)
+
+    @checked
+    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+        """A run's events as data (`shapes.event`), with what led to each of them."""
+        stored = await self.stored_events(run_id)
+        readable = [(seq, at, one) for seq, at, one in stored if not isinstance(one, bytes)]
+        # What comes after a gap in the history cannot be folded, so nobody knows what led to it.
+        led = causes(readable) if len(readable) == len(stored) else {}
+        return [shapes.event(*one, cause=led.get(one[0])) for one in stored if one[0] > after]
+
+    @checked
+    async def causes(self, run_id: str) -> dict[int, int | None]:
+        """For each event the number of the one that led to it; None: it came from outside."""
+        return causes(await self.history(run_id))
+
+    @checked
+    async def task_events(self, run_id: str) -> list[TaskEvent]:
+        """What happened to each node instance: created, pending, assigned, started, …"""
+        return task_events(await self.history(run_id))
+
+    @checked
+    async def dead_letters(
+        self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
+    ) -> list[DeadLetter]:
+        """Tokens that failed and are kept, the oldest first; retrying their run requeues them."""
+        if run_id is not None and not is_storable(run_id):
+            return []
+        return await self._store.list_dead_letters(
+            self._tenant, run=run_id, status=status, limit=limit
+        )
+
+    @checked
+    async def program(self, run_id: str, digest: str) -> Program:
+        """The program that a run goes by."""
+        return (await self._behind.load(digest, run_id)).program
+
+    @checked
+    async def replay(self, run_id: str, *, at: int | None = None) -> RunResult:
+        """How the run stood after event `at` (or stands now, by its history alone)."""
+        history = await self._history_at(run_id, at)
+        return await self._result(run_id, replay(history), history)
+
+    async def _history_at(self, run_id: str, at: int | None) -> list[NumberedEvent]:
+        history = await self.history(run_id, upto=at)
+        if at is not None and history[-1][0] < at:
+            problem = f"at: run {run_id} has {history[-1][0]} events, there is no event {at}"
+            raise InputError([problem], argument="at")
+        return history
+
+    @checked
+    async def instances(
+        self, run_id: str, node: str | None = None, *, at: int | None = None
+    ) -> dict[str, NodeResult]:
+        """Each instance of each node, or of one node, by its name: `check[2]` is the third
+        iteration of a loop. `node` may name a single instance; with `at`, after that event."""
+        history = await self._history_at(run_id, at)
+        fold = replay(history)
+        program = await self.program(run_id, fold.state.plan)
+        wanted, scope = (None, None) if node is None else find_node(program, node)
+        await self._reader.open_blobs(run_id, fold)
+        held = {} if at is not None else await self._reader.held(run_id)
+        found = {
+            name + show_scope(one.scope): node_result(one)
+            for name, view in node_views(program, fold.state, fold.details, held.keys()).items()
+            if wanted is None or name == wanted.id
+            # A node that nothing has reached has no instance, but a status.
+            for one in view.instances or (InstanceView((), view.status, reason=view.reason),)
+        }
+        if wanted is None or scope is None:
+            return found
+        name = wanted.id + show_scope(scope)
+        if name not in found:
+            raise no_instance(wanted.id, scope, list(found))
+        return {name: found[name]}
+
+    @checked
+    async def show(self, run_id: str) -> RunResult:
+        """How the run stands, with what runs at this moment."""
+        history = await self.history(run_id)
+        held = await self._reader.held(run_id)
+        return await self._result(run_id, replay(history), history, held.keys())
+
+    @checked
+    async def show_ended(self, run: Run) -> RunResult:
+        """How a run that is over has ended: nothing of it runs, so its history is enough."""
+        history = await self._reader.history(run.run)
+        if not history:
+            raise RunNotFoundError(run.run)
+        return await self._result(run.run, replay(history), history)
+
+    @checked
+    async def explain(self, run_id: str, node: str) -> Explanation:
+        """Why a node, or one instance of it (`check[2]`), has not run, or is in its state."""
+        fold = replay(await self.history(run_id))
+        program = await self.program(run_id, fold.state.plan)
+        # Conditions are evaluated again on the outputs.
+        await self._reader.open_blobs(run_id, fold)
+        return explain(program, fold, node, facts=await self._live_facts(run_id))
+
+    @checked
+    async def unserved(self, run_id: str) -> list[Unserved]:
+        """Nodes that are ready and that no live worker serves, one for each queue."""
+        run = await self.get(run_id)
+        if run.status != "RUNNING":
+            return []
+        facts = await self._live_facts(run_id)
+        waiting = {
+            fact["queue"]: node
+            for (node, _), fact in sorted(facts.items(), reverse=True)
+            if fact.get("workers") == 0
+        }
+        program = await self.program(run_id, run.plan)
+        found = []
+        for queue, name in sorted(waiting.items()):
+            placement = read_placement(queue)
+            node = program.nodes.get(name)
+            found.append(
+                Unserved(
+                    name,
+                    queue if placement is None else placement.queue,
+                    None if node is None else node.handler,
+                    "" if placement is None else describe_needs(placement),
+                    queue,
+                )
+            )
+        return found
+
+    async def _live_facts(self, run_id: str) -> dict[tuple[str, str], Fact]:
+        """What the store knows of a run's live tokens, and who could take them."""
+        live = await self._reader.live_facts(run_id)
+        if any(fact["state"] == "ready" for fact in live.values()):
+            workers = await self._workers.list()
+            for fact in live.values():
+                _count_workers(fact, run_id, workers)
+        return live
+
+    @checked
+    async def missing_handlers(self, run_id: str) -> list[str]:
+        """The handlers that a run still needs and that this process does not have."""
+        run = await self.get(run_id)
+        plan = (await self.program(run_id, run.plan)).plan
+        handlers = self._behind.engine.handlers
+        if not find_missing(plan.nodes, handlers):
+            return []
+        # What is done is not run again, so its handlers are not needed.
+        live = {node for node, _ in await self._reader.live_facts(run_id)}
+        return find_missing(still_to_run(plan, live), handlers)
+
+    @checked
+    async def watch(self, run_id: str) -> Watch:
+        """What shows a run while its events arrive (`follow`); it has seen none of them yet."""
+        run = await self.get(run_id)
+        program = await self.program(run_id, run.plan)
+        return Watch(run_id, run.workflow, run.seq, program)
+
+    @checked
+    async def held(self, run_id: str) -> dict[Place, int]:
+        """The node instances that workers hold at this moment, and since when (in ms)."""
+        return await self._reader.held(run_id)
+
+    async def _result(
+        self,
+        run_id: str,
+        fold: Fold,
+        history: list[NumberedEvent],
+        held: Set[Place] = frozenset(),
+    ) -> RunResult:
+        state = fold.state
+        program = await self.program(run_id, state.plan)
+        await self._reader.open_blobs(run_id, fold)
+        views = node_views(program, state, fold.details, held)
+        started_ms, last_ms = history[0][1], history[-1][1]
+        over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
+        return RunResult(
+            run_id=run_id,
+            workflow=state.workflow,
+            status=state.status,  # type: ignore[arg-type]
+            output=run_output(program, state) if state.status == "COMPLETED" else None,
+            nodes={name: node_result(view) for name, view in views.items()},
+            error=state.error,
+            duration_ms=last_ms - started_ms if over else None,
+            seq=state.seq,
+            generation=state.generation,
+            tags=getattr(history[0][2], "tags", {}),
+            last_event_ms=last_ms,
+        )
+
+
+def _count_workers(fact: Fact, run_id: str, workers: Sequence[WorkerView]) -> None:
+    """Add who could take a token that waits to be taken."""
+    if fact["state"] == "ready" and not fact["lane"]:
+        serving = [w for w in workers if w.takes and w.serves(fact["queue"], run_id)]
+        fact["workers"] = len(serving)
+        fact["known"] = sum(worker.status != "dead" for worker in workers)

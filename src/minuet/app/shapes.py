@@ -1,0 +1,284 @@
+"""The JSON that programs read: one function for each thing, used by the command line's `--json` and
+by whatever else answers in JSON.
+
+Fields may be added, never renamed. Times are RFC 3339 in UTC with milliseconds (`…_at`); durations
+are milliseconds (`…_ms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from minuet.errors import DocumentError, InputError, MinuetError, RunConflictError
+from minuet.events import Event, event_type
+from minuet.outcomes import outcome_of
+from minuet.types import Json
+
+if TYPE_CHECKING:
+    from minuet.app.results import NodeResult, RunResult
+    from minuet.app.workers import QueueView, WorkerView
+    from minuet.kernel.explain.answer import Explanation
+    from minuet.model.diagnostics import Diagnostic
+    from minuet.nodes.spec import NodeType
+    from minuet.store.records import Run
+
+#: The type of an event that cannot be read.
+UNREADABLE = "unreadable"
+
+Shape = dict[str, Json]
+
+
+def moment(at_ms: int | None) -> str | None:
+    """A time: `2025-11-17T08:56:40.123Z`."""
+    if at_ms is None:
+        return None
+    seconds, ms = divmod(at_ms, 1000)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+
+
+# ── runs ────────────────────────────────────────────────────────────────────────────────────
+
+
+def result(found: RunResult) -> Shape:
+    """How a run ended: what `run`, `resume` and `start --wait` print."""
+    return {
+        "run_id": found.run_id,
+        "workflow": found.workflow,
+        "status": found.status,
+        "output": found.output,
+        "nodes": {
+            name: {
+                "status": node.status,
+                "output": node.output,
+                "attempts": node.attempts,
+                "error": node.error,
+            }
+            for name, node in found.nodes.items()
+        },
+        "error": found.error,
+        "duration_ms": found.duration_ms,
+    }
+
+
+def row(run: Run) -> Shape:
+    """A run without what only its history says: its output and its nodes."""
+    duration_ms = None if run.ended_ms is None else run.ended_ms - run.created_ms
+    return {
+        "run_id": run.run,
+        "workflow": run.workflow,
+        # Runs of a bare document have neither.
+        "version": None,
+        "tag": None,
+        "plan": run.plan,
+        "status": run.status,
+        "input": msgspec.json.decode(run.input),
+        "error": run.error,
+        "counter": run.counter,
+        "seq": run.seq,
+        "generation": run.generation,
+        "tags": run.tags,
+        "parent": run.parent,
+        "deadline_at": moment(run.deadline_ms),
+        "dlq_count": run.dead_letters,
+        "created_at": moment(run.created_ms),
+        "started_at": moment(run.started_ms),
+        "ended_at": moment(run.ended_ms),
+        "duration_ms": duration_ms,
+    }
+
+
+def run(stored: Run, found: RunResult, each: Mapping[str, NodeResult] | None = None) -> Shape:
+    """A run with its output and its nodes; with `each`, also every instance of every node."""
+    shape = {
+        **row(stored),
+        "error": found.error,
+        "output": found.output,
+        "nodes": nodes(found.nodes),
+        "last_event_at": moment(found.last_event_ms),
+        "duration_ms": found.duration_ms,
+    }
+    return shape if each is None else {**shape, "instances": nodes(each)}
+
+
+def replayed(
+    found: RunResult, last_seq: int, each: Mapping[str, NodeResult] | None = None
+) -> Shape:
+    """A run as it was after one of its events."""
+    shape = {
+        **result(found),
+        "nodes": nodes(found.nodes),
+        "seq": found.seq,
+        "last_seq": last_seq,
+        "last_event_at": moment(found.last_event_ms),
+    }
+    return shape if each is None else {**shape, "instances": nodes(each)}
+
+
+def nodes(found: Mapping[str, NodeResult]) -> Shape:
+    """Nodes, or instances of nodes, by their names."""
+    return {name: node(one) for name, one in found.items()}
+
+
+def node(found: NodeResult) -> Shape:
+    """A node, or one instance of it."""
+    return {
+        "status": found.status,
+        "output": found.output,
+        "attempts": found.attempts,
+        "error": found.error,
+        "reason": found.reason or None,
+        "started_at": moment(found.started_ms),
+        "ended_at": moment(found.ended_ms),
+        "instances": found.instances,
+        "event": found.event,
+    }
+
+
+def event(seq: int, at_ms: int, found: Event | bytes, *, cause: int | None = None) -> Shape:
+    """An event, and the number of the one that led to it; one that cannot be read, as it stands."""
+    if isinstance(found, bytes):
+        kind, data = UNREADABLE, {"raw": found.decode("utf-8", "replace")}
+    else:
+        kind, data = event_type(found), _fields(found)
+    return {"seq": seq, "type": kind, "at": moment(at_ms), "data": data, "cause": cause}
+
+
+def _fields(found: Event) -> Shape:
+    """An event's data, with every field that its kind has."""
+    data: Shape = {}
+    for name in found.__struct_fields__:
+        value = getattr(found, name)
+        if isinstance(value, msgspec.Raw):
+            value = msgspec.json.decode(value) if bytes(value) else None
+        data[name] = value
+    return data
+
+
+def explanation(found: Explanation) -> Shape:
+    """Why a node is in its state."""
+    shape: Shape = msgspec.to_builtins(found)
+    return shape
+
+
+# ── workers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def worker(found: WorkerView) -> Shape:
+    """A worker. One that drains is `draining` while it is heard of."""
+    is_draining = found.draining and found.status == "healthy"
+    return {
+        "id": found.id,
+        "name": found.name,
+        "host": found.host,
+        "pid": found.pid,
+        "version": found.version,
+        "status": "draining" if is_draining else found.status,
+        "draining": found.draining,
+        "concurrency": found.concurrency,
+        "busy": found.running,
+        "queues": list(found.queues),
+        "executors": list(found.executors),
+        "capabilities": found.capabilities,
+        "runs": None if found.runs is None else list(found.runs),
+        "session": found.session,
+        "registered_at": moment(found.registered_ms),
+        "last_seen_at": moment(found.heartbeat_ms),
+        "silent_ms": found.silent_ms,
+    }
+
+
+def queue(found: QueueView) -> Shape:
+    """A queue: what waits in it, and for whom."""
+    return {
+        "queue": found.queue,
+        "ready": found.ready,
+        "running": found.running,
+        "oldest_at": moment(found.oldest_ms),
+        "served_by": list(found.served_by),
+        "needs": found.needs,
+        "workflow": found.workflow,
+        "node": found.node,
+        "limit": found.limit,
+    }
+
+
+# ── workflows ───────────────────────────────────────────────────────────────────────────────
+
+
+def node_type(found: NodeType) -> Shape:
+    """A node type."""
+    return {
+        "name": found.name,
+        "summary": found.summary,
+        "description": found.description,
+        "config_schema": found.config_schema,
+        "input_schema": found.input_schema,
+        "output": found.output,
+        "output_schema": found.output_schema,
+        "example": found.example,
+    }
+
+
+def diagnostics(found: Iterable[Diagnostic], file: str) -> list[Shape]:
+    """Problems of a document."""
+    return [
+        {
+            "file": file,
+            "line": one.line,
+            "column": one.column,
+            "severity": one.severity,
+            "code": one.code,
+            "message": one.message,
+            "path": one.path,
+            "hint": one.hint,
+        }
+        for one in found
+    ]
+
+
+# ── errors ──────────────────────────────────────────────────────────────────────────────────
+
+
+def error(found: MinuetError) -> Shape:
+    """An error as a command prints it: as the errors of runs and nodes are written."""
+    shape: Shape = {"code": found.code, "message": _message(found)}
+    if isinstance(found, DocumentError):
+        shape["diagnostics"] = diagnostics(found.diagnostics, found.source)
+    return shape
+
+
+def problem(found: MinuetError, *, instance: str | None = None) -> Shape:
+    """An error as problem+json (RFC 9457)."""
+    outcome = outcome_of(found)
+    shape: Shape = {
+        "type": f"urn:minuet:problem:{found.code}",
+        "title": outcome.title,
+        "status": outcome.http_status,
+        "detail": _message(found),
+        "code": found.code,
+        "instance": instance,
+    }
+    if isinstance(found, DocumentError):
+        shape["diagnostics"] = diagnostics(found.diagnostics, found.source)
+    if isinstance(found, InputError):
+        shape["problems"] = list(found.problems)
+    if isinstance(found, RunConflictError):
+        shape |= {"run_status": found.status, "seq": found.seq}
+    return shape
+
+
+def _message(found: MinuetError) -> str:
+    """What is wrong; the problems of a document are listed beside it."""
+    if isinstance(found, DocumentError):
+        return f"{found.source}: {count_errors(found.diagnostics)}"
+    return str(found)
+
+
+def count_errors(found: Iterable[Diagnostic]) -> str:
+    """How many errors there are among the problems of a document, in words."""
+    errors = sum(one.severity == "error" for one in found)
+    return f"{errors} error{'s' if errors != 1 else ''}"

@@ -1,0 +1,162 @@
+"""What stands behind the facade: what all tenants of an App share, and what each has of its own.
+
+`Engine` has the store, the plans at hand, the handlers and the clock. `Tenant` has a name and, if
+the App has workers, a worker: tokens are taken for one tenant at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+
+from minuet.app.handlers import make_handlers
+from minuet.app.options import Options
+from minuet.bridge.programs import Loaded, Programs
+from minuet.clock import Clock
+from minuet.errors import NotOpenError
+from minuet.ids import Ids
+from minuet.store.base import Store
+from minuet.worker.process import tune_process
+from minuet.worker.worker import Worker
+
+
+class Engine:
+    """What all tenants of an App share."""
+
+    def __init__(self, store: Store, options: Options, clock: Clock, ids: Ids) -> None:
+        self.store = store
+        self.options = options
+        self.clock = clock
+        self.ids = ids
+        self.programs = Programs(store)
+        self.handlers = make_handlers(options.handlers)
+        self._tenants: dict[str, Tenant] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._was_open = False
+
+    async def open(self) -> None:
+        """Open the store and start the workers."""
+        if self._loop is not None:
+            raise NotOpenError("this App is open already: close it before opening it again")
+        self._loop = asyncio.get_running_loop()
+        if self.options.tune_process:
+            tune_process()
+        try:
+            await self.store.open()
+        except BaseException:
+            self._loop = None
+            raise
+        for tenant in self._tenants.values():
+            tenant.begin()
+
+    async def close(self) -> None:
+        """Drain the workers and close the store. Closing what is not open does nothing."""
+        if self._loop is None:
+            return
+        self.check_open()
+        try:
+            await self._end_workers()
+        finally:
+            self._loop, self._was_open = None, True
+
+    async def _end_workers(self) -> None:
+        ending = (tenant.end() for tenant in self._tenants.values())
+        try:
+            # Each gets its time, also when another one fails.
+            ended = await asyncio.gather(*ending, return_exceptions=True)
+        finally:
+            await self.store.close()
+        for error in ended:
+            if error is not None:
+                raise error
+
+    def check_open(self) -> None:
+        """NotOpenError unless the App can be used here and now."""
+        if self._loop is None:
+            state = "is closed" if self._was_open else "was not opened"
+            raise NotOpenError(
+                f"this App {state}: use it inside `async with App(…) as app:`, or between "
+                "`await app.open()` and `await app.close()`"
+            )
+        if self._loop is not asyncio.get_running_loop():
+            raise NotOpenError(
+                "this App was opened in another event loop: open and use it in the same "
+                "`asyncio.run(…)`"
+            )
+
+    def tenant(self, name: str) -> Tenant:
+        """A tenant. One that is new to an open App has its worker from now on."""
+        found = self._tenants.get(name)
+        if found is None:
+            found = self._tenants[name] = Tenant(self, name)
+            if self._loop is not None:
+                found.begin()
+        return found
+
+
+class Tenant:
+    """One tenant of an App, and the worker that runs its nodes."""
+
+    def __init__(self, engine: Engine, name: str) -> None:
+        self.engine = engine
+        self.name = name
+        self.store = engine.store
+        self.worker: Worker | None = None
+        #: The worker at work; done once the worker has ended.
+        self.working: asyncio.Task[None] | None = None
+
+    def begin(self) -> None:
+        """Start the worker, if the App has any."""
+        if self.engine.options.worker:
+            self.worker = Worker(
+                self.store,
+                handlers=self.engine.handlers,
+                tenant=self.name,
+                clock=self.engine.clock,
+                ids=self.engine.ids,
+                programs=self.engine.programs,
+                **self.engine.options.of_worker(),
+            )
+            self.working = asyncio.get_running_loop().create_task(self.worker.run())
+
+    async def end(self) -> None:
+        """Drain the worker."""
+        if self.worker is not None and self.working is not None:
+            self.worker.stop()
+            try:
+                await self.working
+            finally:
+                self.worker = self.working = None
+
+    def check_open(self) -> None:
+        """NotOpenError unless the App can be used here and now."""
+        self.engine.check_open()
+
+    def check_worker(self) -> None:
+        """A worker that died of a bug must not leave its callers waiting for ever."""
+        if self.working is not None and self.working.done():
+            self.working.result()
+
+    async def load(self, digest: str, run: str) -> Loaded:
+        """The program of a run."""
+        return await self.engine.programs.load(digest, run=run, tenant=self.name)
+
+    def serve(self, loaded: Loaded) -> None:
+        """Make the worker serve all queues that a plan uses."""
+        if self.worker is not None:
+            self.worker.serve(tuple(sorted({node.queue for node in loaded.program.plan.nodes})))
+
+    def work_on(self, runs: Iterable[str]) -> None:
+        """Make a worker that has only its own runs work on these."""
+        if self.worker is not None:
+            self.worker.work_on(runs)
+
+    def leave(self, run: str) -> None:
+        """A run is over: a worker that has only its own runs need not name it any more."""
+        if self.worker is not None:
+            self.worker.leave(run)
+
+    def abandon(self, run: str) -> None:
+        """Stop the handlers of a run that was cancelled."""
+        if self.worker is not None:
+            self.worker.abandon_run(run)

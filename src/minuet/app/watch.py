@@ -1,0 +1,100 @@
+"""A run while its events arrive: what a live picture of it shows.
+
+Nothing is read here. Whoever watches passes on the events of `app.runs.follow`, from the first.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+import msgspec
+
+from minuet.events import Event, Place
+from minuet.kernel.fold import Fold
+from minuet.kernel.program import Program
+from minuet.kernel.scope import decode, show
+from minuet.kernel.view import NodeView, node_views
+
+
+class ActiveInstance(msgspec.Struct, frozen=True):
+    """A node instance that is not settled."""
+
+    name: str
+    #: QUEUED (or running: leases are not events) or WAITING.
+    status: str
+    attempt: int
+    created_ms: int
+
+
+class Watch:
+    """A run, as far as its events have arrived."""
+
+    def __init__(self, run_id: str, workflow: str, seq: int, program: Program) -> None:
+        self.run_id = run_id
+        self.workflow = workflow
+        #: Number of its last event when the watch began.
+        self.seq = seq
+        self._program = program
+        self._fold = Fold()
+
+    def add(self, seq: int, at_ms: int, event: Event) -> None:
+        """The next event has arrived."""
+        self._fold.apply(seq, at_ms, event)
+
+    @property
+    def status(self) -> str:
+        """The run's status; "": no event has arrived."""
+        return self._fold.state.status
+
+    @property
+    def size(self) -> int:
+        """How many nodes the plan has."""
+        return len(self._program.plan.nodes)
+
+    @property
+    def output_node(self) -> str | None:
+        """The hidden node that renders the run's output."""
+        return self._program.plan.output_node
+
+    def nodes(self, held: Mapping[Place, int]) -> list[NodeView]:
+        """Every node. `held`: the instances that workers hold (`app.runs.held`)."""
+        views = node_views(self._program, self._fold.state, self._fold.details, held.keys())
+        return list(views.values())
+
+    def counts(self) -> dict[str, int]:
+        """How many node instances are in which state, in words."""
+        counts = Counter(
+            token.outcome or ("queued or running" if token.state == "ready" else token.state)
+            for token in self._fold.state.tokens.values()
+        )
+        return dict(sorted(counts.items()))
+
+    def active(self, limit: int) -> list[ActiveInstance]:
+        """Node instances that are not settled, the oldest first."""
+        tokens = self._fold.state.tokens.values()
+        alive = [token for token in tokens if token.state in ("ready", "waiting")]
+        return [
+            ActiveInstance(
+                instance_name(token.node, token.scope),
+                "WAITING" if token.state == "waiting" else "QUEUED",
+                token.attempt,
+                self._fold.details[token.node, token.scope].created_ms,
+            )
+            for token in alive[:limit]
+        ]
+
+    @property
+    def settled(self) -> int:
+        """How many node instances are settled."""
+        return sum(token.state == "done" for token in self._fold.state.tokens.values())
+
+    @property
+    def live(self) -> int:
+        """How many node instances are not settled."""
+        return self._fold.state.live()
+
+
+def instance_name(node: str, scope: str | tuple[int, ...]) -> str:
+    """A node instance as people write it: `check[2]`."""
+    return node + show(decode(scope) if isinstance(scope, str) else scope)

@@ -1,0 +1,77 @@
+"""What a result or an error is to the outside: an exit code, an HTTP status.
+
+One table, so that the command line and a server cannot disagree.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from minuet import errors
+from minuet.types import RunStatus
+
+#: Exit codes. 0: done; of a run, COMPLETED.
+COMPLETED: Final = 0
+#: The thing itself failed, or its state refuses what was asked for.
+FAILED: Final = 1
+#: Wrong usage, document, input, handlers or store.
+INVALID: Final = 2
+#: CANCELLED, or out of time.
+CANCELLED: Final = 3
+
+#: The exit code of a run that is over.
+OF_STATUS: dict[RunStatus, int] = {
+    "COMPLETED": COMPLETED,
+    "FAILED": FAILED,
+    "CANCELLED": CANCELLED,
+}
+
+
+class Outcome(NamedTuple):
+    """What an error is to the outside."""
+
+    exit_code: int
+    http_status: int
+    #: What kind of problem it is, in a few words that are the same each time.
+    title: str
+
+
+#: Every error that Minuet raises on purpose. A class that is not here is what its base is.
+OUTCOMES: dict[type[BaseException], Outcome] = {
+    errors.MinuetError: Outcome(INVALID, 500, "Error"),
+    errors.DocumentError: Outcome(INVALID, 422, "Invalid document"),
+    errors.InputError: Outcome(INVALID, 422, "Invalid input"),
+    errors.ExpressionError: Outcome(INVALID, 422, "Invalid expression"),
+    errors.ConditionError: Outcome(INVALID, 422, "Invalid condition"),
+    errors.TemplateError: Outcome(INVALID, 422, "Invalid template"),
+    errors.OutputError: Outcome(INVALID, 422, "Value cannot be stored"),
+    errors.InputLimitError: Outcome(INVALID, 422, "Inputs too large"),
+    errors.HandlerError: Outcome(INVALID, 422, "Handler not usable"),
+    errors.RunError: Outcome(INVALID, 400, "Run error"),
+    errors.RunNotFoundError: Outcome(INVALID, 404, "Run not found"),
+    errors.AmbiguousRunError: Outcome(INVALID, 409, "Ambiguous run id"),
+    errors.RunConflictError: Outcome(FAILED, 409, "Refused by the state of the run"),
+    errors.StartError: Outcome(FAILED, 409, "Some runs were refused"),
+    errors.DamagedRowError: Outcome(INVALID, 500, "Damaged row"),
+    errors.RunFailed: Outcome(FAILED, 409, "Run failed"),
+    errors.RunTimeoutError: Outcome(CANCELLED, 504, "Run did not end in time"),
+    errors.StoreError: Outcome(INVALID, 500, "Store error"),
+    errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),
+    errors.StoreUnusableError: Outcome(INVALID, 500, "Store unusable"),
+    errors.SessionError: Outcome(INVALID, 409, "Unknown session"),
+    errors.NotOpenError: Outcome(INVALID, 500, "App not open"),
+    errors.InvariantError: Outcome(INVALID, 500, "Invariant broken"),
+    errors.ConfigError: Outcome(INVALID, 400, "Wrong option or setting"),
+    # Raised by handlers, and by workers to handlers: they end in a node's error, not here.
+    errors.NonRetryable: Outcome(FAILED, 500, "Handler failed"),
+    errors.Retryable: Outcome(FAILED, 500, "Handler failed"),
+    errors.LeaseLost: Outcome(FAILED, 500, "Lease lost"),
+}
+
+
+def outcome_of(error: BaseException) -> Outcome:
+    """What an error is to the outside; of one that is not Minuet's, an internal error."""
+    for kind in type(error).__mro__:
+        if kind in OUTCOMES:
+            return OUTCOMES[kind]
+    return Outcome(FAILED, 500, "Internal error")
