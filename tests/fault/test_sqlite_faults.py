@@ -285,11 +285,11 @@ async def test_two_workers_with_one_session_part_and_do_no_harm(tmp_path: Path) 
     async with App(SqliteStore(db), **options) as one, App(SqliteStore(db), **options) as two:
         assert one._worker is not None
         assert two._worker is not None
-        two._worker._session = session = one._worker._session
+        two._worker._session.id = session = one._worker._session.id
         run_ids = await start(one, small(), 20)
         await two.prepare(await two.open_runs())
         await finish(one, run_ids)
-        assert {one._worker._session, two._worker._session} != {session}
+        assert {one._worker._session.id, two._worker._session.id} != {session}
 
     await all_is_well(db, small(), 20)
 

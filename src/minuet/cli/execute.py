@@ -44,8 +44,8 @@ from minuet.errors import ConfigError, DocumentError
 from minuet.nodes.handler import Handlers
 from minuet.plan.plan import Retry
 from minuet.types import TERMINAL
+from minuet.worker.draining import RELEASE_MS
 from minuet.worker.process import tune_process
-from minuet.worker.worker import RELEASE_MS
 
 #: How long running handlers may take when somebody wants to stop, or the time is over.
 DRAIN_S = 10.0

@@ -31,8 +31,9 @@ from minuet.nodes.io.task import TASK
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import Retry
 from minuet.settings import masked
+from minuet.worker.draining import RELEASE_MS
 from minuet.worker.process import tune_process
-from minuet.worker.worker import RELEASE_MS, Worker
+from minuet.worker.worker import Worker
 
 #: How often to look whether there is something to tell.
 TELL_S = 5.0
