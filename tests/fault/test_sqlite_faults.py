@@ -286,11 +286,11 @@ async def test_two_workers_with_one_session_part_and_do_no_harm(tmp_path: Path) 
     async with App(SqliteStore(db), **options) as one, App(SqliteStore(db), **options) as two:
         assert one.worker is not None
         assert two.worker is not None
-        two.worker._session = session = one.worker._session
+        two.worker._session.id = session = one.worker._session.id
         run_ids = await start(one, small(), 20)
         await two.runs.prepare(await two.runs.list_open())
         await finish(one, run_ids)
-        assert {one.worker._session, two.worker._session} != {session}
+        assert {one.worker._session.id, two.worker._session.id} != {session}
 
     await all_is_well(db, small(), 20)
 

@@ -32,7 +32,6 @@ from minuet.store.records import (
     Key,
     NewRun,
     Read,
-    Released,
     Reply,
     Result,
     Retry,
@@ -42,9 +41,13 @@ from minuet.store.records import (
 )
 from minuet.store.rules.transition import Transition
 from minuet.types import TERMINAL
-from minuet.worker.job import Job
+from minuet.worker.assignment import Assignment
+from minuet.worker.loop import Loop
+from minuet.worker.pipeline import Pipeline
 from minuet.worker.placed_queues import PlacedQueues, Whose
+from minuet.worker.sweeping import Sweeping
 from minuet.worker.worker import Worker
+from minuet.worker.workload import Workload
 
 # ── leases ──────────────────────────────────────────────────────────────────────────────────
 
@@ -358,60 +361,94 @@ class StartsAgain(ModelStore):
         return answers
 
 
-class TrustsItsOwnClock(Worker):
-    def _now_ms(self) -> int:
+# ── workers ─────────────────────────────────────────────────────────────────────────────────
+
+
+class FaultyWorker(Worker):
+    """A worker of which some parts are replaced: they keep their state and get other methods."""
+
+    pipeline: type[Pipeline] = Pipeline
+    workload: type[Workload] = Workload
+    sweeping: type[Sweeping] = Sweeping
+    loop: type[Loop] = Loop
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._pipeline.__class__ = self.pipeline
+        self._workload.__class__ = self.workload
+        self._sweeping.__class__ = self.sweeping
+        self._loop.__class__ = self.loop
+
+
+class _OwnClock(Sweeping):
+    def now_ms(self) -> int:
         return self._clock.now_ms()
 
 
-class CannotStopInAnOutage(Worker):
-    """Being told to stop while the store is away ends the worker with an error."""
+class TrustsItsOwnClock(FaultyWorker):
+    sweeping = _OwnClock
 
-    _draining = False
 
-    async def _drain(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._draining = True
-        await super()._drain(loop)
-
-    async def _round(self, loop: asyncio.AbstractEventLoop) -> bool:
+class _FailsInAnOutage(Loop):
+    async def work(self) -> None:
         try:
-            return await super()._round(loop)
+            await super().work()
         except StoreUnavailableError as error:
-            if self._draining:
-                raise
             raise RuntimeError("the store is away") from error
 
 
-class StartsWhatItHasTaken(Worker):
-    """A worker keeps what it has taken for later, and starts it without another look."""
+class CannotStopInAnOutage(FaultyWorker):
+    """Being told to stop while the store is away ends the worker with an error."""
 
-    async def _next_item(self, job: Job) -> Item | None:
+    loop = _FailsInAnOutage
+
+
+class _StartsLate(Pipeline):
+    async def run(self, assignment: Assignment) -> Item | None:
         await asyncio.sleep(8)
-        return await super()._next_item(job)
+        return await super().run(assignment)
 
-    def _abandon(self, key: Key, lease: str) -> None:
+
+class _AbandonsNothing(Workload):
+    def revoke(self, key: Key, lease: str) -> None:
         pass
 
     def abandon_run(self, run: str) -> None:
         pass
 
 
-class AnyFailureEndsTheRun(Worker):
+class StartsWhatItHasTaken(FaultyWorker):
+    """A worker keeps what it has taken for later, and starts it without another look."""
+
+    pipeline = _StartsLate
+    workload = _AbandonsNothing
+
+
+class _EndsRuns(Loop):
+    def _judge(self, assignment: Assignment, item: Item, result: Result, reply: Reply) -> None:
+        super()._judge(assignment, item, result, reply)
+        if isinstance(item, Failed):
+            self._workload.abandon_run(assignment.grant.run)
+
+
+class AnyFailureEndsTheRun(FaultyWorker):
     """A failure that was handed in is taken for the end of the run, also if it came too late."""
 
-    def _settled(self, job: Job, item: Item, result: Result, reply: Reply) -> None:
-        super()._settled(job, item, result, reply)
-        if isinstance(item, Failed):
-            self.abandon_run(job.grant.run)
+    loop = _EndsRuns
 
 
-class WaitsForThePlan(Worker):
+class _GivesBack(Pipeline):
+    async def run(self, assignment: Assignment) -> Item | None:
+        item = await super().run(assignment)
+        if isinstance(item, Failed) and item.dead_letter == "no_plan":
+            return assignment.release()
+        return item
+
+
+class WaitsForThePlan(FaultyWorker):
     """A token whose plan is missing is given back, to be taken again at once."""
 
-    async def _next_item(self, job: Job) -> Item | None:
-        item = await super()._next_item(job)
-        if isinstance(item, Failed) and item.dead_letter == "no_plan":
-            return Released(*job.token)
-        return item
+    pipeline = _GivesBack
 
 
 class ServesEveryQueue(Worker):
@@ -427,18 +464,26 @@ class _AnyQueue(PlacedQueues):
         return read_placement(queue)
 
 
-class ForgetsWhatRuns(Worker):
-    """A worker takes as if nothing of a node were running."""
-
-    def _running(self) -> Counter[Whose]:
+class _CountsNothing(Workload):
+    def running(self) -> Counter[Whose]:
         return Counter()
 
 
-class GivesUpOnTheNewPlan(Worker):
-    async def _next_item(self, job: Job) -> Item | None:
-        if job.outcome is not None:
-            await self._executor.load(job)
-        return await super()._next_item(job)
+class ForgetsWhatRuns(FaultyWorker):
+    """A worker takes as if nothing of a node were running."""
+
+    workload = _CountsNothing
+
+
+class _LoadsAgain(Pipeline):
+    async def run(self, assignment: Assignment) -> Item | None:
+        if assignment.outcome is not None:
+            await self.preparing.load_program(assignment)
+        return await super().run(assignment)
+
+
+class GivesUpOnTheNewPlan(FaultyWorker):
+    pipeline = _LoadsAgain
 
 
 @contextmanager

@@ -12,7 +12,7 @@ import minuet
 from minuet.clock import ManualClock
 from minuet.kernel.fold import replay
 from minuet.store.records import LIVE_STATES, Take
-from minuet.worker import worker as worker_module
+from minuet.worker import loop, session, sweeping
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import PATIENCE, node, task, workflow
@@ -44,8 +44,8 @@ async def test_a_node_starts_when_its_dependencies_end_and_not_at_the_next_look(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Whoever looks only now and then looks once an hour: with polling this run takes hours.
-    monkeypatch.setattr(worker_module, "IDLE_MS", 3_600_000)
-    monkeypatch.setattr(worker_module, "SWEEP_MS", 3_600_000)
+    monkeypatch.setattr(loop, "IDLE_MS", 3_600_000)
+    monkeypatch.setattr(sweeping, "SWEEP_MS", 3_600_000)
 
     async def work() -> None:
         await asyncio.sleep(0)
@@ -65,7 +65,7 @@ async def test_a_node_starts_when_its_dependencies_end_and_not_at_the_next_look(
 async def test_a_result_that_is_committed_is_never_made_again(
     store_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(worker_module, "BACKOFF_MS", (1, 4))
+    monkeypatch.setattr(session, "BACKOFF_MS", (1, 4))
     caplog.set_level(logging.CRITICAL, "minuet.worker")
     ran: dict[str, int] = {}
 

@@ -197,7 +197,7 @@ async def test_a_node_waits_for_a_worker_that_meets_its_constraints(
         assert waiting.summary.endswith("; 1 worker is known, and does not qualify")
         assert (queue.queue, queue.ready, queue.served_by) == ("task:work", 1, ())
         (done,) = await s.events(run_id, "node.completed")
-        assert done["session"] == other.worker._session
+        assert done["session"] == other.worker._session.id
 
 
 @pytest.mark.shows("H-33", "Y-31")
@@ -258,7 +258,7 @@ async def test_the_limit_of_a_node_is_one_for_each_worker(scene: Any) -> None:
             await one.stop()
 
         assert {result.status for result in results} == {"COMPLETED"}
-        assert sessions == {one.worker._session for one in workers}
+        assert sessions == {one.worker._session.id for one in workers}
 
 
 @pytest.mark.shows("H-26")

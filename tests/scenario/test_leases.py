@@ -11,7 +11,7 @@ import pytest
 import minuet
 from minuet.clock import ManualClock
 from minuet.store.records import Exchange, Grant, Held, Reply, Take
-from minuet.worker import worker as worker_module
+from minuet.worker import loop as worker_loop
 from minuet.worker.worker import Worker
 
 from .harness import PATIENCE, node, open_scene, task, workflow
@@ -157,7 +157,7 @@ async def test_a_long_handler_keeps_its_short_lease(scene: Any) -> None:
 async def test_a_handler_whose_lease_is_lost_is_cancelled(
     scene: Any, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "IDLE_MS", 5)
+    monkeypatch.setattr(worker_loop, "IDLE_MS", 5)
     # Held on to here, so that nothing but a cancel can end the first handler.
     told, started, never = asyncio.Event(), asyncio.Event(), asyncio.Event()
     runs = []

@@ -420,7 +420,8 @@ async def test_a_config_may_be_a_blob(scene: Any, form: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "message"), [(b"[1]", "no JSON object"), (b"{", "no JSON object"), (None, "not in")]
+    ("data", "message"),
+    [(b"[1]", "not a JSON object"), (b"{", "not a JSON object"), (None, "not in")],
 )
 async def test_a_config_blob_that_is_no_config_fails_its_node(
     scene: Any, data: bytes | None, message: str

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import minuet
-from minuet.worker import worker as worker_module
+from minuet.worker import draining
 
 from ..scenario.harness import PATIENCE, open_scene, task, workflow
 
@@ -85,7 +85,7 @@ async def test_what_does_not_finish_in_time_is_given_back_at_once(scene: Any, ki
 async def test_a_handler_that_refuses_to_stop_does_not_hold_the_worker(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "RELEASE_MS", 20)
+    monkeypatch.setattr(draining, "RELEASE_MS", 20)
     started, go = asyncio.Event(), asyncio.Event()
 
     async def stubborn() -> None:
@@ -113,7 +113,7 @@ async def test_a_stopped_worker_ends_its_session(scene: Any) -> None:
     from minuet.store.records import Exchange
 
     async with scene() as s:
-        session = s.app.worker._session
+        session = s.app.worker._session.id
         await s.run(workflow({"id": "a", "type": "noop"}))
         s.app.worker.stop()
         await s.app.working

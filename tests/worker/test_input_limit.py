@@ -10,8 +10,8 @@ import pytest
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import Call
 from minuet.store.records import Item
-from minuet.worker.execute import Executor
-from minuet.worker.job import Job
+from minuet.worker.assignment import Assignment
+from minuet.worker.settling import Settling
 
 from ..scenario.harness import node, task, workflow
 
@@ -81,18 +81,18 @@ async def test_a_pure_node_with_a_large_output_is_run_once(
         assert len(calls) == 1
 
 
-async def test_a_job_that_waits_to_be_handed_in_keeps_no_values(
+async def test_an_assignment_that_waits_to_be_handed_in_keeps_no_values(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept = []
-    settle = Executor.settle
+    settle = Settling.settle
 
-    def watched(self: Executor, job: Job) -> Item:
-        item = settle(self, job)
-        kept.append(len(job._values))
+    def watched(self: Settling, assignment: Assignment) -> Item:
+        item = settle(self, assignment)
+        kept.append(len(assignment._values))
         return item
 
-    monkeypatch.setattr(Executor, "settle", watched)
+    monkeypatch.setattr(Settling, "settle", watched)
     async with scene() as s:
         await s.run(workflow(node("a", type="noop"), node("b", "a", type="noop")))
 

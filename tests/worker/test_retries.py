@@ -14,7 +14,7 @@ import minuet
 from minuet.app.compiling import compile_source
 from minuet.clock import ManualClock
 from minuet.plan.plan import Retry
-from minuet.worker import worker as worker_module
+from minuet.worker import loop as worker_loop
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 
@@ -302,7 +302,7 @@ async def test_a_retry_waits_for_its_backoff_or_for_as_long_as_was_asked(
     attempt_2: int,
     attempt_3: int,
 ) -> None:
-    monkeypatch.setattr(worker_module, "IDLE_MS", 2)
+    monkeypatch.setattr(worker_loop, "IDLE_MS", 2)
     clock = ManualClock()
     started: list[int] = []
 

@@ -11,7 +11,7 @@ import pytest
 import minuet
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnavailableError
-from minuet.worker import worker as worker_module
+from minuet.worker import session
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import PATIENCE, node, task, workflow
@@ -137,7 +137,7 @@ async def test_a_node_without_a_handler_is_never_a_crash_loop(
 async def test_after_an_outage_a_worker_lets_the_others_renew_before_it_sweeps(
     scene: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "BACKOFF_MS", (1, 20_000))
+    monkeypatch.setattr(session, "BACKOFF_MS", (1, 20_000))
     loop = asyncio.get_running_loop()
     real, ahead = loop.time, 0.0
     monkeypatch.setattr(loop, "time", lambda: real() + ahead)

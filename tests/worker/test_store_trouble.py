@@ -14,8 +14,7 @@ import minuet
 from minuet.bridge.values import INLINE_BYTES_MAX
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.store.records import Exchange
-from minuet.worker import execute as execute_module
-from minuet.worker import worker as worker_module
+from minuet.worker import session, settling
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
 
@@ -54,7 +53,7 @@ class ShakyStore:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
-    monkeypatch.setattr(worker_module, "BACKOFF_MS", (1, 4))
+    monkeypatch.setattr(session, "BACKOFF_MS", (1, 4))
     caplog.set_level(logging.CRITICAL, "minuet.worker")
 
 
@@ -200,7 +199,7 @@ async def test_a_large_output_that_cannot_be_stored_is_kept_and_tried_again(
     store_url: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A full disk made the handler run again and again, without a word."""
-    monkeypatch.setattr(execute_module, "KEEP_S", (0.001, 0.002))
+    monkeypatch.setattr(settling, "KEEP_S", (0.001, 0.002))
     caplog.set_level(logging.WARNING, "minuet.worker")
     ran: list[int] = []
 
@@ -296,7 +295,7 @@ async def test_what_is_given_back_again_and_again_is_taken_again_less_and_less_o
     store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A part of a store may be away, and tokens be there: taking them would only warm the room."""
-    monkeypatch.setattr(worker_module, "BACKOFF_MS", (20, 40))
+    monkeypatch.setattr(session, "BACKOFF_MS", (20, 40))
     loop = asyncio.get_running_loop()
     failed_at: list[float] = []
 

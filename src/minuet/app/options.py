@@ -20,9 +20,9 @@ from minuet.plan.plan import Retry
 from minuet.settings import Settings
 from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
 from minuet.store.records import DEFAULT_TENANT
-from minuet.worker.execute import CRASHES_MAX
+from minuet.worker.draining import RELEASE_MS
 from minuet.worker.identity import Identity, identity_here
-from minuet.worker.worker import RELEASE_MS
+from minuet.worker.preparing import CRASHES_MAX
 
 #: A duration in the arguments of Python calls.
 Seconds: TypeAlias = float | timedelta

@@ -1,12 +1,14 @@
-"""From the kernel's decisions to the store's records: the only place that knows both."""
+"""From the kernel's decisions to the store's records, and from its refusals to outcomes."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from minuet.bridge.values import encode_value
 from minuet.kernel import settle
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import encode
+from minuet.store.identifiers import NAME_BYTES_MAX
 from minuet.store.records import (
     Delivery,
     Done,
@@ -16,6 +18,7 @@ from minuet.store.records import (
     NewRun,
     Read,
     Retry,
+    Slot,
     Waiting,
 )
 
@@ -33,10 +36,13 @@ class Translator:
         self._cache: _Cache = {}
 
     def item(self, grant: Grant, settlement: settle.Settlement, output: bytes) -> Item:
-        """What to hand in for a token; `output` is the settlement's, encoded."""
+        """What to hand in for a token; `output` is what its node returned, encoded."""
         token = (grant.run, grant.node, grant.scope, grant.lease)
         match settlement:
             case settle.Sent():
+                if settlement.outcome == "failed":
+                    # What its `on_error` passes on instead.
+                    output = encode_value(settlement.output)
                 return Done(
                     *token,
                     self._program.digest,
@@ -58,7 +64,7 @@ class Translator:
                     settlement.key,
                     settlement.due_ms,
                     settlement.delay_ms,
-                    output,
+                    encode_value(settlement.data),
                 )
 
     def deliveries(self, sends: tuple[Send, ...]) -> tuple[Delivery, ...]:
@@ -108,3 +114,27 @@ def _delivery(send: Send) -> Delivery:
         tuple(Read(node, encode(prefix)) for node, prefix in send.reads),
         send.withdraws,
     )
+
+
+def limit_failure(item: Item) -> settle.Failed:
+    """The outcome of a node whose item the store has refused with `limit`."""
+    if isinstance(item, Slot):
+        return _NO_SLOTS
+    return _KEY_TOO_LONG if isinstance(item, Waiting) else _TOO_LARGE
+
+
+_TOO_LARGE = settle.Failed({"code": "payload_limit", "message": "the output is too large"})
+_KEY_TOO_LONG = settle.Failed(
+    {
+        "code": "key_limit",
+        "message": f"the key that the node waits for is longer than {NAME_BYTES_MAX} bytes: "
+        "use a shorter one, or a hash of it",
+    }
+)
+_NO_SLOTS = settle.Failed(
+    {
+        "code": "no_slots",
+        "message": "this store cannot count the holders of a concurrency key: "
+        "use a single Redis server, PostgreSQL or SQLite",
+    }
+)

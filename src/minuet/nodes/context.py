@@ -60,11 +60,13 @@ class Services(Protocol):
         """Keep a step's result; the first one stays."""
         ...
 
-    def read_secret(self, name: str) -> str | None: ...
+    def read_secret(self, name: str) -> str:
+        """A secret's value; LookupError if there is none."""
+        ...
 
 
 class Context:
-    """The run, node and attempt that a handler works for.
+    """The run, node and attempt that a handler, or a node type with I/O, works for.
 
     A handler may be started more than once for the same node (after a crash, say), and only
     one result is committed. Pass `idempotency_key` to services that can
@@ -83,6 +85,7 @@ class Context:
         "lease_id",
         "node_id",
         "outage",
+        "revealed",
         "run_id",
         "scope",
         "scope_text",
@@ -112,6 +115,8 @@ class Context:
         self._key: str | None = None
         #: The last outage of the worker's own store that the handler has seen. For the worker.
         self.outage: Exception | None = None
+        #: The values of secrets that the handler has read. For the worker, which masks them.
+        self.revealed: tuple[str, ...] = ()
         #: Set for handlers that run in a thread: where the worker lives.
         self._loop = loop
         self.run_id = run_id
@@ -176,9 +181,14 @@ class Context:
         """The value of a secret that the node declares under `secrets`."""
         if name not in self._secrets:
             raise HandlerError(f"node {self.node_id!r} does not declare the secret {name!r}")
-        value = self._services.read_secret(name)
-        if value is None:
-            raise HandlerError(f"the secret {name!r} is not set on this worker")
+        try:
+            value = self._services.read_secret(name)
+        except LookupError:
+            raise HandlerError(
+                f"the secret {name!r} is not set on this worker: set the environment variable "
+                "of that name, or add it to the worker's secret provider"
+            ) from None
+        self.revealed += (value,)
         return value
 
     def step(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -219,5 +229,5 @@ class Context:
         return asyncio.run_coroutine_threadsafe(wrapped(), self._loop).result()
 
     def cancel(self) -> None:
-        """Tell the handler that its result is no longer wanted. For the worker."""
+        """Let the handler know that its result is no longer wanted. For the worker."""
         self._cancelled = True

@@ -6,11 +6,12 @@ about node types: validation, `minuet node-types`, the reference pages and edito
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from minuet.nodes.context import Context
 from minuet.types import Json
 
 
@@ -24,7 +25,7 @@ class Wait(msgspec.Struct, frozen=True):
     #: `timer`, `signal`, …
     kind: str
     key: str = ""
-    #: Point in time, or time from now, at which the waiting ends by itself.
+    #: Point in time, or time from now, at which the waiting ends even if nothing has come.
     due_ms: int | None = None
     delay_ms: int | None = None
     data: Json = None
@@ -43,12 +44,24 @@ class Call(msgspec.Struct, frozen=True):
     outputs: dict[str, Json]
     #: What it waited for; None on the first call.
     resolution: Json = None
+    #: What the document says beside `config` and only this node type understands
+    #: (`human_config`, `agent_config`, …), as written: templates in it are not rendered. Other
+    #: instances of the node see the same objects.
+    parts: Mapping[str, Json] = {}
+    #: Names of the secrets that the node may read, with `ctx.secret`.
+    secrets: tuple[str, ...] = ()
+    #: Time that this attempt may take; None: any. The worker enforces it.
+    timeout_ms: int | None = None
 
 
 #: Runs on the event loop, at once: it must neither block nor await.
 Inline: TypeAlias = Callable[[Call], Json | Wait]
-#: Runs as a task of its own.
-Coroutine: TypeAlias = Callable[[Call], Awaitable[Json | Wait]]
+#: Runs as an asyncio task of its own, in the same way as an async handler.
+Asynchronous: TypeAlias = Callable[[Call, Context], Awaitable[Json | Wait]]
+
+#: `inline`: computes, on the event loop. `io`: reaches outside, in a task of its own. `handler`:
+#: the node names a handler. `later`: known to documents, cannot run yet.
+Kind: TypeAlias = Literal["inline", "io", "handler", "later"]
 
 
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +82,22 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     output_schema: dict[str, Any] = {}
     #: One node of this type, as an author would write it.
     example: dict[str, Any] = {}
-    #: `handler`: the node names a handler; the others bring their own behaviour.
-    kind: Literal["inline", "handler", "later"] = "inline"
+    kind: Kind = "inline"
     #: Where its tokens wait.
     queue: str = "inline"
+    #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
     run: Inline | None = None
+    run_async: Asynchronous | None = None
+
+    def __post_init__(self) -> None:
+        has_run = (self.run is not None, self.run_async is not None)
+        if has_run != (self.kind == "inline", self.kind == "io"):
+            raise ValueError(
+                f"node type {self.name!r} is of kind {self.kind!r}: an inline type has `run`, an "
+                "io type has `run_async`, and the others have neither"
+            )
+        if self.kind == "io" and self.queue == "inline":
+            raise ValueError(
+                f"node type {self.name!r} needs a queue of its own: the queue 'inline' is for "
+                "nodes that need no permit"
+            )

@@ -41,8 +41,8 @@ from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.store.records import LIVE_STATES, Run, Token
 from minuet.types import TERMINAL, Json
-from minuet.worker.execute import CRASHES_MAX
 from minuet.worker.identity import Identity
+from minuet.worker.preparing import CRASHES_MAX
 from minuet.worker.worker import Worker
 
 #: Seconds with faults, and how much more often they occur than in worlds with many runs.

@@ -1,5 +1,6 @@
 """The shell: takes tokens, runs handlers, asks the kernel, hands results in.
 
-`worker` is the loop, `execute` what happens with one token, `job` one token in its hands,
-`translate` and `state` the two ways between the kernel's values and the store's records.
+`worker` puts the parts together. `loop` makes the exchanges, `executing` starts what they bring,
+`pipeline` is the way of one token, and `workload` is what is in hand. A module imports the
+kernel's types or the store's records, not both: `bridge` translates.
 """

@@ -1,13 +1,17 @@
-"""From what a handler raised to an error that can be kept, and whether to try again.
+"""From what a handler or a node type raised to an error that can be kept, and whether to retry.
 
-Whether it is tried again, the first of these that knows decides: NonRetryable is not. What the
-policy's `no_retry_on` names is not. With `retry_on`, what it names is, and nothing else.
-Retryable is. Under a policy that somebody wrote, everything is. Otherwise, everything is but what
-will be the same next time: NOT_RETRIED. Network errors, timeouts and services that are down may be
-a matter of circumstances.
+The first of these rules that applies decides:
+
+* NonRetryable is not retried.
+* What the policy's `no_retry_on` names is not retried.
+* With `retry_on`, what it names is retried, and nothing else.
+* Retryable is retried.
+* Under a policy that somebody wrote, everything is retried.
+* Otherwise everything is retried except NOT_RETRIED, which would fail in the same way again.
+  Network errors, timeouts and services that are down may pass.
 
 What goes wrong before or after the handler (a template, an argument, a value that cannot be kept)
-is not tried again under any policy: it will be the same next time.
+is not retried under any policy: it would fail in the same way again.
 
 An exception is an object of the user's. Whatever it does when it is asked for its text, code or
 cause, an error comes out of here.
@@ -15,8 +19,8 @@ cause, an error comes out of here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from minuet.errors import (
     MinuetError,
@@ -26,13 +30,16 @@ from minuet.errors import (
     StoreUnavailableError,
 )
 from minuet.kernel.settle import Failed
-from minuet.plan.plan import RETRY_DEFAULT, Retry
+from minuet.worker.policy import UNWRITTEN, Policies, Policy
 from minuet.worker.trace import Mask, add_trace, name_of, text_of
+
+if TYPE_CHECKING:
+    from minuet.worker.assignment import Assignment
 
 #: Longest time until the next attempt that a handler may ask for: a year.
 AFTER_MS_MAX = 365 * 24 * 3_600_000
 
-#: Not tried again under any policy: what its author calls final, and a value that cannot be kept,
+#: Not retried under any policy: what its author calls final, and a value that cannot be kept,
 #: which a handler can get from `ctx.step` too.
 FINAL = (NonRetryable, OutputError)
 
@@ -47,14 +54,42 @@ NOT_RETRIED: tuple[type[BaseException], ...] = (
 )
 
 
-class Policy(NamedTuple):
-    """The retries of one node, and whether the document or the handler's author wrote them."""
+class Failures:
+    """Makes the failures of one worker's nodes: by their policies, without their secrets."""
 
-    retry: Retry = RETRY_DEFAULT
-    is_written: bool = False
+    def __init__(self, policies: Policies, read_secret: Callable[[str], str]) -> None:
+        self._policies = policies
+        self._read_secret = read_secret
 
+    def around(self, assignment: Assignment, error: BaseException) -> Failed:
+        """The outcome of a node when something before or after its handler raised."""
+        return failure_of(error, UNWRITTEN, self._secrets(assignment))
 
-UNWRITTEN = Policy()
+    def inside(self, assignment: Assignment, error: BaseException) -> Failed:
+        """The outcome of a node whose handler raised."""
+        return failure_of(error, self._policy(assignment), self._secrets(assignment))
+
+    def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> Failed:
+        """The outcome of a node whose attempt took too long; `left` says what still runs."""
+        return timed_out(timeout_ms, self._policy(assignment), left=left)
+
+    def _policy(self, assignment: Assignment) -> Policy:
+        assert assignment.node is not None
+        return self._policies.of(assignment.node)
+
+    def _secrets(self, assignment: Assignment) -> list[str]:
+        """The values to mask: what the handler has read, and what else its node declares."""
+        node, context = assignment.node, assignment.context
+        revealed = context.revealed if context is not None else ()
+        return [*revealed, *self._declared(node.secrets if node is not None else ())]
+
+    def _declared(self, names: Sequence[str]) -> Iterator[str]:
+        for name in names:
+            try:
+                yield self._read_secret(name)
+            except Exception:
+                # A value that the provider cannot read cannot have been given to the handler now.
+                continue
 
 
 def failure_of(

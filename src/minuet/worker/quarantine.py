@@ -1,8 +1,8 @@
 """A node that may be killing its workers is tried alone.
 
-When a process dies, every token in its hands loses a chance, and nobody can say whose fault it
-was. A token on its last chance must not pay for another's. So a worker runs one such token at
-a time: before it runs, everything finished is handed in; while it runs, no other one on its
+When a process dies, every token in its hands loses a chance, and it is not known which of them
+killed it. A token on its last chance must not pay for another's. So a worker runs one such token
+at a time: before it runs, everything finished is handed in; while it runs, no other one on its
 last chance is kept, and at first nothing is taken at all. Then the guilty one dies alone and
 is given up, and the innocent ones complete.
 """
@@ -12,45 +12,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from minuet.worker.job import Job
+    from minuet.worker.assignment import Assignment
 
-#: How long the process takes nothing beside a token on its last chance (whoever kills its
-#: worker mostly does it soon), and how long after another one turned up meanwhile.
+#: How long the process takes nothing beside a token on its last chance (one that kills its
+#: worker usually does so soon), and how long after another one came meanwhile.
 ALONE_SECONDS = 5.0
 AGAIN_SECONDS = 1.0
 
 
 class Quarantine:
-    """The one job on its last chance that a worker keeps, if there is one."""
+    """The one assignment on its last chance that a worker keeps, if there is one."""
 
     def __init__(self, crashes_max: int) -> None:
         self._crashes_max = crashes_max
         self._alone_until = 0.0
-        self.job: Job | None = None
+        self.assignment: Assignment | None = None
 
-    def is_like(self, job: Job) -> bool:
-        """Whether the job's token is given up if one more of its workers dies."""
-        return 0 < job.grant.expiry == self._crashes_max - 1
+    def is_like(self, assignment: Assignment) -> bool:
+        """Whether the token is given up if one more of its workers dies."""
+        return 0 < assignment.grant.expiry == self._crashes_max - 1
 
-    def keep(self, job: Job, now: float) -> None:
+    def keep(self, assignment: Assignment, now: float) -> None:
         """This is the one; from now on nothing is taken."""
-        self.job, self._alone_until = job, now + ALONE_SECONDS
+        self.assignment, self._alone_until = assignment, now + ALONE_SECONDS
 
     def refuse(self, now: float) -> None:
-        """Another one came and was given back: take nothing for a while, lest it come again."""
+        """Another one came and was given back: take nothing for a while, or it comes again."""
         self._alone_until = max(self._alone_until, now + AGAIN_SECONDS)
 
-    def begin(self, now: float) -> Job | None:
-        """The job, if it has not begun; call it when everything else is handed in."""
-        if self.job is None or self.job.task is not None or self.job.outcome is not None:
+    def begin(self, now: float) -> Assignment | None:
+        """The assignment, if it has not begun; call this when everything else is handed in."""
+        kept = self.assignment
+        if kept is None or kept.task is not None or kept.outcome is not None:
             return None
         self._alone_until = now + ALONE_SECONDS
-        return self.job
+        return kept
 
-    def forget(self, job: Job) -> None:
-        """The store has settled a job."""
-        if self.job is job:
-            self.job, self._alone_until = None, 0.0
+    def forget(self, assignment: Assignment) -> None:
+        """The store has settled an assignment."""
+        if self.assignment is assignment:
+            self.assignment, self._alone_until = None, 0.0
 
     def seconds_alone(self, now: float) -> float:
         """How long to take nothing; 0: take."""

@@ -1,14 +1,17 @@
-"""Which queues a worker takes from.
+"""Which queues a worker takes from, and of which runs.
 
-Those of inline nodes always; one for each handler that is here, and those that were asked for, or
-only those that somebody has chosen; and those with placement constraints that it meets (`placing`).
+It always takes from the queues of inline nodes. Beside these it takes from one queue for each
+handler and node type with I/O that it has, and from those that were asked for; or only from those
+that somebody has chosen. Queues with placement constraints that it meets come on top
+(`placed_queues`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from minuet.errors import HandlerError
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
@@ -29,18 +32,38 @@ class Queues:
         identity: Identity,
         worker: str,
         chosen: tuple[str, ...] | None = None,
+        *,
+        named_runs_only: bool = False,
     ) -> None:
         self._handlers = handlers
         self._identity = identity
         self._worker = worker
         self._extra: set[str] = set()
-        #: Those of the handlers that were there when somebody last counted, and the extra ones.
+        #: Those of the handlers and types when they were last counted, and the extra ones.
         self._served: tuple[str, ...] = ()
         self._counted = -1
         self.placed = PlacedQueues(self.offer())
         self._chosen = chosen
         if chosen is not None:
             self._chosen = tuple(queue for queue in chosen if not self.placed.insist(queue))
+        #: The runs that the worker takes tokens of; None: any run.
+        self.runs: set[str] | None = set() if named_runs_only else None
+
+    def work_on(self, runs: Iterable[str]) -> bool:
+        """Take tokens of these runs as well; False if the worker takes those of any run."""
+        if self.runs is None:
+            return False
+        self.runs.update(runs)
+        return True
+
+    def leave(self, run: str) -> None:
+        """Take tokens of this run no more, if the worker takes those of named runs only."""
+        if self.runs is not None:
+            self.runs.discard(run)
+
+    def only_runs(self) -> tuple[str, ...] | None:
+        """The runs that a take is restricted to; None: any run."""
+        return None if self.runs is None else tuple(sorted(self.runs))
 
     def offer(self) -> Offer:
         """What nodes with constraints can expect of this worker."""
@@ -79,6 +102,7 @@ class Queues:
         if len(self._handlers) != self._counted:
             self._counted = len(self._handlers)
             own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
+            own.update(kind.queue for kind in NODE_TYPES.values() if kind.kind == "io")
             self._served = tuple(sorted((own | self._extra) - set(INLINE)))
             self.placed.offer(self.offer())
         return self._served

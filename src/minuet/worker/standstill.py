@@ -1,8 +1,8 @@
-"""Noticing that the event loop stood still, and saying whose handlers ran meanwhile.
+"""Noticing that the event loop stood still, and naming the handlers that ran meanwhile.
 
 A handler that computes without giving the interpreter up (a C extension, a large regular
 expression, an `async def` that never awaits) holds up everything else in its process, the renewal
-of leases too. The results are not lost as long as nobody else takes the tokens, but that is luck.
+of leases too. The results are not lost while no other worker takes the tokens, but that is luck.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-    from minuet.worker.job import Job
+    from minuet.worker.assignment import Assignment
 
 _log = logging.getLogger("minuet.worker")
 
-#: Time between two looks, and shortest standstill that is worth a word, in seconds.
+#: Time between two checks, and shortest standstill that is worth a warning, in seconds.
 LOOK_S = 1.0
 WORTH_S = 1.0
 
@@ -27,13 +27,13 @@ NAMED_MAX = 5
 
 
 class Standstill:
-    """Looks at the clock again and again; a look that comes late was held up."""
+    """Checks the clock every second; a check that comes late was held up."""
 
-    def __init__(self, lease_ms: int, executing: Callable[[], Collection[Job]]) -> None:
+    def __init__(self, lease_ms: int, executing: Callable[[], Collection[Assignment]]) -> None:
         self._lease_s = lease_ms / 1000
         self._executing = executing
         #: Handlers that have been running since the last check.
-        self._seen: dict[Job, None] = {}
+        self._seen: dict[Assignment, None] = {}
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -43,9 +43,9 @@ class Standstill:
         if self._task is not None:
             self._task.cancel()
 
-    def note(self, job: Job) -> None:
+    def note(self, assignment: Assignment) -> None:
         """A handler begins."""
-        self._seen[job] = None
+        self._seen[assignment] = None
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class Standstill:
         if not self._seen:
             _log.warning("this process stood still for %.1f s while no handler ran", late_s)
             return
-        names = sorted({_name(job) for job in self._seen})
+        names = sorted({_name(assignment) for assignment in self._seen})
         others = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
         _log.warning(
             "a handler blocked this worker for %.1f s (%s): meanwhile no lease (%g s) can be "
@@ -73,6 +73,7 @@ class Standstill:
         )
 
 
-def _name(job: Job) -> str:
-    handler = job.node.handler if job.node is not None else None
-    return f"handler {handler!r} of node {job.key[1]!r}" if handler else f"node {job.key[1]!r}"
+def _name(assignment: Assignment) -> str:
+    node = f"node {assignment.key[1]!r}"
+    handler = assignment.node.handler if assignment.node is not None else None
+    return f"handler {handler!r} of {node}" if handler else node

@@ -1,0 +1,173 @@
+"""A granted token as the engine sees it: the values that came with it, and how to answer it.
+
+The store grants a token as a record whose values are bytes, some of which only name a blob. Here
+they become values, and here the items that end a grant without a settlement are made. The items
+of a settlement are made by `translate`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from minuet.errors import DamagedRowError, InputLimitError
+from minuet.kernel.scope import decode
+from minuet.store.blob import blob_of, value_bytes
+from minuet.store.lenient import is_unreadable
+from minuet.store.records import (
+    INPUT_BYTES_MAX,
+    Failed,
+    Grant,
+    Held,
+    Key,
+    Output,
+    Released,
+    RunHeader,
+    Slot,
+)
+from minuet.types import Json, Scope
+
+
+class Granted:
+    """One token that the store has granted, with what its node needs."""
+
+    __slots__ = ("_input", "_values", "blobs", "grant", "header", "key", "scope")
+
+    def __init__(self, grant: Grant, header: RunHeader) -> None:
+        self.grant = grant
+        self.header = header
+        self.key: Key = (grant.run, grant.node, grant.scope)
+        self.scope: Scope = decode(grant.scope)
+        #: Contents of the blobs that stand for values, by reference; filled before use.
+        self.blobs: dict[str, bytes] = {}
+        self._values: dict[tuple[str, str], Json] = {}
+        self._input: Any = msgspec.UNSET
+
+    # ── answers ─────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _token(self) -> tuple[str, str, str, str]:
+        """The token and the lease it is held under, as items begin."""
+        grant = self.grant
+        return (grant.run, grant.node, grant.scope, grant.lease)
+
+    @property
+    def held(self) -> Held:
+        """The token and its lease, to be renewed."""
+        return Held(*self._token)
+
+    def release(self) -> Released:
+        """Give the token back; any worker may take it."""
+        return Released(*self._token)
+
+    def ask_for_slot(self, key: str, limit: int) -> Slot:
+        """Ask for one of `limit` slots of this key before the node runs."""
+        return Slot(*self._token, key, limit)
+
+    def fail_without_plan(self, error: dict[str, Any]) -> Failed:
+        """Fail the run, because the plan that would say where to go on cannot be used."""
+        return Failed(*self._token, error, "no_plan")
+
+    # ── values ──────────────────────────────────────────────────────────────────────────
+
+    def check_size(self) -> None:
+        """Raise InputLimitError when the outputs that the node needs are too large together.
+        Blobs count; they need not be loaded for that."""
+        grant = self.grant
+        outputs = {(o.node, o.scope): o for o in (*grant.inputs, *grant.reads)}
+        outputs.pop(self.key[1:], None)
+        size = grant.oversize or sum(value_bytes(o.data) for o in outputs.values())
+        if size > INPUT_BYTES_MAX:
+            raise InputLimitError(size, INPUT_BYTES_MAX)
+
+    def oversize_error(self) -> InputLimitError:
+        """Why the outputs that the node needs did not come with a token that says so."""
+        return InputLimitError(self.grant.oversize, INPUT_BYTES_MAX)
+
+    def check_rows(self) -> None:
+        """Raise DamagedRowError when the store could not read what the node needs. A value whose
+        damage shows only when it is decoded is found by `value`."""
+        grant = self.grant
+        if grant.damaged:
+            raise self._damaged(f"the field {grant.damaged!r} of its row")
+        if is_unreadable(self.header.tags):
+            raise self._damaged("the field 'tags' of the run")
+        for output in (*grant.inputs, *grant.reads):
+            if not output.data:
+                raise self._damaged(_output_of(output))
+
+    def _damaged(self, what: str, reason: str = "") -> DamagedRowError:
+        scope = f" ({self.grant.scope})" if self.grant.scope else ""
+        return DamagedRowError(self.grant.run, f"node {self.grant.node}{scope}: {what}", reason)
+
+    def missing_blobs(self) -> list[str]:
+        """Blobs that must be loaded before the values can be read."""
+        grant = self.grant
+        refs = [blob_of(output.data) for output in (*grant.inputs, *grant.reads)]
+        refs.append(blob_of(self.header.input))
+        if grant.resolution is not None:
+            refs.append(blob_of(grant.resolution))
+        return [ref for ref in refs if ref is not None and ref not in self.blobs]
+
+    def _value(self, data: bytes, what: str) -> Json:
+        """Decode a stored value, or the blob that it names."""
+        ref = blob_of(data)
+        try:
+            return msgspec.json.decode(self.blobs[ref] if ref is not None else data)
+        except msgspec.DecodeError as error:
+            raise self._damaged(what, str(error)) from None
+
+    def _output(self, output: Output) -> Json:
+        key = (output.node, output.scope)
+        if key not in self._values:
+            self._values[key] = self._value(output.data, _output_of(output))
+        return self._values[key]
+
+    def forget_values(self) -> None:
+        """Drop the decoded values; they are decoded again when they are asked for."""
+        self._values.clear()
+        self._input = msgspec.UNSET
+
+    def own_output(self) -> tuple[bytes, Json]:
+        """The node's own output, of a fan-out whose first parts are out: stored and decoded."""
+        own = next(o for o in self.grant.reads if (o.node, o.scope) == self.key[1:])
+        return own.data, self._value(own.data, "its own output")
+
+    def input(self) -> Json:
+        """The run's input."""
+        if self._input is msgspec.UNSET:
+            self._input = self._value(self.header.input, "the run's input")
+        return self._input
+
+    def inputs(self) -> dict[str, Json]:
+        """Outputs of the dependencies that were live."""
+        return {output.node: self._output(output) for output in self.grant.inputs}
+
+    def reads(self) -> dict[str, Json]:
+        """Outputs that templates and conditions name; none of nodes that were skipped."""
+        return {output.node: self._output(output) for output in self.grant.reads}
+
+    def outputs(self) -> dict[str, Json]:
+        """All outputs at hand: inputs, and what templates and conditions read beyond them."""
+        return {**self.reads(), **self.inputs()}
+
+    def run_variable(self) -> Json:
+        """What templates and conditions see as `run`."""
+        header = self.header
+        return {
+            "id": header.run,
+            "workflow": header.workflow,
+            "created_ms": header.created_ms,
+            "tags": header.tags,
+        }
+
+    def resolution(self) -> Json:
+        """What the node waited for, or None."""
+        data = self.grant.resolution
+        return None if data is None else self._value(data, "what it waited for")
+
+
+def _output_of(output: Output) -> str:
+    scope = f" ({output.scope})" if output.scope else ""
+    return f"the output of node {output.node}{scope}"

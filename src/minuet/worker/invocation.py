@@ -1,0 +1,110 @@
+"""What is called to run a node outside the event loop's own turn: a handler, or a node type's I/O.
+
+Both are called in the same way, so both have leases that are renewed, timeouts, cancellation,
+retries and the same context.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from minuet.errors import HandlerError
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.context import Context, Services
+from minuet.nodes.handler import Handlers
+from minuet.nodes.spec import Asynchronous
+from minuet.plan.plan import Node
+from minuet.types import Json
+from minuet.worker.assignment import Assignment
+from minuet.worker.rendering import make_call, render_config
+
+
+class Invocation(NamedTuple):
+    """A function, its arguments, and how it wants to be run."""
+
+    function: Callable[..., Any]
+    positional: tuple[Any, ...]
+    named: dict[str, Any]
+    #: The assignment has it as well, for those who cancel.
+    context: Context
+    #: Time that the attempt may take; None: any.
+    timeout_ms: int | None
+    #: Whether it is awaited on the loop; else it runs in a thread.
+    is_async: bool = True
+    #: Whether an attempt may begin while the thread of the one before still runs.
+    overlap: bool = False
+    #: Whether what it was given must be durable before it begins.
+    has_effects: bool = True
+
+
+class Invocations:
+    """Makes invocations of the nodes that one worker runs."""
+
+    def __init__(self, handlers: Handlers, services: Services) -> None:
+        self._handlers = handlers
+        self._services = services
+
+    def of(self, assignment: Assignment, node: Node) -> Invocation:
+        """How to call what the node does; HandlerError when that is not here or cannot be called.
+
+        Other exceptions are the user's too: a template's, or those of an argument's class.
+        """
+        node_type = NODE_TYPES.get(node.type)
+        if node_type is not None and node_type.run_async is not None:
+            return self._of_type(assignment, node, node_type.run_async)
+        return self._of_handler(assignment, node)
+
+    def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
+        config = _own_config(assignment, node)
+        context = self._enter(assignment, node, is_async=True)
+        call = make_call(assignment, node, config)
+        return Invocation(run, (call, context), {}, context, node.timeout_ms)
+
+    def _of_handler(self, assignment: Assignment, node: Node) -> Invocation:
+        if node.handler is None:
+            raise HandlerError(f"node {node.id!r} names no handler")
+        task = self._handlers.find(node.handler)
+        config = _own_config(assignment, node)
+        context = self._enter(assignment, node, is_async=task.is_async)
+        timeout_ms = node.timeout_ms
+        if timeout_ms is None and task.timeout is not None:
+            timeout_ms = int(task.timeout * 1000)
+        return Invocation(
+            task.function,
+            (),
+            task.bind(config, context),
+            context,
+            timeout_ms,
+            task.is_async,
+            task.overlap,
+            task.effects != "none",
+        )
+
+    def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
+        """Make the context, and let what this asyncio task logs be of this node."""
+        grant = assignment.grant
+        context = assignment.context = Context(
+            services=self._services,
+            run_id=grant.run,
+            workflow=assignment.header.workflow,
+            node_id=node.id,
+            scope=assignment.scope,
+            scope_text=grant.scope,
+            attempt=grant.attempt,
+            lease_id=grant.lease,
+            inputs=assignment.inputs,
+            input=assignment.input(),
+            secrets=node.secrets,
+            loop=None if is_async else asyncio.get_running_loop(),
+        )
+        context.enter()
+        return context
+
+
+def _own_config(assignment: Assignment, node: Node) -> dict[str, Json]:
+    """The rendered config. What is called may change it, and the plan's is for all runs."""
+    config = render_config(assignment, node)
+    return copy.deepcopy(config) if config else {}

@@ -1,0 +1,250 @@
+"""A worker's loop: hand in, renew and take in one exchange; begin what was granted; rest.
+
+One coroutine makes every exchange, one at a time, so a session's calls are in order. Handlers run
+beside it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+
+from minuet.bridge.translate import limit_failure
+from minuet.store.base import Store
+from minuet.store.records import (
+    Exchange,
+    Failed,
+    Item,
+    Released,
+    Reply,
+    Result,
+    Retry,
+    Slot,
+    Take,
+    Waiting,
+)
+from minuet.worker.assignment import Assignment
+from minuet.worker.counts import Counts
+from minuet.worker.draining import Draining
+from minuet.worker.executing import Executing
+from minuet.worker.pipeline import Pipeline
+from minuet.worker.queues import INLINE, Queues
+from minuet.worker.session import Session
+from minuet.worker.sweeping import Sweeping
+from minuet.worker.take_pause import TakePause
+from minuet.worker.workload import ITEMS_MAX, Workload
+
+_log = logging.getLogger("minuet.worker")
+
+#: Inline nodes taken in one exchange: enough to share a commit, little enough to be brief.
+INLINE_TAKE_MAX = 500
+
+#: So many tokens granted at once are worth executing in two parts, where that helps.
+PARTS_MIN = 16
+
+#: Longest idle wait: other processes' work is found by polling.
+IDLE_MS = 1_000
+
+
+class Loop:
+    """The rounds of one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        *,
+        concurrency: int,
+        lease_ms: int,
+        workload: Workload,
+        queues: Queues,
+        session: Session,
+        pipeline: Pipeline,
+        executing: Executing,
+        sweeping: Sweeping,
+        draining: Draining,
+        pause: TakePause,
+        counts: Counts,
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._concurrency = concurrency
+        self._lease_ms = lease_ms
+        self._workload = workload
+        self._queues = queues
+        self._session = session
+        self._pipeline = pipeline
+        self._executing = executing
+        self._sweeping = sweeping
+        self._draining = draining
+        self._pause = pause
+        self._counts = counts
+        #: When leases are to be renewed, by the event loop's clock.
+        self.renew_at = 0.0
+        #: How many of those granted last may need a permit.
+        self._asked = 0
+
+    async def work(self) -> None:
+        """Make rounds until the worker drains."""
+        workload, draining = self._workload, self._draining
+        while not draining.is_begun:
+            await self._sweep_when_due()
+            if await self.round() or draining.is_begun:
+                continue
+            # Handlers that do not wait for anything finish in one turn of the event loop, and
+            # their callbacks run in the next.
+            await asyncio.sleep(0)
+            if not workload.finished:
+                await asyncio.sleep(0)
+            if not workload.finished:
+                await self._rest()
+
+    # ── one round ───────────────────────────────────────────────────────────────────────
+
+    async def round(self) -> bool:
+        """Exchange once if there is anything to say; whether to go on at once."""
+        workload, loop = self._workload, asyncio.get_running_loop()
+        workload.wake.clear()
+        apart = self._executing.seconds_apart(loop.time()) > 0
+        idle = self._draining.is_begun or apart or self._queues.runs == set()
+        takes = () if idle else self._takes()
+        renewing = loop.time() >= self.renew_at
+        held = tuple(workload.held()) if renewing else ()
+        if not (takes or workload.finished or held):
+            self._begin_granted(len(workload.granted))
+            return bool(workload.finished)
+        batch = workload.next_finished()
+        request = self._session.next_exchange(
+            tuple(item for _, item in batch), held, takes, self._queues.only_runs()
+        )
+        sent_at = loop.time()
+        reply = await self._exchange(request)
+        self._sweeping.set_clock(reply.now_ms)
+        if renewing:
+            self.renew_at = sent_at + self._lease_ms / 3000
+        for (assignment, item), result in zip(batch, reply.results, strict=True):
+            self._judge(assignment, item, result, reply)
+        for lost in reply.revoked:
+            workload.revoke((lost.run, lost.node, lost.scope), lost.lease)
+        workload.grant([Assignment(grant, reply.runs[grant.run]) for grant in reply.granted])
+        self._begin_first()
+        self._executing.try_suspect()
+        # A worker that got all it asked for may get more; one that did not waits for more to come.
+        limit = min((take.limit for take in takes), default=1)
+        return bool(workload.finished or workload.granted) or len(reply.granted) >= limit
+
+    def _takes(self) -> tuple[Take, ...]:
+        workload = self._workload
+        # A token that asks for a slot may come back to be run at once.
+        asking = sum(isinstance(item, Slot) for _, item in workload.finished[:ITEMS_MAX])
+        waiting = min(self._asked, len(workload.granted))
+        room = self._concurrency - len(workload.executing) - asking - waiting
+        if self._store.overlaps:
+            # The other half runs while the store works on this one.
+            room = min(room, (self._concurrency + 1) // 2)
+        self._asked = max(room, 0)
+        takes = []
+        if len(workload.finished) < ITEMS_MAX:
+            takes.append(Take(INLINE, INLINE_TAKE_MAX))
+        if room > 0:
+            takes += self._queues.takes(room, workload.running)
+        return tuple(takes)
+
+    async def _exchange(self, request: Exchange) -> Reply:
+        """Call the store, and begin meanwhile what was granted before."""
+        granted = self._workload.granted
+        if not granted:
+            return await self._session.call(request)
+        call = asyncio.get_running_loop().create_task(self._session.call(request))
+        try:
+            # One turn of the event loop, and the request is on its way.
+            await asyncio.sleep(0)
+            self._begin_granted(len(self._workload.granted))
+            return await call
+        finally:
+            call.cancel()
+
+    def _begin_first(self) -> None:
+        """Begin what was granted. Where it helps, leave some to be done while the next call is
+        under way: all of it when there is something to hand in already, else a half."""
+        count = len(self._workload.granted)
+        if self._store.overlaps:
+            if self._workload.finished:
+                count = 0
+            elif count >= PARTS_MIN:
+                count //= 2
+        self._begin_granted(count)
+
+    def _begin_granted(self, count: int) -> None:
+        for assignment in self._workload.next_granted(count):
+            self._executing.begin(assignment)
+
+    # ── what the store says ─────────────────────────────────────────────────────────────
+
+    def _judge(self, assignment: Assignment, item: Item, result: Result, reply: Reply) -> None:
+        """Do what follows from the store's result for an item."""
+        workload, run = self._workload, assignment.grant.run
+        if result == "held":
+            assignment.holds_slot = True
+            self._executing.start(assignment)
+        elif result == "replan" and run in reply.runs:
+            # The run has another plan by now: route the same result on it.
+            assignment.header = reply.runs[run]
+            self._executing.start(assignment)
+        elif result == "limit":
+            item = self._pipeline.settle_as(assignment, limit_failure(item))
+            workload.finish(assignment, item)
+        else:
+            if result in ("stale", "closed") and not isinstance(item, Slot):
+                _log.info("%s of run %s came too late (%s)", assignment.key[1], run, result)
+            elif isinstance(item, Retry | Waiting):
+                self._sweeping.expect(item)
+            if result == "applied":
+                self._counts.add(item)
+                if not isinstance(item, Released):
+                    self._pause.succeed()
+            workload.forget(assignment)
+            if isinstance(item, Failed) and result == "applied":
+                # Only then has it ended the run. One that came too late says nothing about
+                # the run, which may have been retried since.
+                workload.abandon_run(run)
+
+    # ── between rounds ──────────────────────────────────────────────────────────────────
+
+    async def _sweep_when_due(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now < self._sweeping.due_at:
+            return
+        if now >= self.renew_at and any(self._workload.held()):
+            return  # Its own leases first: the next round renews them.
+        await self._sweeping.sweep()
+
+    async def _rest(self) -> None:
+        """Wait until a handler has finished, work may have come, or something is due."""
+        workload, loop = self._workload, asyncio.get_running_loop()
+        if workload.wake.is_set():
+            return
+        until = self._sweeping.due_at
+        if workload.assignments:
+            until = min(until, self.renew_at)
+        has_room = len(workload.executing) < self._concurrency
+        queues = self._queues.open(workload.running) if has_room else INLINE
+        apart = self._executing.seconds_apart(loop.time())
+        if apart > 0:
+            queues, until = (), min(until, loop.time() + apart)
+        timeout_ms = max(1, min(IDLE_MS, int((until - loop.time()) * 1000)))
+        runs = self._queues.only_runs()
+        waiting = loop.create_task(
+            self._store.wait_for_work(self._tenant, queues, timeout_ms, runs)
+        )
+        waiting.add_done_callback(self._stop_resting)
+        try:
+            await workload.wake.wait()
+        finally:
+            waiting.cancel()
+
+    def _stop_resting(self, waiting: asyncio.Task[bool]) -> None:
+        if not waiting.cancelled():
+            # A store that is not available says so at the next exchange as well.
+            waiting.exception()
+            self._workload.wake.set()

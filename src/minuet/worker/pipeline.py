@@ -1,0 +1,190 @@
+"""The way of one token through a worker, from the grant to the item that is handed in.
+
+    prepare ─► render ─► run ─► settle
+
+One `Assignment` goes through these steps, each in a module of that name, and never back. Nodes
+that await nothing go through at once, on the event loop (`run_now`); the others as a task (`run`).
+
+What a document, an input or a handler raises becomes the node's outcome. What still leaves this
+module is a bug of ours, a cancellation by the worker, or a KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from minuet.errors import LeaseLost, MinuetError, RunNotFoundError, StoreUnavailableError
+from minuet.kernel.settle import Failed, Outcome
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.worker.assignment import Assignment
+from minuet.worker.failure import Failures
+from minuet.worker.preparing import Preparing
+from minuet.worker.rendering import render_slot_key
+from minuet.worker.running import Running
+from minuet.worker.settling import Settling
+
+if TYPE_CHECKING:
+    from minuet.store.records import Item
+
+
+class Pipeline:
+    """Turns assignments into items to hand in."""
+
+    def __init__(
+        self, preparing: Preparing, running: Running, settling: Settling, failures: Failures
+    ) -> None:
+        self.preparing = preparing
+        self._running = running
+        self._settling = settling
+        self._failures = failures
+
+    # ── at once ─────────────────────────────────────────────────────────────────────────
+
+    def run_now(self, assignment: Assignment) -> Item | None:
+        """Settle the token without awaiting anything; None when that cannot be done."""
+        try:
+            return self._run_now(assignment)
+        except Exception as error:
+            if assignment.loaded is None:
+                raise
+            return self._settling.settle_error(assignment, error)
+
+    def _run_now(self, assignment: Assignment) -> Item | None:
+        if not self.preparing.find_program(assignment):
+            return None
+        node, grant = assignment.node, assignment.grant
+        if grant.cursor and assignment.missing_blobs():
+            return None
+        outcome = self.preparing.known_outcome(assignment)
+        if outcome is None:
+            assert node is not None
+            node_type = NODE_TYPES.get(node.type)
+            if node_type is None or node_type.run is None or node.config_ref is not None:
+                return None
+            needs_slot = node.concurrency is not None and not assignment.holds_slot
+            if needs_slot or assignment.missing_blobs():
+                return None
+            outcome = self._running.run_inline(assignment, node, node_type)
+        assignment.outcome = outcome
+        item = self._settling.settle_small(assignment)
+        if item is None:
+            # Its output must be stored first, by `run`.
+            assignment.outcome = None
+        return item
+
+    # ── as a task ───────────────────────────────────────────────────────────────────────
+
+    async def run(self, assignment: Assignment) -> Item | None:
+        """The next item for the token: its node's result, or a request for a slot before the node
+        may run. None when the token is no longer ours."""
+        if assignment.outcome is not None:
+            # Its result is known; only the plan is new.
+            return await self._settle_again(assignment)
+        node = assignment.node
+        if assignment.loaded is None or (node is not None and node.concurrency is not None):
+            slot = await self._slot_request(assignment)
+            if slot is not None:
+                return slot
+        return await self._run(assignment)
+
+    async def _slot_request(self, assignment: Assignment) -> Item | None:
+        """What to ask for before the node may run; None: nothing (or `_run` will fail)."""
+        try:
+            if assignment.loaded is None:
+                await self.preparing.load_program(assignment)
+        except StoreUnavailableError:
+            return assignment.release()
+        except Exception:
+            return None
+        node, grant = assignment.node, assignment.grant
+        if node is None or node.concurrency is None or assignment.holds_slot:
+            return None
+        if grant.skip or grant.cursor or grant.resolution is not None:
+            return None
+        try:
+            assignment.check_rows()
+            await self.preparing.load_values(assignment)
+            key = render_slot_key(assignment, node.concurrency.key)
+        except StoreUnavailableError:
+            return assignment.release()
+        except Exception as error:
+            return self._settling.settle_error(assignment, error)
+        # No key, no limit.
+        return assignment.ask_for_slot(key, node.concurrency.limit) if key else None
+
+    async def _run(self, assignment: Assignment) -> Item | None:
+        # One that is large was run by `run_now`.
+        if assignment.large is None:
+            await self._find_outcome(assignment)
+        else:
+            assignment.outcome = assignment.large
+        if assignment.abandoned:
+            return None
+        outcome = assignment.outcome
+        if assignment.releasing or outcome is None:
+            return assignment.release()
+        if assignment.loaded is None and isinstance(outcome, Failed):
+            return assignment.fail_without_plan(outcome.error)
+        try:
+            item = self._settling.settle_small(assignment) if assignment.large is None else None
+            return item or await self._settling.settle_large(assignment)
+        except asyncio.CancelledError:
+            if not assignment.is_ended:
+                raise
+            return None if assignment.abandoned else assignment.release()
+        except RunNotFoundError:
+            return None  # It was ended and deleted meanwhile.
+
+    async def _find_outcome(self, assignment: Assignment) -> None:
+        """Run the node and note its outcome, or that the token is to be given back."""
+        try:
+            assignment.outcome = await self._outcome(assignment)
+        except asyncio.CancelledError:
+            if not assignment.is_ended:
+                raise
+        except StoreUnavailableError:
+            # Ours: `Running` has turned everything that a handler raised into an outcome.
+            assignment.releasing = True
+        except LeaseLost as error:
+            if assignment.context is not None and assignment.context.cancelled:
+                # The worker said so. If the lease is not lost after all, others may go on.
+                assignment.releasing = True
+            else:
+                assignment.outcome = self._failures.around(assignment, error)
+        except Exception as error:
+            assignment.outcome = self._failures.around(assignment, error)
+
+    async def _outcome(self, assignment: Assignment) -> Outcome:
+        preparing = self.preparing
+        if assignment.loaded is None:
+            await preparing.load_program(assignment)
+        await preparing.load_values(assignment)
+        known = preparing.known_outcome(assignment)
+        if known is not None:
+            return known
+        node = assignment.node
+        assert node is not None
+        await preparing.load_config(assignment, node)
+        node_type = NODE_TYPES.get(node.type)
+        if node_type is not None and node_type.run is not None:
+            return self._running.run_inline(assignment, node, node_type)
+        return await self._running.run(assignment, node)
+
+    # ── again ───────────────────────────────────────────────────────────────────────────
+
+    async def _settle_again(self, assignment: Assignment) -> Item:
+        """Route a result on the run's new plan, without running the node again."""
+        try:
+            await self.preparing.load_program(assignment)
+        except StoreUnavailableError:
+            # Hand in what there is: the store will ask for the new plan again.
+            pass
+        except MinuetError as error:
+            return assignment.fail_without_plan(self._failures.around(assignment, error).error)
+        return self._settling.settle(assignment)
+
+    def settle_as(self, assignment: Assignment, outcome: Outcome) -> Item:
+        """Settle with another outcome: the store has refused the first."""
+        assignment.outcome = outcome
+        return self._settling.settle(assignment)

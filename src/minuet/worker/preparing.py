@@ -1,0 +1,102 @@
+"""Finding what a token needs before its node can run, and what can be said without running it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from minuet.bridge.programs import Programs
+from minuet.errors import DamagedRowError, HandlerError
+from minuet.kernel.settle import Failed, Outcome, Skipped, Succeeded
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.plan.plan import Node
+from minuet.store.base import Store
+from minuet.types import Json
+from minuet.worker.assignment import Assignment
+from minuet.worker.failure import crash_loop, failure_of
+
+#: Leases of one token that may expire before it counts as killing its workers.
+CRASHES_MAX = 3
+
+
+class Preparing:
+    """Loads programs, configs and large values for one worker."""
+
+    def __init__(self, store: Store, tenant: str, programs: Programs, crashes_max: int) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._programs = programs
+        self._crashes_max = crashes_max
+
+    def find_program(self, assignment: Assignment) -> bool:
+        """Find the program and the node on the run's present plan, if it is at hand."""
+        loaded = assignment.loaded = self._programs.get(assignment.header.plan)
+        if loaded is None:
+            return False
+        assignment.node = loaded.program.nodes.get(assignment.grant.node)
+        return True
+
+    async def load_program(self, assignment: Assignment) -> None:
+        """Find the program and the node on the run's present plan, in the store if need be."""
+        assignment.loaded = await self._programs.load(
+            assignment.header.plan, run=assignment.grant.run, tenant=self._tenant
+        )
+        assignment.node = assignment.loaded.program.nodes.get(assignment.grant.node)
+
+    async def load_values(self, assignment: Assignment) -> None:
+        """Load the blobs that stand for values; InputLimitError if they are too large."""
+        missing = assignment.missing_blobs()
+        if missing or assignment.grant.oversize:
+            assignment.check_size()
+        for ref in missing:
+            data = await self._store.get_blob(ref, run=assignment.grant.run, tenant=self._tenant)
+            if data is None:
+                raise HandlerError(f"the blob {ref} is not in the store")
+            assignment.blobs[ref] = data
+
+    async def load_config(self, assignment: Assignment, node: Node) -> None:
+        """Load the node's config if it is kept as a blob."""
+        loaded = assignment.loaded
+        assert loaded is not None
+        if loaded.needs_config(node):
+            assert node.config_ref is not None
+            data = await self._store.get_blob(node.config_ref, tenant=self._tenant)
+            if data is None:
+                raise HandlerError(f"the config {node.config_ref} is not in the store")
+            loaded.keep_config(node, _read_config(node.config_ref, data))
+
+    def known_outcome(self, assignment: Assignment) -> Outcome | None:
+        """What can be said without running anything; None: the node must run."""
+        grant = assignment.grant
+        if grant.skip:
+            return Skipped()
+        if assignment.node is None:
+            error = {"code": "unknown_node", "message": f"the plan has no node {grant.node!r}"}
+            return Failed(error)
+        try:
+            assignment.check_rows()
+        except DamagedRowError as error:
+            return failure_of(error)
+        if grant.cursor:
+            assignment.output, value = assignment.own_output()
+            return Succeeded(value)
+        if grant.oversize:
+            return failure_of(assignment.oversize_error())
+        if grant.expiry >= self._crashes_max and not _is_inline(assignment.node):
+            return crash_loop(grant.expiry)
+        return None
+
+
+def _is_inline(node: Node) -> bool:
+    """Whether a node reaches nothing outside. It cannot be why its workers died."""
+    node_type = NODE_TYPES.get(node.type)
+    return node_type is not None and node_type.run is not None
+
+
+def _read_config(ref: str, data: bytes) -> dict[str, Json]:
+    """A config that is kept as a blob; HandlerError unless it is a JSON object."""
+    try:
+        return msgspec.json.decode(data, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise HandlerError(f"the config {ref} is not a JSON object: {error}") from None

@@ -1,0 +1,65 @@
+"""What a node's templates and conditions see, and what its templates become."""
+
+from __future__ import annotations
+
+from minuet.bridge.values import encode_value
+from minuet.nodes.spec import Call
+from minuet.plan.plan import Node
+from minuet.templates import compile_template
+from minuet.types import Json
+from minuet.worker.assignment import Assignment
+
+
+def render_config(assignment: Assignment, node: Node) -> Json:
+    """The node's config for this instance."""
+    loaded = assignment.loaded
+    assert loaded is not None
+    config = loaded.config(node)
+    if config.is_constant:
+        return config.render({}, {})
+    # What reaches the document's output says when it is due; what it is made of, its reads.
+    is_output = node.id == loaded.program.plan.output_node
+    outputs = assignment.reads() if is_output else assignment.outputs()
+    return config.render(outputs, _template_variables(assignment))
+
+
+def render_slot_key(assignment: Assignment, source: str) -> str:
+    """The name of the slot that a node needs; "": none."""
+    template = compile_template(source)
+    key = template.render(assignment.outputs(), _template_variables(assignment))
+    data = encode_value(key)
+    return key or "" if isinstance(key, str | None) else data.decode()
+
+
+def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
+    """What the node's type is called with."""
+    return Call(
+        config,
+        assignment.inputs(),
+        assignment.input(),
+        assignment.outputs(),
+        assignment.resolution(),
+        node.extra,
+        node.secrets,
+        node.timeout_ms,
+    )
+
+
+def condition_variables(assignment: Assignment, node: Node) -> dict[str, Json]:
+    """What the conditions of a node that has succeeded see."""
+    if node.branch is None and node.loop is None:
+        return {}
+    if assignment.context is not None:
+        # The handler may have changed what it was given; conditions see what is recorded.
+        assignment.forget_values()
+    outputs = assignment.outputs().items()
+    ctx: dict[str, Json] = {name: {"output": output} for name, output in outputs}
+    return {"ctx": ctx, "input": assignment.input(), "run": assignment.run_variable()}
+
+
+def _template_variables(assignment: Assignment) -> dict[str, Json]:
+    return {
+        "input": assignment.input(),
+        "run": assignment.run_variable(),
+        "iteration": assignment.scope[-1] if assignment.scope else 0,
+    }

@@ -1,0 +1,165 @@
+"""Running a node: from its config to an outcome.
+
+This is the border to user code: whatever a document, an input, a handler or a service raises
+becomes the node's outcome. What still leaves is a cancellation by the worker, LeaseLost, an
+outage of the worker's own store, or a KeyboardInterrupt.
+
+Only calls that the worker makes to its own store may say that the store is away. A handler may
+use stores of its own, and their trouble is the handler's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+from collections.abc import Callable
+from concurrent.futures import Executor as ThreadPool
+from typing import Any
+
+from minuet.bridge.values import encode
+from minuet.errors import HandlerError, LeaseLost
+from minuet.kernel.settle import Failed, Outcome, Succeeded, Waiting
+from minuet.nodes.context import Context
+from minuet.nodes.spec import NodeType, Wait
+from minuet.plan.plan import Node
+from minuet.store.base import Store
+from minuet.worker.assignment import Assignment
+from minuet.worker.failure import Failures
+from minuet.worker.invocation import Invocation, Invocations
+from minuet.worker.leftover_threads import LeftoverThreads
+from minuet.worker.rendering import make_call, render_config
+
+
+class Running:
+    """Runs the nodes of one worker."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        invocations: Invocations,
+        failures: Failures,
+        threads: Callable[[], ThreadPool],
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._invocations = invocations
+        self._failures = failures
+        self._threads = threads
+        self._leftover = LeftoverThreads()
+
+    def run_inline(self, assignment: Assignment, node: Node, node_type: NodeType) -> Outcome:
+        """Run a node that awaits nothing."""
+        assert node_type.run is not None
+        try:
+            call = make_call(assignment, node, render_config(assignment, node))
+            return _outcome_of(assignment, node_type.run(call))
+        except Exception as error:
+            # Whatever it is, it is this node's trouble and not the worker's.
+            return self._failures.around(assignment, error)
+
+    async def run(self, assignment: Assignment, node: Node) -> Outcome:
+        """Run a node's handler, or the I/O of its type."""
+        try:
+            invocation = self._invocations.of(assignment, node)
+        except HandlerError as error:
+            return Failed(self._failures.around(assignment, error).error, reason="no_handler")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            # It would be the same next time.
+            return Failed(self._failures.around(assignment, error).error)
+        if invocation.has_effects and not await self._store.wait_until_durable(
+            self._tenant, assignment.held
+        ):
+            invocation.context.cancel()
+            raise LeaseLost()
+        try:
+            if not invocation.is_async:
+                return await self._run_in_thread(assignment, invocation)
+            if invocation.timeout_ms is not None:
+                return await self._run_with_timeout(assignment, invocation, invocation.timeout_ms)
+            result = await invocation.function(*invocation.positional, **invocation.named)
+            return _outcome_of(assignment, result)
+        except asyncio.CancelledError as error:
+            if assignment.is_ended:
+                raise
+            return self._failures.inside(assignment, error)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if _is_workers(error, invocation.context):
+                raise
+            return self._failures.inside(assignment, error)
+
+    async def _run_with_timeout(
+        self, assignment: Assignment, invocation: Invocation, timeout_ms: int
+    ) -> Outcome:
+        try:
+            async with asyncio.timeout(timeout_ms / 1000) as limit:
+                result = await invocation.function(*invocation.positional, **invocation.named)
+                return _outcome_of(assignment, result)
+        except TimeoutError:
+            if limit.expired():
+                return self._failures.time_out(assignment, timeout_ms)
+            raise
+
+    async def _run_in_thread(self, assignment: Assignment, invocation: Invocation) -> Outcome:
+        timeout_ms = invocation.timeout_ms
+        seconds = None if timeout_ms is None else timeout_ms / 1000
+        if not invocation.overlap and not await self._leftover.wait(assignment, seconds):
+            left = ": it could not begin, because the one before still runs"
+            return self._failures.time_out(assignment, timeout_ms or 0, left)
+        call = functools.partial(contextvars.copy_context().run, _call, invocation)
+        loop = asyncio.get_running_loop()
+        thread = assignment.thread = loop.run_in_executor(self._threads(), call)
+        done, _ = await asyncio.wait((thread,), timeout=seconds)
+        if not done:
+            # A thread cannot be stopped. Its context says so, and what it returns is dropped.
+            invocation.context.cancel()
+            self._leftover.keep(assignment)
+            left = "; its thread cannot be stopped and still runs"
+            return self._failures.time_out(assignment, timeout_ms or 0, left)
+        result, error = thread.result()
+        if error is not None:
+            if _is_workers(error, invocation.context):
+                raise error
+            # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
+            # is the handler's own, because a thread gets no Ctrl-C.
+            return self._failures.inside(assignment, error)
+        return _outcome_of(assignment, result)
+
+
+def _call(invocation: Invocation) -> tuple[Any, Any]:
+    """Call a sync handler in its thread; exceptions come back as values, because a future
+    cannot carry StopIteration and a thread must not end by SystemExit."""
+    try:
+        return invocation.function(*invocation.positional, **invocation.named), None
+    except BaseException as error:
+        return None, error
+
+
+def _is_workers(error: BaseException, context: Context) -> bool:
+    """Whether an exception that came out of a handler is the worker's own: its store is away, or
+    it has cancelled the handler."""
+    return error is context.outage or (context.cancelled and isinstance(error, LeaseLost))
+
+
+def _outcome_of(assignment: Assignment, value: Any) -> Outcome:
+    """What a node has returned, turned into JSON, which may run code of the user's."""
+    if issubclass(type(value), Wait):
+        data = encode(value.data)[1]
+        return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)
+    assignment.output, plain = encode(value, bytes_max=_output_bytes_max(assignment))
+    return Succeeded(plain)
+
+
+def _output_bytes_max(assignment: Assignment) -> int | None:
+    node, loaded = assignment.node, assignment.loaded
+    if node is None or loaded is None:
+        return None
+    own, plans = node.max_output_bytes, loaded.program.plan.max_output_bytes
+    if own is None or plans is None:
+        return plans if own is None else own
+    return min(own, plans)

@@ -1,0 +1,70 @@
+"""What a worker does for the handlers that it runs: their steps and their secrets."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from minuet.bridge.values import encode_value
+from minuet.errors import HandlerError, LeaseLost, StoreUnavailableError
+from minuet.nodes.context import Context
+from minuet.nodes.secrets import SecretProvider
+from minuet.store.base import Store
+from minuet.store.records import Held
+from minuet.types import Json
+
+
+class WorkerServices:
+    """What contexts ask of one worker (`nodes.context.Services`)."""
+
+    def __init__(self, store: Store, tenant: str, secrets: SecretProvider) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._secrets = secrets
+
+    async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
+        """Whether a step has a result, and which."""
+        key = (context.run_id, context.node_id, context.scope_text)
+        with _outage_of(context):
+            known = (await self._store.read_steps(self._tenant, key)).get(name)
+        return (False, None) if known is None else (True, msgspec.json.decode(known))
+
+    def encode_step(self, value: Any) -> bytes:
+        """A step's result as JSON."""
+        return encode_value(value)
+
+    async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
+        """Keep a step's result under the handler's lease."""
+        held = Held(context.run_id, context.node_id, context.scope_text, context.lease_id)
+        with _outage_of(context):
+            kept = await self._store.record_step(self._tenant, held, name, data)
+        if kept is None:
+            context.cancel()
+            raise LeaseLost(f"step {name!r}: the node is no longer ours")
+        return msgspec.json.decode(kept)
+
+    def read_secret(self, name: str) -> str:
+        """A secret's value; LookupError if there is none."""
+        # A provider is an object of the user's, and need not keep to its type.
+        value: Any = self._secrets.get(name)
+        if value is None:
+            raise LookupError(name)
+        if not isinstance(value, str):
+            raise HandlerError(
+                f"the secret provider returned {type(value).__name__} for {name!r}; a secret is "
+                "a str"
+            )
+        return value
+
+
+@contextlib.contextmanager
+def _outage_of(context: Context) -> Iterator[None]:
+    """Remember an outage of the worker's own store, which the handler gets to see as well."""
+    try:
+        yield
+    except StoreUnavailableError as error:
+        context.outage = error
+        raise

@@ -1,0 +1,67 @@
+"""When a worker looks for expired leases and due timers, by the store's clock."""
+
+from __future__ import annotations
+
+import asyncio
+
+from minuet.clock import Clock
+from minuet.errors import StoreUnavailableError
+from minuet.store.base import Store
+from minuet.store.records import Retry, Waiting
+from minuet.worker.counts import Outage
+
+#: Longest time between two sweeps; earlier when something falls due.
+SWEEP_MS = 1_000
+
+
+class Sweeping:
+    """The sweeps of one worker."""
+
+    def __init__(self, store: Store, clock: Clock, outage: Outage) -> None:
+        self._store = store
+        self._clock = clock
+        self._outage = outage
+        #: How far the store's clock is ahead of ours; negative when it is behind.
+        self._ahead_ms = 0
+        #: When the next sweep is due, by the event loop's clock.
+        self.due_at = 0.0
+
+    def set_clock(self, store_ms: int) -> None:
+        """The store has just said what time it is."""
+        self._ahead_ms = store_ms - self._clock.now_ms()
+
+    def now_ms(self) -> int:
+        """The store's time, as far as it is known here: it decides what is due."""
+        return self._clock.now_ms() + self._ahead_ms
+
+    async def sweep(self) -> None:
+        """Make what is due ready, and find out when to look next."""
+        delay_ms = SWEEP_MS
+        loop = asyncio.get_running_loop()
+        try:
+            swept = await self._store.sweep()
+            if swept.next_due_ms is not None:
+                delay_ms = min(SWEEP_MS, max(0, swept.next_due_ms - self.now_ms()))
+            if swept.more:
+                delay_ms = 0
+        except StoreUnavailableError as error:
+            self._outage.begin(error, loop.time())
+        # Never at once again: what is due now may need a later tick of the store's clock.
+        self.due_at = loop.time() + max(delay_ms, 1) / 1000
+
+    def expect(self, item: Retry | Waiting) -> None:
+        """The item's token falls due later: sweep then, if that is before the next sweep."""
+        delay_ms = item.delay_ms
+        if delay_ms is None:
+            due_ms = item.due_ms if isinstance(item, Waiting) else None
+            if due_ms is None:
+                return
+            delay_ms = due_ms - self.now_ms()
+        at = asyncio.get_running_loop().time() + max(delay_ms, 1) / 1000
+        self.due_at = min(self.due_at, at)
+
+    def let_others_renew(self, now: float, pause_ms: int, lease_ms: int) -> None:
+        """The store is back. Sweep only after the other workers, which may pause for so long,
+        have come back as well and renewed their leases."""
+        grace_ms = min(pause_ms + SWEEP_MS, lease_ms)
+        self.due_at = max(self.due_at, now + grace_ms / 1000)

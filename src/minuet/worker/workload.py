@@ -1,0 +1,118 @@
+"""All tokens in a worker's hands: granted, running, and finished.
+
+    granted ─► assignments (running: `executing`) ─► finished ─► handed in and forgotten
+
+This is state that the worker's parts share. It decides nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from minuet.kernel.scope import show
+from minuet.store.records import Held, Item, Key, Slot
+from minuet.worker.assignment import Assignment
+from minuet.worker.placed_queues import Whose
+from minuet.worker.quarantine import Quarantine
+
+#: Items handed in by one exchange.
+ITEMS_MAX = 1_000
+
+
+class Workload:
+    """What one worker has taken and not yet handed in."""
+
+    def __init__(self, crashes_max: int) -> None:
+        #: Granted, to be begun while the next call is under way.
+        self.granted: list[Assignment] = []
+        #: Begun, and not settled by the store yet.
+        self.assignments: dict[Key, Assignment] = {}
+        #: Permits in use: handlers that run, threads that cannot be stopped included.
+        self.executing: set[Assignment] = set()
+        #: Finished, to be handed in.
+        self.finished: list[tuple[Assignment, Item]] = []
+        self.suspect = Quarantine(crashes_max)
+        #: Set when the worker has something to do.
+        self.wake = asyncio.Event()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing is to be handed in."""
+        return not (self.assignments or self.finished or self.granted)
+
+    def unfinished(self) -> list[str]:
+        """The node instances whose handlers run, in words; also those that nobody wants."""
+        return sorted(
+            f"{one.key[1]}{show(one.scope)} of run {one.key[0]}" for one in tuple(self.executing)
+        )
+
+    def held(self) -> Iterator[Held]:
+        """What the worker works on, or will."""
+        suspect = self.suspect.assignment
+        for one in self.assignments.values():
+            if one.task or (one is suspect and one.outcome is None):
+                yield one.held
+
+    def running(self) -> Counter[Whose]:
+        """How many instances of each node are in hand here and not done, or still run although
+        nobody wants them any more."""
+        done = {one for one, item in self.finished if not isinstance(item, Slot)}
+        busy = {one for one in self.assignments.values() if one not in done} | self.executing
+        busy.update(self.granted)
+        return Counter((one.header.workflow, one.grant.node) for one in busy)
+
+    # ── from the grant to the hand-in ───────────────────────────────────────────────────
+
+    def grant(self, assignments: Iterable[Assignment]) -> None:
+        """The store has granted these tokens."""
+        self.granted += assignments
+
+    def next_granted(self, count: int) -> list[Assignment]:
+        """Take the first of those that are to be begun."""
+        first, self.granted = self.granted[:count], self.granted[count:]
+        return first
+
+    def begin(self, assignment: Assignment) -> Assignment | None:
+        """Have a token in hand; the assignment of the same token that it replaces, if any."""
+        replaced = self.assignments.get(assignment.key)
+        self.assignments[assignment.key] = assignment
+        return replaced
+
+    def finish(self, assignment: Assignment, item: Item) -> None:
+        """Hand this in with the next exchange."""
+        self.finished.append((assignment, item))
+
+    def next_finished(self) -> list[tuple[Assignment, Item]]:
+        """Take the first of those that are to be handed in: as many as one exchange may have."""
+        first, self.finished = self.finished[:ITEMS_MAX], self.finished[ITEMS_MAX:]
+        return first
+
+    def forget(self, assignment: Assignment) -> None:
+        """The token is settled, or no longer ours."""
+        if self.assignments.get(assignment.key) is assignment:
+            del self.assignments[assignment.key]
+        self.suspect.forget(assignment)
+
+    # ── what is no longer wanted ────────────────────────────────────────────────────────
+
+    def revoke(self, key: Key, lease: str) -> None:
+        """The store has given the token to another worker."""
+        assignment = self.assignments.get(key)
+        if assignment is not None and assignment.grant.lease == lease:
+            assignment.abandon()
+            self.forget(assignment)
+
+    def abandon_run(self, run: str) -> None:
+        """The run is over: stop the handlers that still work on it. They would find out only when
+        their leases are not renewed."""
+        self.granted = [one for one in self.granted if one.grant.run != run]
+        for assignment in [one for one in self.assignments.values() if one.grant.run == run]:
+            assignment.abandon()
+            self.forget(assignment)
+
+    def abandon_all(self) -> None:
+        """The worker ends."""
+        for assignment in self.assignments.values():
+            assignment.abandon()
