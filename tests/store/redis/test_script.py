@@ -54,7 +54,7 @@ def test_no_name_is_left_in_what_a_server_is_given() -> None:
 
 
 def test_a_field_that_a_record_gets_comes_last_in_the_tail() -> None:
-    wider = msgspec.defstruct("Wider", [("priority", int, 0)], bases=(Token,))
+    wider = msgspec.defstruct("Wider", [("colour", int, 0)], bases=(Token,))
     before = {column.name for column in TOKEN.tail}
 
     layout = Layout(
@@ -69,10 +69,10 @@ def test_a_field_that_a_record_gets_comes_last_in_the_tail() -> None:
 
     assert layout.tail[:-1] == TOKEN.tail
     assert (layout.tail[-1].name, layout.tail[-1].kind, layout.tail[-1].default) == (
-        *("priority", "number"),
+        *("colour", "number"),
         0,
     )
-    assert "priority" not in before
+    assert "colour" not in before
 
 
 def test_where_the_columns_of_layout_3_are_never_changes() -> None:

@@ -1,7 +1,8 @@
 """Blobs that belong to no run: plans, and the configs that they name.
 
-Each has a key of its own, on any server of a cluster, and a call about one is atomic (`touch.lua`).
-They are found by looking at the names of all keys: only those who clean up do it.
+Each has a key of its own, on any server of a cluster, and a call about one is atomic
+(`shared_blobs.lua`). They are found by looking at the names of all keys: only those who clean up
+do it.
 """
 
 from __future__ import annotations

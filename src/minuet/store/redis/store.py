@@ -2,7 +2,7 @@
 
 Every verb is one Lua call on one partition, and a partition lies on one server: all its keys share
 a hash tag. A single server has one partition; on a cluster, runs are spread over several by the
-hash of their name (`spread`), and each part of an exchange is atomic for itself.
+hash of their name (`partitions`), and each part of an exchange is atomic for itself.
 
 Queues are sorted sets, by time and then by name, and not Streams: a token that is delayed, paused
 or cancelled leaves its queue at once, there is no list of pending entries that could be trimmed

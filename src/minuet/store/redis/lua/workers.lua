@@ -13,3 +13,15 @@ local function forget_workers(longest)
   end
   return #silent
 end
+
+-- Set draining and removed of a worker that is on the list to what `change` makes of draining. 1,
+-- or 0 if nobody knows the worker.
+local function change_worker(tenant, worker, change)
+  local row = call('HGET', workers_key(tenant), worker)
+  if not row then return 0 end
+  local registered, heard, draining, removed, record = unpack_row(row)
+  if removed then return 0 end
+  draining, removed = change(draining)
+  call('HSET', workers_key(tenant), worker, pack(registered, heard, draining, removed, record))
+  return 1
+end

@@ -17,15 +17,13 @@ local function is_open(token)
   return token[T_STATE] == 'ready' and is_lost(token, token[T_LEASE])
 end
 
-local function set_lost(token, lost) token[T_LOST] = lost[1] and lost or nil end
-
 -- The worker of an expired lease is alive, so the expiry was no crash.
 local function returned(run, token, lease, late)
   local kept = {}
   for _, one in ipairs(token[T_LOST]) do
     if one ~= lease then kept[#kept + 1] = one elseif late then kept[#kept + 1] = '' end
   end
-  set_lost(token, kept)
+  token[T_LOST] = kept[1] and kept or nil
   local expiry = math.max(0, (token[T_EXPIRY] or 0) - 1)
   token[T_EXPIRY] = expiry > 0 and expiry or nil
   append(run, events.lease_returned(token, lease, late))
@@ -80,7 +78,7 @@ local function expire(name, node, scope)
   local lost = {}
   for i, one in ipairs(token[T_LOST] or {}) do lost[i] = one end
   lost[#lost + 1] = token[T_LEASE]
-  set_lost(token, lost)
+  token[T_LOST] = lost
   append(run, events.lease_expired(token))
   token[T_STATE], token[T_DUE_MS] = 'ready', now
   if run[R_STATUS] == 'PAUSED' then park(token) end

@@ -145,7 +145,7 @@ local function retry_run(run, by, deadline_ms)
     touch_token(token)
     token[T_STATE], token[T_OUTCOME], token[T_DUE_MS] = 'ready', '', now
     token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
-    set_lost(token, {})
+    token[T_LOST] = nil
   end
   append(run, events.run_retried(run, places, by))
 end
