@@ -17,7 +17,8 @@ from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.repairs import Repaired, compare
 from minuet.bridge.snapshot import outputs_of, plan_of
-from minuet.bridge.soundness import Finding, check_row, check_snapshot
+from minuet.bridge.soundness import Finding as Finding
+from minuet.bridge.soundness import check_row, check_snapshot
 from minuet.bridge.traces import RepairError
 from minuet.clock import Clock
 from minuet.errors import DamagedRowError, StoreError

@@ -14,8 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet import outcomes
-from minuet.app.doctor import Doctor, Repair
-from minuet.bridge.soundness import Finding
+from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import open_to_read
 

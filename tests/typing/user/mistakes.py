@@ -74,7 +74,7 @@ async def embeds() -> None:
         await app.cancel(reason="x")  # expect: call-arg, reportCallIssue
         async for numbered in app.follow(7):  # expect: arg-type, reportArgumentType
             print(run, numbered)
-    minuet.App(lease_ms="1000")  # expect: arg-type, reportArgumentType
+    minuet.App(lease_seconds="10")  # expect: arg-type, reportArgumentType
     minuet.Retry(max_attempts="3")  # expect: arg-type, reportArgumentType
 
 
