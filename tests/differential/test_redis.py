@@ -41,9 +41,9 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
 @pytest.mark.parametrize(
     ("right", "wrong", "seed"),
     [
-        ("call('HGET', SLOTS, slot) or 0", "0", 4),
-        ("call('ZRANGE', waiters_key(slot), first, first + 9)", "{}", 4),
-        ("parse_join(found[1]), found[2]", "parse_join(found[1]), false", 3),
+        ("call('HGET', SLOTS, slot) or 0", "0", 21),
+        ("call('ZRANGE', waiters_key(slot), first, first + 9)", "{}", 35),
+        ("parse_join(found[1]), found[2]", "parse_join(found[1]), false", 9),
         ("local fields = fields_of(run, F_TOKEN)", "local fields = {}", 1),
         ("token[T_LEASE] ~= lease", "false", 1),
         ("limit + was_ready", "limit", 1),
@@ -64,5 +64,8 @@ async def test_a_planted_bug_is_found(
 ) -> None:
     replace_in_library(monkeypatch, right, wrong)
 
+    run = Run(seed, factory=redis)
+
     with pytest.raises(Exception):  # noqa: B017, PT011 — a difference, or a function that stops
-        await Run(seed, factory=redis).go(3000)
+        await run.go(3000)
+    assert run.steps  # It is not the store that could not be opened.

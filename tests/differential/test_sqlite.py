@@ -32,9 +32,9 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
 @pytest.mark.parametrize(
     ("name", "bug", "seed"),
     [
-        ("count_holders", forgets_the_slot, 4),
-        ("find_waiters", lambda rows, tenant, slot: [], 4),
-        ("has_arrival", lambda rows, key, source: False, 3),
+        ("count_holders", forgets_the_slot, 21),
+        ("find_waiters", lambda rows, tenant, slot: [], 35),
+        ("has_arrival", lambda rows, key, source: False, 9),
         ("find_tokens", lambda rows, run, states: [], 1),
     ],
     ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],
@@ -44,5 +44,8 @@ async def test_a_planted_bug_is_found(
 ) -> None:
     monkeypatch.setattr(Rows, name, bug)
 
+    run = Run(seed, factory=sqlite)
+
     with pytest.raises(Exception):  # noqa: B017, PT011 — a difference, or the file's own checks
-        await Run(seed, factory=sqlite).go(3000)
+        await run.go(3000)
+    assert run.steps  # It is not the store that could not be opened.
