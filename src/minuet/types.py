@@ -23,5 +23,8 @@ RunStatus: TypeAlias = Literal[
     "CANCELLED",  #: over: by request, deadline or limit
 ]
 
+#: The statuses in which a run is not over.
+OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
+
 #: The statuses in which a run is over: its counter is 0 and nothing but a retry changes it.
 TERMINAL: frozenset[str] = frozenset({"COMPLETED", "FAILED", "CANCELLED"})

@@ -47,6 +47,12 @@ def test_runs_are_deleted_by_their_age(minuet: Any, over: str, waiting: str) -> 
     assert ids(minuet) == [waiting]
 
 
+def test_a_file_is_found_by_a_url_that_says_how_long_runs_are_kept(minuet: Any, over: str) -> None:
+    listed = minuet("runs", "list", "--json", "--store", "sqlite:///minuet.db?retention_s=3600")
+
+    assert [row["run_id"] for row in listed.json] == [over]
+
+
 def test_runs_are_deleted_by_their_ids(minuet: Any, over: str, waiting: str) -> None:
     refused = minuet("runs", "delete", over, waiting, "--yes")
     short = minuet("runs", "delete", over[:-1], "--yes")

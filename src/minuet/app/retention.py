@@ -1,18 +1,20 @@
-"""Deleting runs that are over, and what nobody needs any more: plans, configs, sessions, workers.
+"""Delete runs that are over, and plans, configs, sessions and workers that are no longer needed.
 
-**Plans** belong to no run, because many runs share them. One goes when no run names it and nobody
-has touched it for a while. A process that starts a run does not wait for that: it touches the plan
-(or puts it) and creates the run within the *grace*. So this order is safe, however long it takes:
+This deletes on request; what a store deletes by time is `store.retention`.
+
+**Plans** belong to no run, because many runs share them. A plan is deleted when no run names it and
+it was not touched for the *grace*. A process that starts a run touches its plan (or puts it), and
+creates the run within the grace. So this order is safe, however long it takes:
 
 1. list the blobs that were not touched for the grace;
 2. list the plans that runs name;
 3. delete what is on the first list and not on the second, if it was not touched since the first.
 
 A run that is created after 1 touches its plan after 1 as well, or its plan is not on the first
-list; then it is not deleted in 3. A run that was created before is on the second list.
+list. In both cases it is not deleted in 3. A run that was created before 1 is on the second list.
 A process that touches a plan after 3 finds it missing and puts it again.
 
-**Configs** are blobs that plans name: they go with the last plan that names them.
+**Configs** are blobs that plans name: they are deleted with the last plan that names them.
 """
 
 from __future__ import annotations
@@ -27,14 +29,14 @@ from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
 from minuet.store.base import Store
 from minuet.store.records import BlobEntry, Forgotten, Run
-from minuet.types import TERMINAL, RunStatus
+from minuet.types import OPEN, TERMINAL, RunStatus
 
 #: How long a plan that no run names is kept, and the least that can be asked for: longer than a
 #: process takes from storing a plan to creating a run with it.
 GRACE_MS = 3_600_000
 GRACE_MS_MIN = 600_000
 
-#: Runs looked at in one page, and runs deleted in one step.
+#: Runs read in one page, and runs deleted in one step.
 PAGE = 500
 STEP = 100
 
@@ -42,7 +44,6 @@ STEP = 100
 BLOBS = 20_000
 BLOB_STEP = 500
 
-_OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
 _OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 
 #: How the bytes of a plan begin (`plan.digest`).
@@ -66,7 +67,7 @@ class Deleted(msgspec.Struct):
 
 
 class Retention:
-    """Deletes what is no longer needed, in steps that hold nobody up."""
+    """Deletes what is no longer needed, in small steps."""
 
     def __init__(self, store: Store, tenant: str, clock: Clock) -> None:
         self._store, self._tenant, self._clock = store, tenant, clock
@@ -106,9 +107,9 @@ class Retention:
         tenants: Sequence[str] | None = None,
         dry_run: bool = False,
     ) -> AsyncIterator[Deleted]:
-        """Delete runs that ended longer ago than that; how far it is, after each step.
+        """Delete runs that ended longer ago than that; yields the counts after each step.
 
-        A run that was moved to another store is spared: all of it may still be here alone.
+        A run that was moved to another store is kept: this may be its only complete copy.
         """
         wanted = frozenset(statuses) or TERMINAL
         latest_ms = self._clock.now_ms() - older_than_ms
@@ -119,7 +120,7 @@ class Retention:
                 doomed = []
                 for run in page:
                     if run.run in named:
-                        # Children are newer than their parents, so those come later.
+                        # Parents are older than their children, so they come later.
                         named.add(run.parent or "")
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
                         continue
@@ -142,7 +143,7 @@ class Retention:
         """Runs that open runs name as their parents."""
         return {
             run.parent
-            async for page in self._pages(tenant, _OPEN)
+            async for page in self._pages(tenant, OPEN)
             for run in page
             if run.parent is not None
         }
@@ -163,8 +164,8 @@ class Retention:
     async def collect(
         self, *, grace_ms: int = GRACE_MS, dry_run: bool = False
     ) -> AsyncIterator[Deleted]:
-        """Remove plans and configs that nothing names any more, and forget sessions and workers
-        that were not heard of for long; of all tenants. How far it is, after each step."""
+        """Delete plans and configs that nothing names, and forget sessions and workers that were
+        silent for long; of all tenants. Yields the counts after each step."""
         if grace_ms < GRACE_MS_MIN:
             raise ConfigError(f"the grace is at least {GRACE_MS_MIN // 60_000} minutes")
         forgotten = Forgotten() if dry_run else await self._store.forget_idle()
@@ -180,7 +181,7 @@ class Retention:
                 for some in _steps(plans):
                     deleted.plans += await self._delete(tenant, some, dry_run)
                     yield deleted
-                # Last, so that none goes before a plan that names it.
+                # After the plans, so that no plan names a config that is gone.
                 for some in _steps(configs):
                     deleted.configs += await self._delete(tenant, some, dry_run)
                     yield deleted
@@ -195,7 +196,7 @@ class Retention:
     async def _unnamed(
         self, tenant: str, listed: list[BlobEntry]
     ) -> tuple[list[BlobEntry], list[BlobEntry]]:
-        """Plans that no run names, and configs that no plan names but those."""
+        """Plans that no run names, and configs that only such plans name."""
         in_use = await self._plans_in_use(tenant)
         plans: list[BlobEntry] = []
         others: list[BlobEntry] = []
@@ -218,7 +219,7 @@ class Retention:
                 return found
 
     async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
-        """All blobs that the plans of a tenant name, except for plans that are about to go."""
+        """All blobs that the plans of a tenant name, except for plans that are to be deleted."""
         named: set[str] = set()
         after = ""
         while True:

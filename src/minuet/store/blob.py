@@ -1,4 +1,4 @@
-"""How content becomes its own name, and how a value stands for such content."""
+"""Blobs: the reference of some bytes, the value that stands for them, and a table of them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from minuet.store.records import TOUCH_MS, BlobEntry
+from minuet.clock import Clock
+from minuet.store.records import DEFAULT_TENANT, TOUCH_MS, BlobEntry
 
 #: An object with this key stands for a blob. A user's own object that has the key is itself
 #: stored as a blob, so what is read back is never mistaken.
@@ -17,7 +18,7 @@ BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
 
 
 def blob_ref(data: bytes) -> str:
-    """The reference of these bytes: equal content, equal reference."""
+    """The reference of these bytes: equal bytes have equal references."""
     return "cas://sha256:" + hashlib.sha256(data).hexdigest()
 
 
@@ -105,5 +106,28 @@ class BlobTable(dict[tuple[str, str | None, str], bytes]):
 
     @property
     def tenants(self) -> set[str]:
-        """Those who have some that belong to no run."""
+        """The tenants that have some that belong to no run."""
         return {tenant for tenant, run, _ in self if run is None}
+
+
+class MemoryBlobs:
+    """The blob verbs of a store in memory. Only putting is its own: it knows the runs."""
+
+    _blobs: BlobTable
+    _clock: Clock
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        return self._blobs.find(tenant, run, ref)
+
+    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
+        return self._blobs.touch(tenant, refs, self._clock.now_ms())
+
+    async def list_blobs(
+        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
+    ) -> list[BlobEntry]:
+        return self._blobs.entries(tenant, self._clock.now_ms() - idle_ms, after, limit)
+
+    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
+        return self._blobs.delete(tenant, blobs)

@@ -1,9 +1,9 @@
-"""What is written into a run's history has the types that its records declare.
+"""What comes from outside a run must be storable: its types, and the length of its names.
 
 A record does not check its fields when it is made, and what is once in a history stays there: a
-reason that is a number makes the whole history unreadable. So every store checks what comes from
-outside a run (new runs, changes, workers) before it touches anything. What workers hand in is made
-from checked values, and an exchange is not slowed down.
+reason that is a number makes the whole history unreadable. So every store checks new runs, changes
+and workers before it touches anything. Workers build exchanges from checked values, so an exchange
+is not slowed down. Rows that are damaged all the same are read by `store.lenient`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any
 
 import msgspec
 
-from minuet.errors import InputError
-from minuet.store import identifiers
-from minuet.store.records import Change, NewRun, WorkerRecord
+from minuet.errors import InputError, RunConflictError, StoreError
+from minuet.store.identifiers import is_long, shown, too_long
+from minuet.store.records import Change, Delivery, NewPlan, NewRun, Start, WorkerRecord
 
 _pack = msgspec.msgpack.Encoder().encode
 _read_run = msgspec.msgpack.Decoder(NewRun).decode
@@ -25,30 +25,60 @@ _json = msgspec.json.Encoder().encode
 
 
 def check_new_runs(runs: Sequence[NewRun]) -> None:
-    """InputError when a store could not read one of these runs back."""
+    """InputError for a run that a store could not read back, RunConflictError for a long name."""
     for new in runs:
         # Blobs are bytes for certain and may be large.
         head = msgspec.structs.replace(new, blobs=()) if new.blobs else new
         _check(head, _read_run, "a run")
         _check_json("tags", new.tags)
-    identifiers.check_new_runs(runs)
+    _check_names(runs)
 
 
 def check_change(run: str, change: Change) -> None:
-    """InputError when a store could not read the event of this change back."""
+    """As `check_new_runs`, for a change and its event."""
     _check(change, _read_change, "a change")
-    identifiers.check_change(run, change)
+    if isinstance(change, Start):
+        _check_deliveries(run, change.entries)
+    elif isinstance(change, NewPlan):
+        _check_deliveries(run, [delivery for _, _, delivery in change.deliveries])
 
 
 def check_worker(record: WorkerRecord) -> None:
-    """InputError when a store could not list this worker."""
+    """InputError for a worker that a store could not list, StoreError for a long name."""
     _check(record, _read_worker, "a worker")
-    identifiers.check_name("worker", record.worker)
+    check_name("worker", record.worker)
     _check_json("capabilities", record.capabilities)
 
 
+def check_name(what: str, name: str) -> None:
+    """StoreError when the name of a step, a worker or a tenant is too long."""
+    if is_long(name):
+        raise StoreError(f"the name of a {what} {too_long(name)}")
+
+
+def _check_names(runs: Sequence[NewRun]) -> None:
+    for new in runs:
+        names = {
+            "id": new.run,
+            "tenant": new.tenant,
+            "workflow's name": new.workflow,
+            "idempotency key": new.idempotency_key or "",
+        }
+        for what, name in names.items():
+            if is_long(name):
+                raise RunConflictError(shown(new.run), f"its {what} {too_long(name)}")
+        _check_deliveries(new.run, new.entries or ())
+
+
+def _check_deliveries(run: str, deliveries: Sequence[Delivery]) -> None:
+    for d in deliveries:
+        for what, name in (("node", d.node), ("scope", d.scope), ("queue", d.queue)):
+            if is_long(name):
+                raise RunConflictError(run, f"the name of a {what} {too_long(name)}")
+
+
 def _check(record: Any, read: Any, what: str) -> None:
-    """Read a record back as a store would. A copy of what is right costs about a microsecond."""
+    """Read a record back as a store would. For a record that is right, this takes about 1 µs."""
     try:
         read(_pack(record))
     except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:

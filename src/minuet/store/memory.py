@@ -15,17 +15,15 @@ import msgspec
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError, SessionError
-from minuet.store.blob import BlobTable, blob_ref
-from minuet.store.check import check_change, check_new_runs, check_worker
+from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
+from minuet.store.check import check_change, check_name, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     LEASE_MS_MAX,
     SESSION_MS_MAX,
     WORKER_MS_MAX,
     Arrival,
-    BlobEntry,
     Change,
     DeadLetter,
     EventRecord,
@@ -67,7 +65,7 @@ Taken: TypeAlias = tuple[Token, Needed, int]
 _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...], int]
 
 
-class MemoryStore:
+class MemoryStore(MemoryBlobs):
     """A store that lives as long as this object."""
 
     overlaps = False
@@ -697,22 +695,6 @@ class MemoryStore:
             raise RunNotFoundError(run)
         self._blobs.keep(tenant, run, [data], self._clock.now_ms())
         return blob_ref(data)
-
-    async def get_blob(
-        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
-    ) -> bytes | None:
-        return self._blobs.find(tenant, run, ref)
-
-    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
-        return self._blobs.touch(tenant, refs, self._clock.now_ms())
-
-    async def list_blobs(
-        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
-    ) -> list[BlobEntry]:
-        return self._blobs.entries(tenant, self._clock.now_ms() - idle_ms, after, limit)
-
-    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
-        return self._blobs.delete(tenant, blobs)
 
 
 def _by_due(token: Token) -> tuple[int, Key]:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from minuet.clock import ManualClock
-from minuet.errors import StoreUnusableError
+from minuet.errors import ConfigError, StoreUnusableError
 from minuet.store.records import Arrival, DeadLetter, Join, Run, Token
 from minuet.store.sql_files import read_migrations
 from minuet.store.sqlite import SqliteStore
@@ -204,3 +204,15 @@ def test_the_columns_of_a_table_are_the_fields_of_its_record(
     columns = [row[1] for row in db.execute(f"PRAGMA table_info({table})")]
 
     assert columns == [*own, *(field.name for field in msgspec.structs.fields(record))]
+
+
+def test_only_a_url_has_an_option_in_a_path_a_question_mark_is_part_of_the_name(
+    tmp_path: Path,
+) -> None:
+    named = SqliteStore(f"sqlite:///{tmp_path}/a.db?retention_s=60")
+    odd = SqliteStore(f"{tmp_path}/a.db?retention_s=60")
+
+    assert (named.retention_ms, named._path.name) == (60_000, "a.db")
+    assert (odd.retention_ms, odd._path.name) == (None, "a.db?retention_s=60")
+    with pytest.raises(ConfigError, match="retention_s of a store is a number of seconds"):
+        SqliteStore(f"sqlite:///{tmp_path}/a.db?retention_s=soon")

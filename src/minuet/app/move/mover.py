@@ -15,7 +15,7 @@ from minuet.clock import Clock
 from minuet.errors import ConfigError
 from minuet.store.base import Store
 from minuet.store.records import Run
-from minuet.types import TERMINAL, RunStatus
+from minuet.types import OPEN, TERMINAL
 
 #: Runs read in one page, and runs moved at the same time.
 PAGE = 200
@@ -23,8 +23,6 @@ AT_ONCE = 8
 
 #: Seconds between two polls of runs that workers hold.
 POLL_S = 0.5
-
-OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
 
 
 class Mover:

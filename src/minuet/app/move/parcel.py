@@ -18,6 +18,7 @@ from minuet.errors import StoreUnusableError
 from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
 from minuet.store.base import Store
 from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
+from minuet.types import OPEN
 
 #: Begins the reason of a run that was moved; the name of its new store follows.
 MOVED = "moved to "
@@ -41,7 +42,7 @@ def moved_to(run: Run) -> str | None:
 async def moved_store(store: Store, tenant: str) -> str | None:
     """The store to which a tenant's open runs were moved from here; None: some are still open here,
     or the last one that ended was not moved."""
-    if await store.list_runs(tenant, statuses=("PENDING", "RUNNING", "PAUSED"), limit=1):
+    if await store.list_runs(tenant, statuses=OPEN, limit=1):
         return None
     newest = await store.list_runs(tenant, statuses=("CANCELLED",), limit=1)
     return moved_to(newest[0]) if newest else None

@@ -8,14 +8,13 @@ import msgspec
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.blob import BlobTable, blob_ref
+from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
 from minuet.store.records import (
     DEFAULT_TENANT,
-    BlobEntry,
     EventRecord,
     NewRun,
     Run,
@@ -25,7 +24,7 @@ from minuet.store.rules.shared import key_conflict
 from minuet.types import TERMINAL, RunStatus
 
 
-class MemoryLog:
+class MemoryLog(MemoryBlobs):
     """A log that lives as long as this object."""
 
     def __init__(
@@ -265,19 +264,3 @@ class MemoryLog:
             raise RunNotFoundError(run)
         self._blobs.keep(tenant, run, [data], self._clock.now_ms())
         return blob_ref(data)
-
-    async def get_blob(
-        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
-    ) -> bytes | None:
-        return self._blobs.find(tenant, run, ref)
-
-    async def touch_blobs(self, tenant: str, refs: Sequence[str]) -> list[str]:
-        return self._blobs.touch(tenant, refs, self._clock.now_ms())
-
-    async def list_blobs(
-        self, tenant: str, *, idle_ms: int, after: str = "", limit: int = 1000
-    ) -> list[BlobEntry]:
-        return self._blobs.entries(tenant, self._clock.now_ms() - idle_ms, after, limit)
-
-    async def delete_blobs(self, tenant: str, blobs: Sequence[BlobEntry]) -> int:
-        return self._blobs.delete(tenant, blobs)

@@ -15,9 +15,8 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
-from minuet.store.check import check_change, check_new_runs, check_worker
+from minuet.store.check import check_change, check_name, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.identifiers import check_name
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.blobs import SharedBlobs

@@ -29,9 +29,8 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.blob import blob_ref
-from minuet.store.check import check_change, check_new_runs, check_worker
+from minuet.store.check import check_change, check_name, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,

@@ -9,6 +9,8 @@ CREATE INDEX runs_by_workflow ON runs (tenant, workflow, status, run);
 
 CREATE INDEX runs_deadline ON runs (deadline_ms, run) WHERE deadline_ms IS NOT NULL;
 
+CREATE INDEX runs_ended ON runs (ended_ms) WHERE ended_ms IS NOT NULL;
+
 CREATE UNIQUE INDEX runs_idempotency ON runs (tenant, idempotency_key)
     WHERE idempotency_key IS NOT NULL;
 

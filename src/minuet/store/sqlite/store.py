@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
-from minuet.store.check import check_change, check_new_runs, check_worker
+from minuet.store.check import check_change, check_name, check_new_runs, check_worker
 from minuet.store.ends import Ends
-from minuet.store.identifiers import check_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
