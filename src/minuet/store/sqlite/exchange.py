@@ -349,15 +349,23 @@ class ExchangeGroup:
         own = self._read_outputs({key for key, token in taken if token.cursor})
         grants = []
         for key, token in taken:
-            needed = self._needed.get(key, _NOTHING)
-            arrived = [outputs[one[2:4]] for one in needed.inputs if not needed.oversize]
-            reads = [outputs[one[2:4]] for one in needed.reads if not needed.oversize]
-            source = (token.run, token.source, token.source_scope)
-            if needed is _NOTHING and source in inputs:
-                arrived = [inputs[source]]
+            arrived: Sequence[Output] = ()
+            reads: Sequence[Output] = ()
+            oversize = 0
+            needed = self._needed.get(key)
+            if needed is None:
+                # Most tokens: at most the output of the node that made it ready.
+                found = inputs.get((token.run, token.source, token.source_scope))
+                if found is not None:
+                    arrived = (found,)
+            elif needed.oversize:
+                oversize = needed.oversize
+            else:
+                arrived = [outputs[one[2:4]] for one in needed.inputs]
+                reads = [outputs[one[2:4]] for one in needed.reads]
             if token.cursor and key in own:
-                reads.append(own[key])
-            grants.append(grant(token, arrived, reads, needed.oversize))
+                reads = [*reads, own[key]]
+            grants.append(grant(token, arrived, reads, oversize))
         return grants
 
     def _find_inputs(self, tokens: list[Token]) -> dict[Key, Output]:
@@ -402,9 +410,6 @@ class ExchangeGroup:
             node, scope = names[run, seq]
             found[run, seq] = Output(node, scope, output_of(data))
         return found
-
-
-_NOTHING = _Needed()
 
 
 def _is_heavy(token: Token) -> bool:
