@@ -11,8 +11,10 @@ import pytest
 import minuet
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
+from minuet.nodes.handler import Handlers
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.store.records import DEFAULT_TENANT, Cancel
+from minuet.worker.worker import Worker
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, workflow
 
@@ -119,8 +121,13 @@ async def test_a_worker_that_started_no_run_serves_it(
 ) -> None:
     async with open_scene(store_url, worker=False) as s:
         run_id = await s.app.start(workflow(asking(service)))
-        async with minuet.App(s.store) as other:
-            assert (await other.wait(run_id, timeout=PATIENCE)).output == {"ask": "HELLO"}
+        worker = Worker(s.store, handlers=Handlers())
+        working = asyncio.create_task(worker.run())
+        result = await s.end(run_id)
+        worker.stop()
+        await working
+
+        assert result.output == {"ask": "HELLO"}
 
 
 async def test_it_is_cut_off_when_its_time_is_over(
