@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     )
     from minuet.nodes.context import Context, RunLogFilter
     from minuet.nodes.handler import Task, task
+    from minuet.nodes.secrets import SecretProvider
     from minuet.plan.plan import Retry
 
 __all__ = [
@@ -88,6 +89,7 @@ __all__ = [
     "RunNotFoundError",
     "RunResult",
     "RunTimeoutError",
+    "SecretProvider",
     "SessionError",
     "StartError",
     "StoreError",

@@ -203,6 +203,13 @@ def tags(value: Any) -> dict[str, Any]:
     return found
 
 
+def secrets(value: Any) -> Any:
+    """Something that gives secrets by name, or None."""
+    if value is None or callable(getattr(value, "get", None)):
+        return value
+    raise Wrong("expected an object with a method get(name)")
+
+
 def workflow(value: Any) -> Any:
     """Whatever a workflow can be read from."""
     if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
@@ -281,6 +288,7 @@ RULES: dict[str, Rule] = {
     "tune_process": instance(bool),
     "clock": anything,
     "ids": anything,
+    "secrets": secrets,
 }
 
 

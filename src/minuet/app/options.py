@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
+from minuet.nodes.secrets import SecretProvider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
 from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
@@ -32,6 +33,7 @@ class OptionArguments(TypedDict, total=False):
     """The options as keyword arguments; `Options` says what each means."""
 
     handlers: Iterable[str | ModuleType]
+    secrets: SecretProvider | None
     worker: bool
     own_runs_only: bool
     concurrency: int
@@ -55,6 +57,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Modules with handlers, or their names.
     handlers: list[str | ModuleType] = []
+    #: Gives the values of secrets; None: they are environment variables.
+    secrets: SecretProvider | None = None
     #: Whether the App has a worker.
     worker: bool = True
     #: The worker works on runs that this App starts, triggers or prepares, and on no other.
@@ -106,6 +110,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def of_worker(self) -> dict[str, Any]:
         """What a Worker is made with, in its own names and units."""
         return {
+            "secrets": self.secrets,
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),
             "drain_ms": to_ms(self.drain_seconds),

@@ -159,13 +159,15 @@ class Pipeline:
         preparing = self.preparing
         if assignment.loaded is None:
             await preparing.load_program(assignment)
-        await preparing.load_values(assignment)
+        if assignment.missing_blobs() or assignment.grant.oversize:
+            await preparing.load_values(assignment)
         known = preparing.known_outcome(assignment)
         if known is not None:
             return known
         node = assignment.node
         assert node is not None
-        await preparing.load_config(assignment, node)
+        if node.config_ref is not None:
+            await preparing.load_config(assignment, node)
         node_type = NODE_TYPES.get(node.type)
         if node_type is not None and node_type.run is not None:
             return self._running.run_inline(assignment, node, node_type)
