@@ -7,12 +7,12 @@
     ├── ExpressionError        text inside a document cannot be compiled or evaluated
     │   ├── ConditionError     … in a condition
     │   └── TemplateError      … in a template
-    ├── OutputError            a value that is no JSON, or too large, deep or odd to be kept
+    ├── OutputError            a value that is not JSON, or too large or deep to be stored
     ├── HandlerError           a handler could not be found or called
     ├── RunError               about one run
     │   ├── DamagedRowError    what the store holds of it cannot be read
     │   ├── RunNotFoundError
-    │   ├── RunConflictError   its state forbids the change, or somebody was faster
+    │   ├── RunConflictError   its state forbids the change, or another call was faster
     │   ├── AmbiguousRunError  several runs have an id that begins like this
     │   ├── StartError         some runs of `start_many` were refused; has all answers
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
@@ -105,7 +105,7 @@ class TemplateError(ExpressionError):
 
 
 class OutputError(MinuetError):
-    """A value that is no JSON, or too large, deep or odd to be kept."""
+    """A value that is not JSON, or too large or deep to be stored."""
 
     code = "invalid-output"
 
@@ -161,7 +161,7 @@ class DamagedRowError(RunError):
 
 
 class RunConflictError(RunError):
-    """The run's state forbids the change, or somebody was faster."""
+    """The run's state forbids the change, or another call was faster."""
 
     code = "run-conflict"
 

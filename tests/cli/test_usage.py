@@ -40,8 +40,8 @@ def test_version_is_printed(minuet: Any) -> None:
         ),
         (["run"], "minuet run: missing argument: FILE"),
         (["graph", "a", "b"], "minuet graph: unknown argument 'b'"),
-        (["run", "x.yaml", "--timeout", "soon"], "'soon' is no number of seconds above 0"),
-        (["run", "x.yaml", "--concurrency", "0"], "'0' is no whole number of 1 or more"),
+        (["run", "x.yaml", "--timeout", "soon"], "'soon' is not a number of seconds above 0"),
+        (["run", "x.yaml", "--concurrency", "0"], "'0' is not a whole number of 1 or more"),
         (["runs", "list", "--status", "DONE"], "invalid choice: 'DONE'"),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import subprocess
@@ -95,3 +96,25 @@ def test_every_error_is_exported() -> None:
 def test_every_exported_name_can_be_imported() -> None:
     assert all(hasattr(minuet, name) for name in minuet.__all__)
     assert set(dir(minuet)) == set(minuet.__all__)
+
+
+#: What `import minuet` promises today; the reference page documents each.
+PROMISED = {"App", "Context", "Retry", "RunFailed", "RunHandle", "RunResult", "arun", "run", "task"}
+
+
+def test_the_names_that_programs_rely_on_are_public() -> None:
+    assert set(minuet.__all__) >= PROMISED
+    assert {"start", "wait", "events", "cancel"} <= set(dir(App))
+    assert {"id", "wait", "result", "cancel", "events"} <= set(dir(RunHandle))
+
+
+def test_type_checkers_see_the_names_that_are_loaded_late() -> None:
+    tree = ast.parse(Path(minuet.__file__).read_text("utf-8"))
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("minuet.")
+        for alias in node.names
+    }
+
+    assert imported == set(minuet.__all__) - {"__version__"}

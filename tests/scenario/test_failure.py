@@ -250,7 +250,7 @@ async def test_what_a_completed_run_does_not_allow_is_refused(scene: Any, verb: 
         result = await s.run(workflow(node("a")))
 
         with pytest.raises(RunConflictError) as refused:
-            await getattr(s.app, verb)(result.run_id)
+            await getattr(s.app.runs, verb)(result.run_id)
         assert refused.value.status == "COMPLETED"
         assert (await s.app.runs.get(result.run_id)).seq == result.seq
 

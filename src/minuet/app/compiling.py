@@ -41,7 +41,7 @@ class CompiledWorkflow(msgspec.Struct, frozen=True):
 
 
 def read_source(source: Any) -> Document:
-    """Read whatever a caller has; DocumentError with all problems if it is no workflow."""
+    """Read what a caller has; DocumentError with all problems if it is not a workflow."""
     if isinstance(source, CompiledWorkflow):
         return source.document
     if isinstance(source, Document):

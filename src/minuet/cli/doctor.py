@@ -5,7 +5,6 @@ With --repair it puts right what can be put right, and says each thing that it h
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from argparse import Namespace
@@ -14,24 +13,24 @@ from typing import Any
 import msgspec
 
 from minuet import outcomes
+from minuet.app.app import App
 from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli.output import clean, note, print_json
-from minuet.cli.stores import open_to_read
+from minuet.cli.stores import with_app
 
 #: Seconds between two words about how far it is.
 TELL_S = 2.0
 
 
 def doctor(arguments: Namespace) -> int:
-    """Check every invariant on every run; with --repair, mend what can be mended."""
+    """Check every invariant on every run; with --repair, repair what can be repaired."""
 
-    async def work() -> tuple[Diagnosis, Treatment | None]:
-        async with open_to_read(arguments.store) as app:
-            found = await examine(app.doctor)
-            found.store = app.durability
-            return found, await treat(app.doctor, found) if arguments.repair else None
+    async def work(app: App) -> tuple[Diagnosis, Treatment | None]:
+        found = await examine(app.doctor)
+        found.store = app.durability
+        return found, await treat(app.doctor, found) if arguments.repair else None
 
-    found, treatment = asyncio.run(work())
+    found, treatment = with_app(arguments, work)
     left = found.findings if treatment is None else treatment.left
     if arguments.output == "json":
         records = [finding.to_json() for finding in found.findings]

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from minuet.cli.arguments import UsageError
+from minuet.cli.parser import UsageError
 from minuet.errors import ConfigError
 from minuet.types import Json
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from minuet import outcomes
-from minuet.cli.arguments import Parser, UsageError, build_parser, subcommands
+from minuet.cli.arguments import build_parser, subcommands
+from minuet.cli.parser import Parser, UsageError
 from minuet.errors import MinuetError
 
 

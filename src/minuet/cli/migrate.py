@@ -24,7 +24,7 @@ from minuet.settings import masked, read_settings
 TELL_S = 0.2
 TELL_PLAIN_S = 5.0
 
-#: Problems that are told one by one; the others are counted.
+#: Problems that are printed one by one; the others are counted.
 PROBLEMS_MAX = 1_000
 
 

@@ -1,4 +1,4 @@
-"""What is wrong, told so that it can be mended: where, what, and how."""
+"""Print what is wrong: where it is, what it is, and how to fix it."""
 
 from __future__ import annotations
 

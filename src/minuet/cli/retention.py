@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator
-from typing import Any
 
 import msgspec
 
 from minuet import outcomes
 from minuet.app.app import App
-from minuet.app.retention import Deleted
+from minuet.app.retention import GRACE_MS, Deleted
 from minuet.cli.output import clean, note, print_json
-from minuet.cli.stores import find_run, open_to_read
+from minuet.cli.stores import find_run, with_app
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked
 
@@ -38,7 +36,7 @@ def delete_runs(arguments: Namespace) -> int:
             found = await _delete_runs(app, arguments, dry_run=False)
         return found
 
-    return _tell(arguments, _with_store(arguments, work), runs_only=True)
+    return _tell(arguments, with_app(arguments, work), runs_only=True)
 
 
 async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Deleted:
@@ -74,20 +72,12 @@ def collect(arguments: Namespace) -> int:
                     arguments, f"Delete {_count(runs.runs, 'run')} of {masked(arguments.store)}?"
                 )
                 runs = await _follow(deleting(dry_run=False))
-        collecting = app.retention.collect(grace_ms=arguments.grace, dry_run=arguments.dry_run)
+        grace_ms = GRACE_MS if arguments.grace is None else arguments.grace
+        collecting = app.retention.collect(grace_ms=grace_ms, dry_run=arguments.dry_run)
         deleted = await _follow(collecting)
         return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
 
-    return _tell(arguments, _with_store(arguments, work), runs_only=False)
-
-
-def _with_store(arguments: Namespace, work: Any) -> Deleted:
-    async def open_and_work() -> Deleted:
-        async with open_to_read(arguments.store) as app:
-            deleted: Deleted = await work(app)
-            return deleted
-
-    return asyncio.run(open_and_work())
+    return _tell(arguments, with_app(arguments, work), runs_only=False)
 
 
 def _confirm(arguments: Namespace, question: str) -> None:

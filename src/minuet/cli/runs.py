@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from minuet import outcomes
@@ -26,7 +25,7 @@ from minuet.cli.output import (
     print_table,
     trace_text,
 )
-from minuet.cli.stores import find_run, open_to_read
+from minuet.cli.stores import find_run, with_app
 
 
 def list_runs(arguments: Namespace) -> int:
@@ -58,7 +57,7 @@ def list_runs(arguments: Namespace) -> int:
                 ("run", "status", "workflow", "age", "took", "error"), rows, names=("workflow",)
             )
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 def show(arguments: Namespace) -> int:
@@ -76,7 +75,7 @@ def show(arguments: Namespace) -> int:
         else:
             _print_result(result, each)
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 def replay(arguments: Namespace) -> int:
@@ -94,7 +93,7 @@ def replay(arguments: Namespace) -> int:
             print(f"After event {at} of {last}:")
             _print_result(result, each)
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 def events(arguments: Namespace) -> int:
@@ -118,7 +117,7 @@ def events(arguments: Namespace) -> int:
             rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
         print_table(("seq", "time", "event", "node", ""), rows, names=("node",))
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 def why(arguments: Namespace) -> int:
@@ -132,7 +131,7 @@ def why(arguments: Namespace) -> int:
         else:
             print(clean(explanation_text(explanation)))
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 def explanation_text(explanation: Explanation) -> str:
@@ -146,7 +145,8 @@ def explanation_text(explanation: Explanation) -> str:
 
 def cancel(arguments: Namespace) -> int:
     """End a run as CANCELLED."""
-    return _change(arguments, lambda app, run: app.cancel(run, reason=arguments.reason))
+    options = {} if arguments.reason is None else {"reason": arguments.reason}
+    return _change(arguments, lambda app, run: app.cancel(run, **options))
 
 
 def pause(arguments: Namespace) -> int:
@@ -176,18 +176,14 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
             resume = resume_command(arguments.store, [run.run], recall(run.tags))
             print(f"A worker goes on with it, or: {resume}")
 
-    return _with_store(arguments, ask)
+    return _ask(arguments, ask)
 
 
 # ── telling ─────────────────────────────────────────────────────────────────────────────────
 
 
-def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[None]]) -> int:
-    async def work() -> None:
-        async with open_to_read(arguments.store) as app:
-            await ask(app)
-
-    asyncio.run(work())
+def _ask(arguments: Namespace, ask: Callable[[App], Coroutine[Any, Any, None]]) -> int:
+    with_app(arguments, ask)
     return outcomes.COMPLETED
 
 

@@ -17,11 +17,11 @@ import msgspec
 from minuet import outcomes
 from minuet.app.compiling import compile_source, encode_input
 from minuet.app.handlers import make_handlers
-from minuet.cli.arguments import UsageError
 from minuet.cli.handlers import load_handlers
 from minuet.cli.history import tell_event
 from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.output import brief, clean, note, print_json
+from minuet.cli.parser import UsageError
 from minuet.cli.problems import tell_diagnostics
 from minuet.events import encode_event
 from minuet.rehearsal.findings import Finding

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shlex
+from argparse import Namespace
+from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, Unpack
 
 from minuet.app.app import App
+from minuet.app.options import OptionArguments
 from minuet.errors import ConfigError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import DEFAULT_STORE
+
+Answer = TypeVar("Answer")
 
 #: Names of the newest run.
 LATEST = ("latest", "last")
@@ -43,7 +49,7 @@ def exists(url: str) -> bool:
     return not is_memory(url) and (file is None or file.exists())
 
 
-def open_to_read(url: str, **options: Any) -> App:
+def open_to_read(url: str, **options: Unpack[OptionArguments]) -> App:
     """An App without a worker, on a store that exists; ConfigError when it does not."""
     if is_memory(url):
         raise ConfigError("memory:// is a new store in every process: there is nothing in it")
@@ -52,7 +58,22 @@ def open_to_read(url: str, **options: Any) -> App:
             f"there is no store at {file_of(url)} yet: `minuet run` or `minuet start` makes it. "
             "Name another one with --store or MINUET_STORE"
         )
-    return App(url, worker=False, **options)
+    chosen: OptionArguments = {**options, "worker": False}
+    return App(url, **chosen)
+
+
+def with_app(
+    arguments: Namespace,
+    ask: Callable[[App], Coroutine[Any, Any, Answer]],
+    **options: Unpack[OptionArguments],
+) -> Answer:
+    """Open the store of a command, ask it, and close it."""
+
+    async def work() -> Answer:
+        async with open_to_read(arguments.store, **options) as app:
+            return await ask(app)
+
+    return asyncio.run(work())
 
 
 async def find_run(app: App, text: str) -> str:

@@ -1,4 +1,4 @@
-"""`minuet worker`: run the nodes of whatever runs there are in a store, until told to stop.
+"""`minuet worker`: run the nodes of all runs in a store, until it is stopped.
 
 The first signal, or `minuet workers drain`, drains: nothing new is taken, running handlers may
 finish, and what does not finish in time is given back to other workers. A second signal stops at
@@ -34,7 +34,7 @@ TELL_S = 5.0
 #: How often to look for work that waits for others.
 LOOK_S = 60.0
 
-#: Names told in one line; of more, only how many there are.
+#: Names printed in one line; of more, only how many there are.
 NAMES_MAX = 20
 
 

@@ -164,7 +164,7 @@ def masked(url: str) -> str:
 
 
 def is_true(text: str | None) -> bool:
-    """What the text of a flag says; anything that is no flag is taken for yes."""
+    """What the text of a flag says; anything that is not a flag counts as yes."""
     return bool(text) and _FLAGS.get(str(text).strip().lower(), True)
 
 

@@ -189,7 +189,7 @@ TABLE: tuple[Setting, ...] = (
         default=30.0,
         defaults={"test": 1.0},
         most=DAY_S,
-        help="How long running handlers of a `minuet worker` may take once it is told to stop.",
+        help="How long handlers of a `minuet worker` may take to finish when it is stopped.",
     ),
     Setting(
         name="WORKER_HEARTBEAT_INTERVAL",

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
 from argparse import Namespace
-from collections.abc import Awaitable, Callable
 
 from minuet import outcomes
 from minuet.app import shapes
@@ -12,7 +10,7 @@ from minuet.app.app import App
 from minuet.app.options import liveness_settings
 from minuet.app.workers import QueueView, WorkerView
 from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
-from minuet.cli.stores import open_to_read
+from minuet.cli.stores import with_app
 from minuet.errors import ConfigError
 
 #: Names of workers shown in one line.
@@ -35,7 +33,7 @@ def list_workers(arguments: Namespace) -> int:
             )
         return outcomes.COMPLETED
 
-    return _with_store(arguments, ask)
+    return with_app(arguments, ask, **liveness_settings(arguments.settings))
 
 
 def drain(arguments: Namespace) -> int:
@@ -60,7 +58,7 @@ def drain(arguments: Namespace) -> int:
             note(f"worker {worker.name} ({worker.id}) {said}")
         return outcomes.CANCELLED if ended is False else outcomes.COMPLETED
 
-    return _with_store(arguments, ask)
+    return with_app(arguments, ask, **liveness_settings(arguments.settings))
 
 
 def queues(arguments: Namespace) -> int:
@@ -78,15 +76,7 @@ def queues(arguments: Namespace) -> int:
             print_table(titles, rows, names=("queue", "served by"))
         return outcomes.COMPLETED
 
-    return _with_store(arguments, ask)
-
-
-def _with_store(arguments: Namespace, ask: Callable[[App], Awaitable[int]]) -> int:
-    async def work() -> int:
-        async with open_to_read(arguments.store, **liveness_settings(arguments.settings)) as app:
-            return await ask(app)
-
-    return asyncio.run(work())
+    return with_app(arguments, ask, **liveness_settings(arguments.settings))
 
 
 def _worker_row(worker: WorkerView) -> tuple[str, ...]:

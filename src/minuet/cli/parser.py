@@ -1,0 +1,223 @@
+"""What commands share: the parser, kinds of values, groups of options."""
+
+from __future__ import annotations
+
+import argparse
+from typing import NoReturn
+
+LOG_LEVELS = ("debug", "info", "warning", "error")
+
+
+class UsageError(Exception):
+    """The command line makes no sense."""
+
+    def __init__(self, command: str, message: str) -> None:
+        self.command = command
+        super().__init__(message)
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that leaves it to the caller to say what is wrong."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(self.prog, message)
+
+
+Commands = argparse._SubParsersAction
+
+
+def add(
+    commands: Commands[Parser], name: str, function: str, summary: str, description: str = ""
+) -> Parser:
+    """Add a command that `function` does, with the options that all commands have."""
+    parser = commands.add_parser(
+        name,
+        help=summary,
+        description=description or f"{summary[0].upper()}{summary[1:]}.",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(function=f"minuet.cli.{function}")
+    parser.add_argument(
+        "-o",
+        "--output",
+        choices=("text", "json"),
+        default="text",
+        help="print text for people (default) or JSON for programs",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_const",
+        const="json",
+        dest="output",
+        default=argparse.SUPPRESS,
+        help="the same as -o json",
+    )
+    return parser
+
+
+def add_store(parser: Parser) -> None:
+    parser.add_argument(
+        "--store",
+        metavar="URL",
+        help="sqlite:///FILE, postgresql://…, redis://… or memory:// "
+        "(default: what the settings say, else sqlite:///minuet.db)",
+    )
+
+
+def add_working(parser: Parser) -> None:
+    """Options of the commands that run handlers until runs are over."""
+    add_timeout(parser, "wait at most this many seconds; the run can be resumed afterwards")
+    add_handling(parser, "$WORKER_CONCURRENCY, else 32")
+
+
+def add_timeout(parser: Parser, about: str) -> None:
+    parser.add_argument("--timeout", metavar="S", type=seconds, help=about)
+
+
+def add_handling(parser: Parser, concurrency: str) -> None:
+    """Options of all commands that run handlers."""
+    add_store(parser)
+    parser.add_argument(
+        "--handlers",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="Python module or file with the handlers; may be given more than once",
+    )
+    parser.add_argument(
+        "--concurrency",
+        metavar="N",
+        type=count,
+        help=f"handlers that run at once (default: {concurrency})",
+    )
+    parser.add_argument(
+        "--lease",
+        metavar="S",
+        type=seconds,
+        help="seconds after which another worker may take the nodes of one that died "
+        "(default: $MINUET_LEASE, else 30)",
+    )
+    add_log_level(parser)
+    add_offer(parser)
+
+
+def add_log_level(parser: Parser) -> None:
+    parser.add_argument(
+        "--log-level",
+        metavar="LEVEL",
+        type=str.lower,
+        choices=LOG_LEVELS,
+        help=f"show log lines from this level on: {', '.join(LOG_LEVELS)} (default: warnings, and "
+        "from handlers, by ctx.log, info)",
+    )
+
+
+def add_offer(parser: Parser) -> None:
+    """What the worker offers to nodes with placement constraints."""
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        help="name of the worker (default: $MINUET_WORKER_NAME, else the machine's name)",
+    )
+    parser.add_argument(
+        "--capability",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="what the worker offers, such as gpu=1; a value that is JSON is read as JSON; may be "
+        "given more than once (cpu_cores and memory_gb are detected)",
+    )
+    parser.add_argument(
+        "--label",
+        metavar="LABEL",
+        action="append",
+        default=[],
+        help="one of its labels; may be given more than once",
+    )
+    parser.add_argument(
+        "--executor",
+        metavar="TYPE",
+        action="append",
+        default=[],
+        help="what it executes beside its node types and handlers; may be given more than once",
+    )
+
+
+def add_file_and_input(parser: Parser) -> None:
+    # Optional only for the parser: behind -i the file is taken for one more value of it.
+    parser.usage = f"{parser.prog} FILE [-i INPUT …] [options]"
+    parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
+    parser.add_argument(
+        "-i",
+        "--input",
+        metavar="INPUT",
+        action="append",
+        nargs="+",
+        default=[],
+        help="the run's input: JSON, @FILE (@- for standard input), or key=value … "
+        "where a value that is JSON is read as JSON",
+    )
+
+
+def add_all(parser: Parser) -> None:
+    parser.add_argument(
+        "--all", action="store_true", help="list every instance of every node, loops included"
+    )
+
+
+def add_older_than(parser: Parser, about: str) -> None:
+    parser.add_argument("--older-than", metavar="AGE", type=age, help=about)
+
+
+def add_dry_run(parser: Parser) -> None:
+    parser.add_argument(
+        "--dry-run", action="store_true", help="delete nothing; say what would be deleted"
+    )
+
+
+def add_yes(parser: Parser) -> None:
+    parser.add_argument(
+        "-y", "--yes", action="store_true", help="delete without asking; needed without a terminal"
+    )
+
+
+def number(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = -1
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 0 or more")
+    return number
+
+
+def count(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of 1 or more")
+    return number
+
+
+def seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < 1e9:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds above 0")
+    return seconds
+
+
+def age(text: str) -> int:
+    """Milliseconds of `30d`, `12h`, `45m`, `90s`."""
+    units = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 7 * 86_400}
+    number, unit = text[:-1], text[-1:]
+    if not (number.isascii() and number.isdecimal() and unit in units and int(number) < 1_000_000):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not an age: write a number and a unit, such as 30d, 12h, 45m or 90s"
+        )
+    return int(number) * units[unit] * 1_000
