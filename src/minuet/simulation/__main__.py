@@ -122,7 +122,7 @@ class Command:
 
 
 def say(text: str = "") -> None:
-    """Write a line for whoever started the command."""
+    """Write a line to standard output."""
     sys.stdout.write(text + "\n")
 
 

@@ -99,8 +99,8 @@ class Intruder:
         if self._look(tenant) != before:
             self._broken(f"{verb} by {tenant!r} has changed something", run)
         if not is_silent(result if error is None else error):
-            told = result if error is None else error
-            self._broken(f"{verb} by {tenant!r} is told {told!r:.200}", run)
+            reply = result if error is None else error
+            self._broken(f"{verb} by {tenant!r} gets {reply!r:.200}", run)
         self._model.drain_changed()
 
     def _look(self, tenant: str) -> dict[str, Any]:
