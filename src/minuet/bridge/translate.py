@@ -55,7 +55,7 @@ class Translator:
                 )
             case settle.Retried():
                 return Retry(*token, settlement.error, settlement.delay_ms)
-            case settle.Broken():
+            case settle.NodeFailed():
                 return Failed(*token, settlement.error, settlement.dead_letter)
             case settle.Waiting():
                 return Waiting(

@@ -1,7 +1,7 @@
 """What follows from the outcome of a node instance.
 
     outcome (of a handler)  ──►  settle  ──►  settlement (for the store)
-    Succeeded, Failed, Skipped, Waiting       Sent, Retried, Broken, Parked
+    Succeeded, Failed, Skipped, Waiting       Sent, Retried, NodeFailed, Waiting
 
 `settle` chooses the live targets (`route`), makes deliveries of them, and applies the limits.
 A failure is retried, handled by the node's `on_error`, or breaks the run.
@@ -88,14 +88,14 @@ class Retried(msgspec.Struct, frozen=True, gc=False):
     delay_ms: int
 
 
-class Broken(msgspec.Struct, frozen=True, gc=False):
+class NodeFailed(msgspec.Struct, frozen=True, gc=False):
     """The node failed, and so does the run."""
 
     error: dict[str, Any]
     dead_letter: str | None = None
 
 
-Settlement: TypeAlias = Sent | Retried | Broken | Waiting
+Settlement: TypeAlias = Sent | Retried | NodeFailed | Waiting
 
 
 def settle(
@@ -128,7 +128,7 @@ def settle(
         return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
     limit = _broken_limit(program.plan, node, routing, hop)
     if limit is not None:
-        return Broken(limit, "limit")
+        return NodeFailed(limit, "limit")
     if routing.back:
         sends = program.send_back(node, scope)
     else:
@@ -192,10 +192,10 @@ def _settle_failure(
         return Retried(failed.error, delay_ms)
     routing = route_failure(node)
     if routing is None:
-        return Broken(failed.error, _dead_letter(program.plan, failed))
+        return NodeFailed(failed.error, _dead_letter(program.plan, failed))
     limit = _broken_limit(program.plan, node, routing, hop)
     if limit is not None:
-        return Broken({**limit, "cause": failed.error}, "limit")
+        return NodeFailed({**limit, "cause": failed.error}, "limit")
     sends = program.sends(node, scope, routing.live)
     # The event keeps where the error came from. The data that flows on does not.
     error = {name: value for name, value in failed.error.items() if name not in TRACE_FIELDS}

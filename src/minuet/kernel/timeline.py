@@ -94,14 +94,14 @@ def task_events(events: Iterable[NumberedEvent]) -> list[TaskEvent]:
     timeline = _Timeline()
     for recorded in events:
         timeline.apply(*recorded)
-    return timeline.told
+    return timeline.events
 
 
 class _Timeline:
     """The task events so far."""
 
     def __init__(self) -> None:
-        self.told: list[TaskEvent] = []
+        self.events: list[TaskEvent] = []
         self._fold = Fold()
         self._created: set[Place] = set()
         self._now = (0, 0)
@@ -162,5 +162,5 @@ class _Timeline:
     ) -> None:
         seq, now_ms = self._now
         at_ms = now_ms if at_ms is None else at_ms
-        told = TaskEvent(at_ms, place[0], decode(place[1]), kind, seq, session, details or {})
-        self.told.append(told)
+        event = TaskEvent(at_ms, place[0], decode(place[1]), kind, seq, session, details or {})
+        self.events.append(event)

@@ -9,7 +9,7 @@ import msgspec
 from minuet.kernel.program import targets
 from minuet.plan.plan import Node, Plan
 from minuet.rehearsal.handlers import Start
-from minuet.rehearsal.stage import Seen, Setting
+from minuet.rehearsal.stage import Seen, StageSetup
 from minuet.rehearsal.watch import Turn, all_turns
 
 #: An error makes a run fail or hang. A warning deserves a look.
@@ -41,8 +41,8 @@ class Finding(msgspec.Struct):
 class Findings:
     """Collects findings, seed by seed."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
+    def __init__(self, setup: StageSetup) -> None:
+        self._setup = setup
         self._found: dict[tuple[str, ...], Finding] = {}
         self._ranks: dict[tuple[str, ...], int] = {}
         self.turns: set[Turn] = set()
@@ -128,21 +128,21 @@ class Findings:
                 "outputs were drawn at random; if your handlers never return such outputs, run "
                 "them (--handlers), or annotate what they return and add --stubs"
             )
-        if self._setting.draws_input and (is_data or not self._has_stubs()):
+        if self._setup.draws_input and (is_data or not self._has_stubs()):
             return (
                 "the input was drawn at random; if it is not realistic, pass one with -i, or add "
                 "an `input` schema"
             )
-        if node == self._setting.program.plan.output_node:
+        if node == self._setup.program.plan.output_node:
             return "use `default` in the document's `output` for values that may be missing"
         return "if the run should continue, use `on_error: continue` or `on_error: [node]`"
 
     def _has_stubs(self) -> bool:
-        return any(not role.is_real for role in self._setting.roles.values())
+        return any(not role.is_real for role in self._setup.roles.values())
 
     def _add_repeated(self, seen: Seen) -> None:
         for node, starts in seen.repeated:
-            role = self._setting.roles[node]
+            role = self._setup.roles[node]
             if role.effects in ("none", "idempotent"):
                 continue
             rank, why = _why_again(starts)
@@ -165,7 +165,7 @@ class Findings:
 
     def in_order(self, *, with_turns: bool) -> list[Finding]:
         """All findings, errors first. `with_turns`: also the turns that no seed took."""
-        plan = self._setting.program.plan
+        plan = self._setup.program.plan
         found = list(self._found.values())
         if with_turns:
             found += never_taken(plan, self.turns, self._rule_errors)

@@ -17,7 +17,7 @@ from minuet.plan.plan import Plan
 from minuet.rehearsal.fields import INPUT, Shape, find_shapes
 from minuet.rehearsal.findings import Finding, Findings
 from minuet.rehearsal.handlers import find_roles, wanted_arguments
-from minuet.rehearsal.stage import Seen, Setting, rehearse
+from minuet.rehearsal.stage import Seen, StageSetup, rehearse
 from minuet.rehearsal.values import draw_schema, draw_shape, overlay
 from minuet.rehearsal.watch import all_turns
 from minuet.simulation.streams import Streams
@@ -70,23 +70,23 @@ class Rehearsal:
         shapes = find_shapes(plan, wanted_arguments(roles))
         program = Program(plan, workflow.digest)
         is_varied = draw_input and (plan.input_schema is not None or bool(shapes[INPUT].fields))
-        self._setting = Setting(workflow, program, roles, shapes, without, is_varied, printed)
+        self._setup = StageSetup(workflow, program, roles, shapes, without, is_varied, printed)
 
     def play(self, seed: int) -> Seen:
         """Play one seed."""
-        plan, value = self._setting.workflow.plan, self._input
+        plan, value = self._setup.workflow.plan, self._input
         if self._draw_input:
             chance = Streams(seed).get("input")
-            value = draw_fitting_input(chance, plan, self._setting.shapes[INPUT])
+            value = draw_fitting_input(chance, plan, self._setup.shapes[INPUT])
         check_input(plan, value)
-        return rehearse(self._setting, seed, value)
+        return rehearse(self._setup, seed, value)
 
     def play_all(
         self, seeds: Iterable[int], progress: Callable[[Seen, int], None] | None = None
     ) -> Report:
         """Play many seeds. `progress` gets each seed's result and the number of findings so far."""
-        findings = Findings(self._setting)
-        plan = self._setting.program.plan
+        findings = Findings(self._setup)
+        plan = self._setup.program.plan
         offered = all_turns(plan)
         report = Report(plan.name, turns=len(offered))
         history = hashlib.blake2b(digest_size=16)

@@ -67,7 +67,7 @@ CLOSE_MS = 500
 Line: TypeAlias = tuple[float, int, str | Event]
 
 
-class Setting(msgspec.Struct, frozen=True):
+class StageSetup(msgspec.Struct, frozen=True):
     """What all seeds have in common."""
 
     workflow: CompiledWorkflow
@@ -121,16 +121,16 @@ class _BrokenError(Exception):
         super().__init__(str(broken))
 
 
-def rehearse(setting: Setting, seed: int, value: Json) -> Seen:
+def rehearse(setup: StageSetup, seed: int, value: Json) -> Seen:
     """Play one seed."""
-    stage = Stage(setting, seed, value)
+    stage = Stage(setup, seed, value)
     collecting = gc.isenabled()
     gc.disable()
     before = random.getstate()
     # Handlers that use the module `random` get the same numbers each time.
     random.seed(f"{seed}/handlers")
     try:
-        with _errors_logged(stage.fail), contextlib.redirect_stdout(setting.printed or _Nowhere()):
+        with _errors_logged(stage.fail), contextlib.redirect_stdout(setup.printed or _Nowhere()):
             stage.play()
         return stage.seen()
     finally:
@@ -144,19 +144,19 @@ def rehearse(setting: Setting, seed: int, value: Json) -> Seen:
 class Stage:
     """The world of one seed."""
 
-    def __init__(self, setting: Setting, seed: int, value: Json) -> None:
-        self._setting = setting
+    def __init__(self, setup: StageSetup, seed: int, value: Json) -> None:
+        self._setup = setup
         self._input = value
         self.streams = Streams(seed)
-        roles = setting.roles
+        roles = setup.roles
         stubs = [name for name, role in roles.items() if not role.is_real]
         timed = {name for name in stubs if roles[name].timeout_s is not None}
-        self.scenario = draw_scenario(self.streams, stubs, timed, setting.without)
+        self.scenario = draw_scenario(self.streams, stubs, timed, setup.without)
         self.loop = SimLoop(self.streams.get("schedule"), steps_max=STEPS_MAX)
         self.clock = StoreClock(self.loop.time)
         self.model = ModelStore(self.clock)
         coverage = Coverage()
-        programs = {setting.workflow.digest: setting.program}
+        programs = {setup.workflow.digest: setup.program}
         self.checker = Checker(self.model, programs, coverage, self.fail, self.loop.time, LEASE_S)
         self.server = Server(
             self.loop,
@@ -168,7 +168,7 @@ class Stage:
             self._note_call,
         )
         self.cast = Cast(
-            roles, setting.program, setting.shapes, self.streams, self.scenario, LEASE_S, self._note
+            roles, setup.program, setup.shapes, self.streams, self.scenario, LEASE_S, self._note
         )
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, lambda: 0.5)
         self.nemesis = Nemesis(
@@ -199,7 +199,7 @@ class Stage:
         clock = StoreClock(self.loop.time)
         if self.scenario.faults.of("skew"):
             clock.offset_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
-        plan = self._setting.program.plan
+        plan = self._setup.program.plan
         return Worker(
             SimStore(self.server),
             handlers=self.cast.handlers(),
@@ -219,7 +219,7 @@ class Stage:
         self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
 
     def _start_client(self) -> None:
-        workflow = self._setting.workflow
+        workflow = self._setup.workflow
         script = Script(workflow, workflow, self._input, "rehearsal", 0.0)
         ids = SeededIds(self.streams.get("ids").getrandbits(62))
         app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
@@ -257,7 +257,7 @@ class Stage:
         self.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
 
     def _has_real_handlers(self) -> bool:
-        return any(role.is_real for role in self._setting.roles.values())
+        return any(role.is_real for role in self._setup.roles.values())
 
     async def _main(self) -> None:
         for number in range(2):

@@ -18,10 +18,10 @@ from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
 from minuet.simulation.world import simulate
 
-#: A smaller batch is not expected to have seen everything.
+#: Smaller batches need not cover everything.
 COVERAGE_SEEDS = 300
 
-#: Lines of a failing world's trace that are shown.
+#: How many lines of a failing world's trace are shown.
 TRACE_SHOWN = 40
 
 
@@ -103,7 +103,7 @@ class Command:
         fired = [f"{fault} {summary.coverage.get(f'fault {fault}', 0)}" for fault in FAULTS]
         say("faults: " + ", ".join(fired))
         if unseen:
-            say("never seen, so this batch proves too little: " + ", ".join(unseen))
+            say("never happened, so this batch proves too little: " + ", ".join(unseen))
         for failure in summary.failures:
             say()
             self._show(failure, TRACE_SHOWN)
@@ -122,7 +122,7 @@ class Command:
 
 
 def say(text: str = "") -> None:
-    """Write a line for whoever started the command."""
+    """Write a line to standard output."""
     sys.stdout.write(text + "\n")
 
 

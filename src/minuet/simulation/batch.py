@@ -1,4 +1,4 @@
-"""Many seeds on many cores, and what they add up to."""
+"""Run many seeds on many cores, and sum up the results."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from minuet.simulation.config import Config, Outcome
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.world import simulate
 
-#: Seeds that a process works on before it asks for more.
+#: How many seeds a process takes at a time.
 _CHUNK = 10
 
 
 class Summary(msgspec.Struct):
-    """What a batch of seeds adds up to."""
+    """The summary of a batch of seeds."""
 
     seeds: int = 0
     steps: int = 0
     calls: int = 0
-    #: Simulated, and real.
+    #: Simulated and real seconds.
     simulated_s: float = 0.0
     elapsed_s: float = 0.0
     coverage: dict[str, int] = msgspec.field(default_factory=dict)
@@ -62,7 +62,7 @@ def run_batch(
 
 
 def outcomes(configs: Iterable[Config], *, parts: Parts = REAL, jobs: int = 1) -> Iterator[Outcome]:
-    """Simulate worlds, in their order if one process does it."""
+    """Simulate worlds. With one process, the results come in order."""
     one = functools.partial(_simulate, parts)
     if jobs <= 1:
         yield from map(one, configs)

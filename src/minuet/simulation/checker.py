@@ -1,7 +1,7 @@
 """What must hold after every call to the store, for every run that the call has changed.
 
-The invariants are the kernel's own (`kernel.invariants`), fed step by step so that a long
-history costs no more than a short one. Beyond them, what only a simulation can see (`rules`).
+It checks the kernel's invariants (`kernel.invariants`), step by step, so that a long history
+costs no more than a short one, and what only a simulation can see (`rules`).
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ from minuet.store.blob import blob_of
 from minuet.store.records import RETURNS_MAX, EventRecord, Exchange, Held, Key, Reply
 from minuet.types import TERMINAL
 
-#: Checks of a run's whole record; comparing it with the fold is done step by step.
+#: Checks of a run's whole record. The comparison with the fold is done step by step.
 _CHECKS = [(id_, check) for id_, check in INVARIANTS.items() if id_ != "I6"]
 
-#: Sweeps of one process in a second; it should be about one, and a few more when much is due.
+#: Sweeps of one process per second: normally about one, a few more when much is due.
 SWEEPS_MAX = 100
 
 
 class Broken(msgspec.Struct, frozen=True):
-    """Something that must always hold did not."""
+    """A rule or an invariant was broken."""
 
     id: str
     message: str
@@ -70,7 +70,7 @@ class Broken(msgspec.Struct, frozen=True):
 
 
 class Book:
-    """What the checker knows of a run so far."""
+    """What the checker knows about a run so far."""
 
     def __init__(self) -> None:
         self.tenant = ""
@@ -78,14 +78,14 @@ class Book:
         self.events: list[NumberedEvent] = []
         self.outputs: dict[int, bytes] = {}
         self.fold = Fold()
-        #: Joins that have fired, and steps that were recorded.
+        #: Joins that have fired, and recorded steps.
         self.fired: set[Place] = set()
         self.steps: set[tuple[str, str, str]] = set()
         self.ledger = Ledger(())
 
 
 class Checker:
-    """Looks at the model after each call."""
+    """Checks the model after each call."""
 
     def __init__(
         self,
@@ -100,10 +100,10 @@ class Checker:
         self._model = model
         self._has_blob = has_blob or model.has_blob
         #: How many events a run had when a token was granted, and the last of them. A call that
-        #: is repeated after the store was set back grants under the same lease once more.
+        #: is repeated after a rollback of the store grants under the same lease again.
         self._bases: dict[tuple[Key, str], list[tuple[int, EventRecord]]] = {}
-        #: What the record has of a run, if there is one; leases whose inputs it had when they were
-        #: looked at.
+        #: What the record has of a run, if there is one. Leases whose inputs it had when they were
+        #: checked.
         self.logged: Callable[[str], Sequence[EventRecord]] = lambda run: ()
         self._gated: set[tuple[Key, str]] = set()
         self._programs = programs
@@ -111,34 +111,34 @@ class Checker:
         self._fail = fail
         self._books: dict[str, Book] = {}
         self._grants: Grants = {}
-        #: How often a token was given a slot, by token and lease.
+        #: How often a token got a slot, by token and lease.
         self._slots: dict[tuple[Key, str], int] = {}
-        #: Exchanges that were answered: session and number.
+        #: Exchanges that got a reply: session and number.
         self._calls: set[tuple[str, int]] = set()
-        #: Told of each run that was checked.
+        #: Called with each run that was checked.
         self.watch: Callable[[str], None] = lambda run: None
-        #: Told of each exchange that was answered.
+        #: Called with each exchange that got a reply.
         self.watch_exchange: Callable[[Process, Exchange, Reply], None] = lambda *_: None
         self._now = now
         self._lease_s = lease_s
-        #: Runs that were deleted, and when runs have ended.
+        #: Deleted runs, and when runs ended.
         self.deleted: set[str] = set()
         self._ended: dict[str, float] = {}
-        #: Rounds of each process: when it sent the exchange, and when it had dealt with the answer.
+        #: Rounds of each process: when it sent the exchange, and when it had processed the reply.
         self._heard: dict[Process, list[tuple[float, float]]] = {}
         #: When tokens were taken, and how many of their workers had not come back by then.
         self._taken: dict[tuple[Key, str], tuple[float, int]] = {}
-        #: When they were handed in or renewed, whether in time or not.
+        #: When they were handed in or renewed, in time or late.
         self._named: dict[tuple[Key, str], list[float]] = {}
-        #: When leases have expired.
+        #: When leases expired.
         self._expired: dict[tuple[Key, str], float] = {}
-        #: Workers of a token that may die before it is given up.
+        #: How many workers of a token may die before Minuet gives up on it.
         self.crashes_max = 0
-        #: Second and sweeps in it, by process.
+        #: By process: the current second, and the sweeps in it.
         self._sweeps: dict[Process, tuple[int, int]] = {}
 
     def note_sweep(self, process: Process, now: float) -> None:
-        """A process that sweeps all the time does nothing else, and nobody would notice."""
+        """Notice a process that sweeps all the time and does nothing else."""
         second, count = self._sweeps.get(process, (0, 0))
         count = count + 1 if second == int(now) else 1
         self._sweeps[process] = (int(now), count)
@@ -146,7 +146,7 @@ class Checker:
             self._broken("busy", f"{process.name} has swept {count} times within a second")
 
     def after_call(self, process: Process, request: Any, result: Any) -> bool:
-        """Check whatever a call has changed; False: nothing."""
+        """Check what a call has changed. False: it changed nothing."""
         self._coverage.call(request, result)
         if isinstance(result, Reply):
             self._check_exchange(process, request, result)
@@ -160,7 +160,7 @@ class Checker:
         return bool(changed)
 
     def _check_gone(self, request: Any, result: Any) -> None:
-        """Runs go when somebody who may do so deletes them, and in no other way."""
+        """Runs disappear only when someone who is allowed to deletes them."""
         gone = {run for run in self._books if self._model.run(run) is None}
         if isinstance(request, Deletion) and isinstance(result, int):
             over = {
@@ -179,14 +179,14 @@ class Checker:
     # ── the end of runs ─────────────────────────────────────────────────────────────────
 
     def note_heard(self, process: Process, sent_at: float) -> None:
-        """A process has dealt with the answer to an exchange that it had sent at this time."""
+        """A process has processed the reply to an exchange that it sent at this time."""
         self._heard.setdefault(process, []).append((sent_at, self._now()))
 
     def note_start(self, instance: Key, process: Process) -> None:
         """I32: no handler is started when its worker could know that the run is over.
 
-        It could once it has heard of an exchange that it sent a lease after the end: by then it
-        has had to renew, and was told.
+        It could know once it got the reply to an exchange that it sent a lease after the end: by
+        then it had to renew, and learned of the end.
         """
         ended_at = self._ended.get(instance[0])
         if ended_at is None:
@@ -200,15 +200,15 @@ class Checker:
                 return
 
     def note_gate(self, held: Held) -> None:
-        """A lease has just been found to be current, for a handler that is about to begin."""
+        """A lease was just found to be current, for a handler that is about to start."""
         taken = ((held.run, held.node, held.scope), held.lease)
         if self._has_inputs(*taken):
             self._gated.add(taken)
 
     def check_gate(self, instance: Key, lease: str) -> None:
-        """I26: a handler with effects begins when all that its token was granted for is durable.
+        """I26: a handler with effects starts only when everything its token depends on is durable.
 
-        Its process may be stopped just before it begins, and its run deleted meanwhile.
+        Its process may be stopped just before the start, and its run deleted meanwhile.
         """
         if (instance, lease) not in self._gated and not self._has_inputs(instance, lease):
             seq, _ = self._bases[instance, lease][-1]
@@ -223,7 +223,7 @@ class Checker:
     # ── leases ──────────────────────────────────────────────────────────────────────────
 
     def _check_exchange(self, process: Process, request: Exchange, reply: Reply) -> None:
-        # What was done before is told again, and was checked then.
+        # A repeated call returns what was done before, which was checked then.
         self.watch_exchange(process, request, reply)
         call = (request.session, request.seq)
         repeated = call in self._calls
@@ -246,16 +246,16 @@ class Checker:
                 self._coverage.hit("race late result of a withdrawn node")
 
     def copy_grants(self) -> Grants:
-        """Who holds what, to be given back to `go_back`."""
+        """Which process holds which lease, for `go_back`."""
         return dict(self._grants)
 
     def forget_run(self, run: str) -> None:
-        """A run was put in the place of what the store had of it."""
+        """A run was replaced by a put."""
         self._books.pop(run, None)
         self._ended.pop(run, None)
 
     def go_back(self, grants: Grants) -> None:
-        """The store was set back to the moment at which `grants` were copied."""
+        """The store was rolled back to the moment at which `grants` were copied."""
         self._grants = grants
         self._books = {}
         self._ended = {}
@@ -263,7 +263,7 @@ class Checker:
             self._check(run)
 
     def _check_slots(self) -> None:
-        """No more tokens hold a slot than may."""
+        """No more tokens hold a slot than allowed."""
         holders: dict[tuple[str, str], int] = {}
         limits: dict[tuple[str, str], int] = {}
         for token in self._model.slot_holders():
@@ -304,7 +304,7 @@ class Checker:
                 else:
                     self._check_event(run, book, event)
             self._note(run, event)
-            # A store that was set back may have lost a plan, whose run then fails and says so.
+            # A rollback may have lost a plan. Its run then fails and says so.
             if isinstance(event, RunCreated | RunPatched) and not (
                 self._model.timeline or self._has_blob(row.tenant, run, event.plan)
             ):
@@ -350,12 +350,12 @@ class Checker:
             self._broken("queue", f"{event.node!r} was given to a worker without its handler", run)
 
     def _check_crashes(self, key: Key, last: str, state: State) -> None:
-        """A run is given up because workers died or hung, not because some were away.
+        """Minuet gives up on a run because workers died or hung, not because they were cut off.
 
-        A worker that has named a lease after it expired is alive; so is one that has heard of an
-        exchange that it sent a lease later, in which it should have. What counts is the moment
-        at which the token was taken that was then given up. One that never named a lease may not
-        have heard of it, and a store that forgets may have lost what it was told.
+        A worker that named a lease after its expiry is alive. So is one that got the reply to an
+        exchange that it sent a lease later, in which it should have named it. What counts is the
+        moment at which the token was last taken. A worker that never named a lease may not have
+        received it, and a store that forgets may have lost the message.
         """
         token = state.tokens[key[1:]]
         if self._model.has_forgotten or token.lost.count("") >= RETURNS_MAX:
@@ -375,7 +375,7 @@ class Checker:
             self._broken("crash", message, key[0])
 
     def check_again(self, run: str) -> None:
-        """Everything once more, from the beginning."""
+        """Check everything again, from the beginning."""
         book = self._books[run]
         stored = self._model.state(run, book.outputs)
         events = [(r.seq, r.at_ms, decode_event(r.data)) for r in self._model.events(run)]
@@ -384,7 +384,7 @@ class Checker:
             self._broken(broken.id, broken.message, run)
 
     def state(self, run: str) -> State:
-        """The run, by its history."""
+        """The state of the run, according to its history."""
         return self._books[run].fold.state
 
     def events(self, run: str) -> list[NumberedEvent]:

@@ -1,8 +1,8 @@
-"""Who starts runs and interferes with them, and writes down what was promised.
+"""Clients: they start runs, interfere with them, and record what was promised.
 
-A client follows a script that is drawn in advance: start a run, then cancel, pause, resume,
-patch or hurry it, and perhaps delete it when it is over. A call without an answer is repeated.
-A client that is killed begins its script again, with the same idempotency keys; what it was
+A client follows a script that is drawn in advance: start a run, then cancel, pause, resume or
+patch it, or fire its timer early, and perhaps delete it when it is over. A call without a reply is
+repeated. A killed client starts its script again, with the same idempotency keys; what it was
 promised before still counts.
 """
 
@@ -41,10 +41,10 @@ from minuet.store.records import (
 )
 from minuet.types import TERMINAL
 
-#: How long a client waits for an end before it looks at the run again.
+#: How long a client waits for an end before it reads the run again.
 PATIENCE = 5.0
 
-#: How often a client looks for a timer that it could hurry.
+#: How often a client looks for a timer to fire early.
 LOOKS = 6
 
 
@@ -59,18 +59,18 @@ class Script(msgspec.Struct, frozen=True):
     start_at: float
     #: (seconds to wait before, what to do)
     actions: tuple[tuple[float, str], ...] = ()
-    #: How often a run that did not complete is mended.
+    #: How often a run that did not complete is retried.
     retries: int = 0
-    #: Create the run first, and start it by a second call.
+    #: Create the run first, and start it with a second call.
     in_two_steps: bool = False
     tenant: str = DEFAULT_TENANT
-    #: Try to delete the run as soon as it is started, and delete it when it is over.
+    #: Try to delete the run right after its start, and delete it when it is over.
     deletes_early: bool = False
     deletes: bool = False
 
     @property
     def name(self) -> str:
-        """What tells it from all other scripts; tenants may have the same keys."""
+        """Unique among all scripts. Tenants may have the same keys."""
         return f"{self.tenant} {self.key}"
 
 
@@ -85,7 +85,7 @@ class Promise(msgspec.Struct, frozen=True):
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The end of a run, as somebody saw it."""
+    """The end of a run, as a client saw it."""
 
     run: str
     status: str
@@ -94,21 +94,21 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 class Promises:
-    """What all clients were promised and shown; it outlives them."""
+    """What all clients were promised and shown. It outlives them."""
 
     def __init__(self) -> None:
         #: Script → run.
         self.started: dict[str, str] = {}
         self.made: list[Promise] = []
         self.seen: list[Seen] = []
-        #: Actions that were answered, by script and place in it.
+        #: Actions that got a reply, by script and position in it.
         self.done: set[tuple[str, int]] = set()
-        #: Scripts that were followed to their end.
+        #: Completed scripts.
         self.finished: set[str] = set()
 
 
 def draw_actions(chance: random.Random) -> tuple[tuple[float, str], ...]:
-    """Draw what somebody does to a run while it runs."""
+    """Draw the actions on a run while it is open."""
     kinds = ("cancel", "pause", "patch", "resolve", "resume", "retry", "look")
     found = []
     for _ in range(chance.choice((0, 0, 1, 1, 2, 3))):
@@ -120,7 +120,7 @@ def draw_actions(chance: random.Random) -> tuple[tuple[float, str], ...]:
 
 
 class Client:
-    """One client process, with an App of its own."""
+    """One client process with its own App."""
 
     def __init__(
         self, app: App, ids: Ids, scripts: list[Script], promises: Promises, coverage: Coverage
@@ -134,7 +134,7 @@ class Client:
         self._programs = Programs(app.store)
 
     async def run(self) -> None:
-        """Follow all scripts, side by side."""
+        """Follow all scripts concurrently."""
         loop = asyncio.get_running_loop()
         for task in [loop.create_task(self._follow(script)) for script in self._scripts]:
             await task
@@ -162,7 +162,7 @@ class Client:
         self._promises.finished.add(script.name)
 
     async def repeat(self, call: Callable[[], Awaitable[Any]]) -> Any:
-        """Call until there is an answer."""
+        """Call until there is a reply."""
         while True:
             try:
                 return await call()
@@ -216,7 +216,7 @@ class Client:
         self._promises.made.append(Promise(what, run, seq, sent_at, now))
 
     async def _change(self, what: str, run: str, call: Callable[[], Awaitable[Run]]) -> bool:
-        """Change a run, and say whether that was possible."""
+        """Change a run. Returns whether that was possible."""
         sent_at = asyncio.get_running_loop().time()
         try:
             row = await self.repeat(call)
@@ -243,7 +243,7 @@ class Client:
         await self._change("RetryRun", run, lambda: self._app.runs.retry(run))
 
     async def _delete(self, run: str, script: Script) -> None:
-        """Delete a run, which is refused unless it is over. What was seen of it stays true."""
+        """Delete a run. The store refuses unless it is over. What was seen of it stays true."""
         store = self._app.store
         count = await self.repeat(lambda: store.delete_runs(self._tenant, [run]))
         self._coverage.hit("run deleted" if count else "delete refused")
@@ -257,7 +257,7 @@ class Client:
             self._see(result)
 
     async def _resolve(self, run: str, script: Script) -> None:
-        """Look for a timer, and hurry it: twice at once, and only one may succeed."""
+        """Look for a timer and fire it early: twice at once, and only one call may succeed."""
         store = self._app.store
         keys: list[Key] = []
         for _ in range(LOOKS):
@@ -279,7 +279,7 @@ class Client:
         return won
 
     async def _patch(self, run: str, script: Script) -> None:
-        """Go on by another plan; send again what settled nodes have sent already."""
+        """Continue with another plan. Repeat the deliveries of settled nodes."""
         store, revised = self._app.store, script.revised
         loaded = self._programs.keep(revised.digest, revised.plan)
         try:
@@ -291,7 +291,7 @@ class Client:
             if snapshot is None or snapshot.run.status in TERMINAL:
                 return
             if look < LOOKS and not any(t.state == "leased" for t in snapshot.tokens):
-                # It is more interesting while a handler works by the old plan.
+                # More interesting while a handler still uses the old plan.
                 await asyncio.sleep(0.05)
                 continue
             change = NewPlan(revised.digest, _sent_again(loaded, snapshot))
@@ -302,14 +302,14 @@ class Client:
         return lambda: self._app.store.change_run(self._tenant, run, change, seq)
 
     async def _watch(self, run: str, script: Script) -> str:
-        """Wait for the end of a run, and write down how it looked."""
+        """Wait for the end of a run, and record it."""
         while True:
             try:
                 result = await self._app.wait(run, timeout=PATIENCE)
             except (RunTimeoutError, StoreUnavailableError):
                 await asyncio.sleep(0.2)
                 if script.in_two_steps:
-                    # A store that was set back may have lost the start.
+                    # A rollback of the store may have lost the start.
                     await self._begin(run, script)
                 continue
             except (RunNotFoundError, StoreError):
@@ -323,7 +323,7 @@ class Client:
 
 
 def _sent_again(loaded: Loaded, snapshot: Snapshot) -> tuple[tuple[str, str, Delivery], ...]:
-    """What settled nodes have sent: a patch that names it again must change nothing."""
+    """The deliveries of settled nodes. A patch that repeats them must change nothing."""
     again: list[tuple[str, str, Delivery]] = []
     for token in snapshot.tokens:
         node = loaded.program.nodes[token.node]

@@ -1,4 +1,4 @@
-"""What describes a world, and what came of it."""
+"""The description of a world, and its outcome."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import msgspec
 
 from minuet.simulation.checker import Broken
 
-#: Steps of a world that does not come to an end.
+#: A world with more steps does not end.
 STEPS_MAX = 400_000
 
 
 class Config(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A world, described. Whatever is None is drawn from the seed."""
+    """The description of a world. Fields that are None are drawn from the seed."""
 
     seed: int
-    #: The kind of store whose faults there are (`profiles`); None: all of them.
+    #: The kind of store whose faults occur (`profiles`). None: all faults.
     store: str | None = None
     tenants: int | None = None
     workers: int | None = None
@@ -22,17 +22,17 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int | None = None
     #: Whether its workers register and some nodes have placement constraints.
     fleet: bool | None = None
-    #: Faults that are off, whatever was drawn.
+    #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
-    #: Faults that are on at full strength, whatever was drawn.
+    #: Faults that are on at full strength, regardless of the draw.
     add: tuple[str, ...] = ()
     #: How much more often the nemesis strikes.
     haste: int = 1
     #: Without interference from clients.
     calm_clients: bool = False
-    #: Compare what came of the runs with what comes of them when nothing goes wrong.
+    #: Compare the results with those of the same world without faults.
     compare: bool = True
-    #: The call at which the process that makes it is killed: before it is done, or after.
+    #: The call whose process is killed, before or after the call is applied.
     kill_before: int | None = None
     kill_after: int | None = None
     steps_max: int = STEPS_MAX
@@ -45,11 +45,11 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What came of a world."""
+    """The outcome of a world."""
 
     config: Config
     broken: Broken | None
-    #: Of everything that happened.
+    #: A hash of everything that happened.
     history: str
     steps: int
     calls: int
@@ -57,5 +57,5 @@ class Outcome(msgspec.Struct, frozen=True):
     coverage: dict[str, int]
     faults: dict[str, float]
     trace: tuple[str, ...] = ()
-    #: What the nodes of those runs gave that could not have given anything else.
+    #: The outputs of deterministic nodes.
     results: dict[str, dict[str, str]] = {}

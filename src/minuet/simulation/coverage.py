@@ -1,7 +1,7 @@
-"""What has happened, counted: a green batch in which nothing happened proves nothing.
+"""Counts what happened: a green batch in which nothing happened proves nothing.
 
-`REQUIRED` is what a batch of a few hundred seeds must have seen; a batch in which one of these
-stays at zero fails.
+`REQUIRED` lists what must happen in a batch of a few hundred seeds. A batch in which one of these
+never happens fails.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Coverage:
         self.counts[name] = self.counts.get(name, 0) + times
 
     def exchange(self, request: Exchange, reply: Reply) -> None:
-        """Note what became of the items of an exchange."""
+        """Count the outcomes of the items of an exchange."""
         for item, result in zip(request.hand_in, reply.results, strict=True):
             self.hit(f"item {type(item).__name__}")
             self.hit(f"result {result}")
@@ -77,7 +77,7 @@ class Coverage:
             self.hit("lease lost while running", len(reply.revoked))
 
     def call(self, request: Any, result: Any) -> None:
-        """Note what a call did."""
+        """Count what a call did."""
         if isinstance(result, Reply):
             self.exchange(request, result)
         elif isinstance(result, Swept):
@@ -91,5 +91,5 @@ class Coverage:
 
 
 def missing(counts: dict[str, int], required: Iterable[str] = REQUIRED) -> list[str]:
-    """What should have happened and did not."""
+    """What should have happened but did not."""
     return [name for name in required if not counts.get(name)]

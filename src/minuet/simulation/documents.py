@@ -1,7 +1,7 @@
-"""Random workflow documents over every construct that there is.
+"""Random workflow documents with all constructs.
 
-Blocks in blocks, each with one way in and one way out, so that most documents compile; edges
-thrown in at random and odd limits see to it that some do not, and those are drawn again.
+Documents are nested blocks, each with one entry and one exit, so that most of them compile. Random
+extra edges and odd limits make some of them invalid; those are drawn again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ HANDLERS = {
     "large": 0.3,
 }
 
-#: Documents drawn until one compiles.
+#: How many documents are drawn to find one that compiles.
 _TRIES = 50
 
 
@@ -48,7 +48,7 @@ class Maker:
     # ── nodes ───────────────────────────────────────────────────────────────────────────
 
     def node(self, *dependencies: str, plain: bool = False, **fields: Any) -> str:
-        """Add a node; a plain one always has an output to decide by."""
+        """Add a node. A plain one always has an output to decide by."""
         name = f"n{len(self.nodes)}"
         self.left -= 1
         made: dict[str, Any] = {"id": name, "dependencies": list(dependencies)}
@@ -98,7 +98,7 @@ class Maker:
         self.nodes[target]["dependencies"].append(source)
 
     def join(self, *sources: str) -> str:
-        """A node that waits for all of these, for one or for some."""
+        """Add a node that waits for all of these, for one or for some."""
         kind = self.chance.choice(("all", "all", "any", "some"))
         fields: dict[str, Any] = {}
         if kind == "any":
@@ -115,7 +115,7 @@ class Maker:
     # ── blocks ──────────────────────────────────────────────────────────────────────────
 
     def block(self, depth: int) -> tuple[str, str]:
-        """Add a block; say how it begins and ends."""
+        """Add a block. Returns its first and last node."""
         if depth <= 0 or self.left <= 2:
             name = self.node()
             return name, name
@@ -204,7 +204,7 @@ class Maker:
     # ── the whole ───────────────────────────────────────────────────────────────────────
 
     def document(self, name: str) -> dict[str, Any]:
-        """Blocks beside each other, perhaps joined, perhaps one after another."""
+        """Make a document: parallel blocks, perhaps joined, perhaps in sequence."""
         ends = [self.block(3)[1] for _ in range(self.chance.choice((1, 1, 2)))]
         if self.maybe(0.2):
             self.constructs.add("each")
@@ -229,7 +229,7 @@ class Maker:
         return [] if len(ends) > 1 else [self.node()]
 
     def _extra_edges(self) -> None:
-        """Edges between any two nodes, from the older to the newer; not all of them will do."""
+        """Add edges between any two nodes, from older to newer. Some make the document invalid."""
         names = list(self.nodes)
         for _ in range(self.chance.choice((0, 0, 0, 1, 2))):
             one, other = sorted(self.chance.choices(range(len(names)), k=2))
@@ -237,11 +237,11 @@ class Maker:
                 self.link(names[one], names[other])
 
     def _reads(self) -> None:
-        """Let some tasks read nodes before them that need not have ended.
+        """Let some tasks read earlier nodes that may not have ended.
 
         Joins do not wait for all.
 
-        Drawn apart, so that what else is drawn does not depend on it.
+        Drawn from a separate stream, so that other draws do not depend on it.
         """
         chance = random.Random(str(self.nodes))
         before: dict[str, list[str]] = {}
@@ -278,7 +278,7 @@ def draw_workflow(
     coverage: Coverage,
     adjust: Callable[[dict[str, Any]], None] = lambda document: None,
 ) -> CompiledWorkflow:
-    """Draw documents until one compiles; `adjust` changes each before."""
+    """Draw documents until one compiles. `adjust` changes each one first."""
     for _ in range(_TRIES):
         maker = Maker(chance, size)
         try:

@@ -1,8 +1,8 @@
-"""Workers of different kinds, nodes that only some of them may run, and somebody who drains them.
+"""Workers of different kinds, nodes that only some of them may run, and a foreman who drains them.
 
-Half of the worlds are like this. `RULES` says each constraint twice: as a document writes it, and
-as a judgement of its own that shares nothing with the engine's. `Placing` watches that no token is
-given to a worker that does not qualify, and that no worker runs a node more often than it may.
+Half of the worlds have a fleet. `RULES` states each constraint twice: as a document writes it, and
+as a separate predicate that shares nothing with the engine. `Placing` checks that no token goes to
+a worker that does not qualify, and that no worker runs a node more often at once than allowed.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from minuet.worker.identity import Identity
 #: The members that qualify for everything, one for each tenant.
 FIRST = ("worker0", "second0", "third0")
 
-#: How often a node with constraints is drawn.
+#: Probability that a node gets constraints.
 LIKELIHOOD = 0.35
 
-#: Time between two heartbeats, and mean seconds between two times that somebody drains a worker.
+#: Time between two heartbeats, and mean seconds between two drains of a worker.
 HEARTBEAT_MS = 700
 GAP = 3.0
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """A constraint, and who meets it."""
+    """A constraint, and which workers meet it."""
 
     constraints: dict[str, Any]
     is_met: Callable[[Identity], bool]
@@ -60,7 +60,7 @@ RULES = (
 
 
 def draw_identity(member: str, streams: Streams) -> Identity:
-    """What a member of the crew has to offer; the same whenever it starts."""
+    """What a member of the crew offers. It is the same at every start."""
     chance = streams.make(f"offer/{member}")
     gpu, labels = chance.choice((0, 1)), chance.choice(([], ["hdd"], ["hdd", "ssd"]))
     executors = chance.choice(((), ("docker",)))
@@ -70,7 +70,7 @@ def draw_identity(member: str, streams: Streams) -> Identity:
 
 
 class Placing:
-    """Which nodes have which constraints, and whether they are kept."""
+    """Which nodes have which constraints, and whether they are met."""
 
     def __init__(
         self,
@@ -83,7 +83,7 @@ class Placing:
         self._chance = chance
         self._coverage = coverage
         self._fail = fail
-        #: By workflow and node: the rule, and how often it runs at once on one worker.
+        #: By workflow and node: the rule, and how many instances may run at once on one worker.
         self._rules: dict[tuple[str, str], tuple[Rule, int]] = {}
         self._identities: dict[str, Identity] = {}
         #: The workflow of each run that was ever handed out.
@@ -102,14 +102,14 @@ class Placing:
                 self._rules[name] = (rule, limit or 1)
 
     def introduce(self, identity: Identity) -> Identity:
-        """A member of the crew is here."""
+        """Register a member of the crew."""
         self._identities[identity.name] = identity
         return identity
 
     # ── watching ────────────────────────────────────────────────────────────────────────
 
     def check_exchange(self, process: Process, request: Exchange, reply: Reply) -> None:
-        """Nobody is given what others are to run."""
+        """Check that every token went to a worker that qualifies."""
         identity = self._identities.get(_member(process))
         for grant in reply.granted:
             run = self._model.run(grant.run)
@@ -125,7 +125,7 @@ class Placing:
                 self._fail(Broken("placement", message, grant.run))
 
     def begin(self, instance: Key, process: Process) -> None:
-        """A handler begins."""
+        """A handler starts."""
         workflow = self._workflows.get(instance[0], "")
         known = self._rules.get((workflow, instance[1]))
         name = (process, workflow, instance[1])
@@ -138,12 +138,12 @@ class Placing:
             self._fail(Broken("parallel", message, instance[0]))
 
     def end(self, instance: Key, process: Process) -> None:
-        """A handler has ended, however it did."""
+        """A handler has ended, with any outcome."""
         self._running[process, self._workflows.get(instance[0], ""), instance[1]] -= 1
 
 
 class Foreman:
-    """Drains and removes workers at random, by way of the store."""
+    """Drains and removes workers at random, through the store."""
 
     def __init__(
         self,
@@ -160,7 +160,7 @@ class Foreman:
         self._coverage = coverage
 
     async def run(self) -> None:
-        """Do so again and again."""
+        """Repeat it until the world ends."""
         while True:
             await asyncio.sleep(self._chance.expovariate(1 / GAP))
             tenant, verb = (

@@ -1,8 +1,8 @@
-"""What the nodes do, and what the world outside sees of it.
+"""What the nodes do, and what the outside world sees of it.
 
-Handlers sleep, fail, kill their process, keep steps and leave effects behind. `Outside` is
-everything that a rolled-back store cannot take back: which handlers were started with which
-input and key, and the effects at a receiver that can tell repetitions by the idempotency key.
+Handlers sleep, fail, kill their process, record steps and leave effects. `Outside` is everything
+that a rollback of the store cannot undo: which handlers were started with which input and key, and
+the effects at a receiver that detects repetitions by the idempotency key.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from minuet.simulation.loop import Process, current_process
 from minuet.simulation.streams import Streams
 from minuet.store.records import Key
 
-#: More than is kept beside an event.
+#: More than an event stores inline.
 LONG = "x" * 70_000
 
 _encoder = msgspec.json.Encoder(order="sorted")
@@ -47,23 +47,23 @@ class Outside:
     def __init__(self, streams: Streams, faults: Faults, coverage: Coverage, lease_s: float):
         self.faults = faults
         self.starts: dict[Key, list[Start]] = {}
-        #: Effects at a receiver that deduplicates: idempotency key → whose it is.
+        #: Effects at a receiver that deduplicates: idempotency key → its owner.
         self.sink: dict[str, Key] = {}
-        #: What `ctx.step` gave to each attempt.
+        #: What `ctx.step` returned in each attempt.
         self.steps: dict[tuple[Key, str], list[Any]] = {}
-        #: Starts on which an effect was left, by instance.
+        #: Starts that left an effect, by instance.
         self.effects: dict[Key, int] = {}
         self._streams = streams
         self._coverage = coverage
         self._lease_s = lease_s
-        #: Told of each start.
+        #: Called with each start.
         self.watch: Callable[[Key, Process], None] = lambda instance, process: None
-        #: Told when a handler begins and when it has ended, however it did.
+        #: Called when a handler starts and when it has ended, with any outcome.
         self.began: Callable[[Key, Process], None] = lambda instance, process: None
         self.ended: Callable[[Key, Process], None] = lambda instance, process: None
 
     def handlers(self, without: Collection[str] = ()) -> Handlers:
-        """The handlers, as a worker wants them; not every worker has them all."""
+        """The handlers as a worker expects them. Not every worker has all of them."""
         made = Handlers()
         for name in HANDLERS:
             if name not in without:
@@ -71,9 +71,9 @@ class Outside:
         return made
 
     def _told(self, function: Callable[..., Any]) -> Callable[..., Any]:
-        """A handler whose beginning and end are told."""
+        """A handler whose start and end are reported."""
         if not inspect.iscoroutinefunction(function):
-            # It takes no time, so that no other one runs beside it.
+            # It takes no time, so that no other handler runs at the same time.
             return function
 
         async def run(ctx: Context, x: Any = None) -> Any:
@@ -89,13 +89,13 @@ class Outside:
     # ── handlers ────────────────────────────────────────────────────────────────────────
 
     async def steady(self, ctx: Context, x: Any = None) -> Any:
-        """The same inputs give the same output."""
+        """Return the same output for the same inputs."""
         await asyncio.sleep(_moment(self._begin(ctx, x)))
         self._leave_effect(ctx)
         return _value(ctx)
 
     async def fickle(self, ctx: Context, x: Any = None) -> Any:
-        """Another output each time, as a language model would give, and sometimes a long one."""
+        """Return a different output each time, like a language model, and sometimes a long one."""
         chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         self._leave_effect(ctx)
@@ -103,7 +103,7 @@ class Outside:
         return {**output, "text": LONG} if chance.random() < 0.3 else output
 
     async def stepwise(self, ctx: Context, x: Any = None) -> Any:
-        """Two steps whose results are kept."""
+        """Record two steps."""
         chance = self._begin(ctx, x)
         total = 0
         for name in ("first", "second"):
@@ -119,7 +119,7 @@ class Outside:
         return _output(ctx, total % 1000)
 
     async def slow(self, ctx: Context, x: Any = None) -> Any:
-        """Perhaps longer than a lease."""
+        """Take longer than a lease, perhaps."""
         chance = self._begin(ctx, x)
         strength = self.faults.of("slow")
         if strength and chance.random() < 0.3 + 0.5 * strength:
@@ -129,7 +129,7 @@ class Outside:
         return _value(ctx)
 
     async def flaky(self, ctx: Context, x: Any = None) -> Any:
-        """Fails, but may succeed next time; sometimes after its effect."""
+        """Fail, sometimes after the effect. The next attempt may succeed."""
         chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         if chance.random() < 0.5:
@@ -142,7 +142,7 @@ class Outside:
         return _value(ctx)
 
     async def broken(self, ctx: Context, x: Any = None) -> Any:
-        """Fails, and would fail again."""
+        """Fail permanently."""
         chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         if self._fails(chance):
@@ -151,7 +151,7 @@ class Outside:
         return _value(ctx)
 
     async def crashing(self, ctx: Context, x: Any = None) -> Any:
-        """Kills its process now and then: before or after its effect."""
+        """Kill the process now and then, before or after the effect."""
         chance = self._begin(ctx, x)
         await asyncio.sleep(_moment(chance))
         late = chance.random() < 0.5
@@ -163,7 +163,7 @@ class Outside:
         return _value(ctx)
 
     async def poison(self, ctx: Context, x: Any = None) -> Any:
-        """Kills its process each time."""
+        """Kill the process each time."""
         await asyncio.sleep(_moment(self._begin(ctx, x)))
         if self.faults.of("crash"):
             await self._die()
@@ -171,7 +171,7 @@ class Outside:
         return _value(ctx)
 
     async def large(self, ctx: Context, x: Any = None) -> Any:
-        """More than some limits allow, and sometimes more than is kept beside the event."""
+        """Return more than some limits allow, and sometimes more than an event stores inline."""
         chance = self._begin(ctx, x)
         self._leave_effect(ctx)
         return {**_value(ctx), "text": chance.choice(("x" * 200, LONG))}
@@ -185,7 +185,7 @@ class Outside:
     # ── what is seen of them ────────────────────────────────────────────────────────────
 
     def _begin(self, ctx: Context, x: Any) -> random.Random:
-        """Write the start down; return the chance of this very start."""
+        """Record the start. Returns the random stream of this very start."""
         instance = _instance(ctx)
         starts = self.starts.setdefault(instance, [])
         inputs = _encoder.encode([dict(ctx.inputs), x])
@@ -218,12 +218,12 @@ def _instance(ctx: Context) -> Key:
 
 
 def _moment(chance: random.Random) -> float:
-    """How long a handler takes, mostly."""
+    """How long a handler usually takes."""
     return chance.expovariate(20)
 
 
 def _value(ctx: Context) -> dict[str, Any]:
-    """An output that follows from the node, its scope and its inputs alone."""
+    """An output that depends only on the node, its scope and its inputs."""
     text = _encoder.encode([ctx.node_id, ctx.scope_text, dict(ctx.inputs), ctx.input])
     return _output(ctx, int(hashlib.sha256(text).hexdigest()[:8], 16) % 1000)
 

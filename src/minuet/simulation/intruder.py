@@ -1,7 +1,7 @@
-"""Somebody who knows every id of other tenants, and tries all verbs with them (I24).
+"""An intruder who knows every id of other tenants and tries all verbs with them (I24).
 
-Its calls reach the store at any moment, under a tenant of its own or under another real one.
-Whatever it tries must change nothing at all and be answered as if there were nothing.
+Its calls reach the store at any moment, under its own tenant or under another real one.
+None of them may change anything, and the replies must be as if nothing existed.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ INTRUDER = "intruder"
 #: Mean seconds between two attempts.
 GAP = 0.6
 
-#: A call, and whether an answer gives nothing away.
+#: A call, and whether its reply reveals nothing.
 Attempt = tuple[Callable[[], Coroutine[Any, Any, Any]], Callable[[Any], bool]]
 
 
 class Intruder:
-    """Tries to get at other tenants' runs."""
+    """Tries to reach the runs of other tenants."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class Intruder:
         self._number = 0
 
     async def run(self) -> None:
-        """Try again and again."""
+        """Keep trying."""
         while True:
             await asyncio.sleep(self._chance.expovariate(1 / GAP))
             runs = self._model.runs()
@@ -99,13 +99,13 @@ class Intruder:
         if self._look(tenant) != before:
             self._broken(f"{verb} by {tenant!r} has changed something", run)
         if not is_silent(result if error is None else error):
-            told = result if error is None else error
-            self._broken(f"{verb} by {tenant!r} is told {told!r:.200}", run)
+            reply = result if error is None else error
+            self._broken(f"{verb} by {tenant!r} gets {reply!r:.200}", run)
         self._model.drain_changed()
 
     def _look(self, tenant: str) -> dict[str, Any]:
         tables = self._model.copy_tables()
-        # A session of its own is no secret of others.
+        # Its own session is not a secret of others.
         mine = [key for key in tables["_sessions"] if key[0] == tenant]
         for key in mine:
             del tables["_sessions"][key]
@@ -151,7 +151,7 @@ class Intruder:
         return lambda: self._model.exchange(request), is_silent
 
     def _repeat(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
-        """The last call of somebody else's session, once more."""
+        """Repeat the last call of another tenant's session."""
         if token is None or not token.session:
             return None
         last = self._model.session(run.tenant, token.session)
@@ -189,7 +189,7 @@ class Intruder:
         return lambda: self._model.delete_runs(tenant, [run.run]), _is(0)
 
     def _put_run(self, tenant: str, run: Run, token: Token | None) -> Attempt:
-        """Its rows as they are, or as if they were one's own."""
+        """Put a run's rows unchanged, or as if they were its own."""
         rows, _ = apply(self._model.read_snapshot(run.tenant, run.run))
         if self._chance.random() < 0.5:
             own = msgspec.structs.replace(run, tenant=tenant, idempotency_key=None)
@@ -198,7 +198,7 @@ class Intruder:
         return lambda: self._model.put_run(tenant, rows, expected), _is(False)
 
     def _create_runs(self, tenant: str, run: Run, token: Token | None) -> Attempt:
-        """A run with an id that somebody else has."""
+        """Create a run with the id of another tenant's run."""
         new = NewRun(run.run, run.workflow, run.plan, tenant, run.input)
 
         def is_silent(answer: Any) -> bool:
@@ -244,7 +244,7 @@ class Intruder:
 
     def _get_blob(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
         if self._model.has_blob(tenant, run.run, run.plan):
-            # It has the same plan of its own.
+            # It has its own copy of the plan.
             return None
         return lambda: self._model.get_blob(run.plan, run=run.run, tenant=tenant), _is(None)
 

@@ -1,7 +1,7 @@
-"""The verdict at the end: what was promised to clients, and what the outside world has seen.
+"""The verdict at the end: what clients were promised, and what the outside world has seen.
 
-In a world whose store was set back, an acknowledged suffix is gone by the rules of that world:
-promises, and what follows from them, are not held against it. The store's own record is.
+In a world whose store was rolled back, an acknowledged suffix is lost by design. Promises and
+their consequences are not checked there. The store's own record is.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _EVENTS = {
 
 
 def judge(world: World) -> None:
-    """Check all that can only be known at the end."""
+    """Check everything that can only be known at the end."""
     for run in world.model.runs():
         world.checker.check_again(run.run)
         world.coverage.hit(f"run {run.status}")
@@ -70,7 +70,7 @@ def _record_is_right(world: World, log: LogModel) -> None:
 
 
 def _leases_are_kept(world: World) -> None:
-    """A worker that lives and reaches the store loses no lease."""
+    """A live worker that can reach the store loses no lease."""
     for run in world.model.runs():
         for seq, _, event in world.checker.events(run.run):
             if isinstance(event, happened.LeaseExpired):
@@ -79,7 +79,7 @@ def _leases_are_kept(world: World) -> None:
 
 
 def _promises_are_kept(world: World) -> None:
-    """I27: whatever was acknowledged is in the record."""
+    """I27: everything acknowledged is in the record."""
     deleted = world.deleted
     for key, run in world.promises.started.items():
         if run in deleted:
@@ -99,7 +99,7 @@ def _promises_are_kept(world: World) -> None:
 
 
 def _ends_stay(world: World) -> None:
-    """I28: an end that somebody saw stays as it was, unless somebody retried the run."""
+    """I28: an end that a client saw does not change, unless the run was retried."""
     for seen in world.promises.seen:
         if seen.run in world.deleted:
             continue
@@ -122,7 +122,7 @@ def _ends_stay(world: World) -> None:
 
 
 def _order_is_kept(world: World) -> None:
-    """I31: what was acknowledged before something else was sent comes before it."""
+    """I31: what was acknowledged before another call was sent comes before it."""
     made = [promise for promise in world.promises.made if promise.what != "create"]
     for first in made:
         for second in made:
@@ -147,8 +147,8 @@ def _keys_are_stable(world: World) -> None:
 
 
 def _starts(world: World) -> Iterator[tuple[Key, list[Start]]]:
-    """Who was started in runs that were never deleted: a start that arrives late makes a run
-    again that was deleted meanwhile."""
+    """Starts in runs that were never deleted. A late start call creates a deleted run
+    again."""
     for instance, starts in world.outside.starts.items():
         if instance[0] not in world.deleted:
             yield instance, starts
@@ -172,7 +172,7 @@ def _starts_are_explained(world: World) -> None:
 
 
 def _effects_are_there(world: World) -> None:
-    """I29: a node that completed has left exactly one effect where effects are deduplicated."""
+    """I29: a completed node has left exactly one effect where effects are deduplicated."""
     for run in world.model.runs():
         program = world.programs[run.plan]
         state = world.checker.state(run.run)
@@ -187,7 +187,7 @@ def _effects_are_there(world: World) -> None:
 
 
 def _steps_stay(world: World) -> None:
-    """A step that is kept gives the same result to every attempt."""
+    """A recorded step gives the same result to every attempt."""
     for (instance, name), values in world.outside.steps.items():
         if instance[0] not in world.deleted and len(set(values)) != 1:
             message = f"step {name!r} of {instance[1:]} gave {values}"
@@ -196,7 +196,7 @@ def _steps_stay(world: World) -> None:
 
 # ── the same world without faults ───────────────────────────────────────────────────────────
 
-#: Handlers whose output depends on nothing but their input, unless these faults are on.
+#: Handlers whose output depends only on their input, unless these faults are on.
 _DETERMINED = {
     "steady": (),
     "threaded": (),
@@ -209,7 +209,7 @@ _DETERMINED = {
 
 
 def determined_results(world: World) -> dict[str, dict[str, str]]:
-    """What came of the nodes of those runs in which chance had no say, by idempotency key."""
+    """The outputs of nodes in runs that do not depend on chance, by idempotency key."""
     found = {}
     for run in world.model.runs():
         if run.status == "COMPLETED" and run.idempotency_key and _is_determined(world, run.run):
@@ -217,7 +217,7 @@ def determined_results(world: World) -> dict[str, dict[str, str]]:
             found[f"{run.tenant} {run.idempotency_key}"] = {
                 f"{node} {scope}": f"{token.outcome} {(token.output or b'').decode()}"
                 for (node, scope), token in sorted(state.tokens.items())
-                # The run's own output names the run, which has another id in another world.
+                # The run's output contains the run's id, which differs between worlds.
                 if run.run.encode() not in (token.output or b"")
             }
     return found
@@ -242,7 +242,7 @@ def _is_determined(world: World, run: str) -> bool:
 def differing_results(
     ours: dict[str, dict[str, str]], calm: dict[str, dict[str, str]]
 ) -> str | None:
-    """Where two worlds disagree about runs that both of them completed; None: nowhere."""
+    """Where two worlds disagree about runs that both completed. None: nowhere."""
     for key in sorted(ours.keys() & calm.keys()):
         for place in sorted(ours[key].keys() | calm[key].keys()):
             here, there = ours[key].get(place), calm[key].get(place)

@@ -1,8 +1,8 @@
-"""A logged store in the simulated world: the hot half loses things, the log is sometimes away.
+"""A logged store in the simulated world: the hot half loses data, the log is sometimes down.
 
-The store's machine (`server`) is the hot half here, with all its faults, losing a suffix of what
-it has answered among them; now and then it loses everything. The log is another machine that
-keeps what it has. Between the two stands the real code: `store.logged`.
+The store's machine (`server`) is the hot half here, with all its faults. It may lose a suffix of
+what it acknowledged, and now and then everything. The log is another machine that keeps its data.
+The real code, `store.logged`, connects the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from minuet.types import RunStatus
 
 T = TypeVar("T")
 
-#: Mean seconds between two times that the log is away, and that the hot half loses everything.
+#: Mean seconds between two outages of the log, and between two total losses of the hot half.
 AWAY_GAP = 6.0
 EMPTY_GAP = 20.0
 
@@ -74,14 +74,14 @@ class SimHotStore(SimStore):
 
 
 class LogModel(MemoryLog):
-    """The log, watched."""
+    """The log, observed."""
 
     def has_blob(self, tenant: str, run: str, ref: str) -> bool:
         """Whether a tenant has a blob, of a run's own or of nobody's."""
         return self._blobs.find(tenant, run, ref) is not None
 
     def orphans(self) -> list[str]:
-        """Runs of which blobs are left although they are gone."""
+        """Deleted runs that left blobs behind."""
         return sorted(self._blobs.owners - self._contents.keys())
 
     def events(self, run: str) -> list[EventRecord]:
@@ -89,21 +89,21 @@ class LogModel(MemoryLog):
         return self._events.get(run, [])
 
     def runs(self) -> list[str]:
-        """All runs of which it has something."""
+        """All runs of which it has any data."""
         return sorted(self._runs)
 
     @property
     def deleted(self) -> set[str]:
-        """Runs that somebody has deleted."""
+        """Runs that were deleted."""
         return set(self._deleted)
 
     def is_deleted(self, run: str) -> bool:
-        """Whether somebody has deleted a run."""
+        """Whether a run was deleted."""
         return run in self._deleted
 
 
 class LogServer:
-    """The log's machine and the way to it."""
+    """The log's machine and the network to it."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class LogServer:
         self._is_up = True
 
     def begin(self, empty_hot: Callable[[], None]) -> None:
-        """Be away at random, and have the hot half lose everything, until `heal`."""
+        """Have random outages, and let the hot half lose everything, until `heal`."""
         if self._strength:
             self._process.spawn(self._disturb(AWAY_GAP / self._strength, self._go_away))
         if self._chance.random() < 0.5:
@@ -151,7 +151,7 @@ class LogServer:
         self._is_up = True
 
     async def call(self, verb: str, operation: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """One call; it is done even if its caller dies meanwhile."""
+        """One call. It is applied even if its caller dies meanwhile."""
         reply: asyncio.Future[T] = self.loop.create_future()
         process = current_process()
         context = process.context

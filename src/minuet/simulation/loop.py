@@ -1,12 +1,12 @@
 """An event loop with virtual time, and processes on it.
 
-Nothing waits: when nothing is ready, time jumps to the next timer. Which of the ready handles
-runs next is drawn from a stream. A handle belongs to the process whose context it carries, so
-a process can be killed (its handles are dropped, and no line of its code runs again: no
-`finally`, no `except`) or paused (its handles wait, and the world goes on without it).
+Nothing waits: when nothing is ready, time jumps to the next timer. A random stream decides which
+of the ready handles runs next. A handle belongs to the process whose context it carries. So a
+process can be killed (its handles are dropped, and no line of its code runs again: no `finally`,
+no `except`) or paused (its handles wait, and the world continues without it).
 
-Threads are simulated as well: what is given to an executor runs on the loop, all at once, some
-time later, whether or not anybody still waits for it.
+Threads are simulated too: a function that is passed to an executor runs on the loop, at one moment,
+some time later, even if no caller waits for it any more.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from typing import Any
 
 _process: contextvars.ContextVar[Process | None] = contextvars.ContextVar("process", default=None)
 
-#: Finished tasks are forgotten when this many more have been made.
+#: Finished tasks are dropped each time this many more have been created.
 _FORGET_AFTER = 200
 
 
 class DeadlockError(Exception):
-    """Nothing can ever happen again, and somebody still waits."""
+    """Nothing can happen any more, but a task still waits."""
 
 
 class StepsExceededError(Exception):
-    """The loop has used up the steps that it was given."""
+    """The loop has used up its steps."""
 
 
 class Process:
@@ -42,7 +42,7 @@ class Process:
         self.loop = loop
         self.context = contextvars.copy_context()
         self.context.run(_process.set, self)
-        #: Kept even after a kill: a coroutine that is thrown away would run its `finally`.
+        #: Kept even after a kill: a discarded coroutine would run its `finally`.
         self.tasks: dict[asyncio.Task[Any], None] = {}
         self._parked: list[asyncio.Handle] = []
         self._made = 0
@@ -54,7 +54,7 @@ class Process:
         return self.loop.create_task(work, context=self.context)
 
     def kill(self) -> None:
-        """SIGKILL: nothing of it runs any more."""
+        """SIGKILL: none of its code runs any more."""
         if not self.alive:
             return
         self.alive = False
@@ -74,11 +74,11 @@ class Process:
         self._parked = []
 
     def park(self, handle: asyncio.Handle) -> None:
-        """Keep what would run if the process were not paused."""
+        """Keep the handles that would run if the process were not paused."""
         self._parked.append(handle)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Remember a task; forget those that have ended, now and then."""
+        """Remember a task. Drop finished ones from time to time."""
         self._made += 1
         if self._made % _FORGET_AFTER == 0 and self.alive:
             self.tasks = {task: None for task in self.tasks if not task.done()}
@@ -101,7 +101,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._schedule = schedule
         self._steps_max = steps_max
         self.steps = 0
-        #: The context of whatever belongs to no process.
+        #: The context of everything outside processes.
         self.outer = contextvars.copy_context()
         self.outer.run(_process.set, None)
         self._failure: BaseException | None = None
@@ -122,7 +122,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return made
 
     def put_back(self, handles: list[asyncio.Handle]) -> None:
-        """Make handles of a process that goes on ready again."""
+        """Make the handles of a continued process ready again."""
         self._ready.extend(handles)  # type: ignore[attr-defined]
 
     def fail(self, error: BaseException) -> None:
@@ -183,7 +183,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def run_in_executor(  # type: ignore[override]
         self, executor: Any, func: Callable[..., Any], *args: Any
     ) -> asyncio.Future[Any]:
-        """Run a function as if in a thread: later, at one moment, and in any case."""
+        """Run a function as if in a thread: later, at one moment, and even if nobody waits."""
         future: asyncio.Future[Any] = self.create_future()
 
         def finish() -> None:
@@ -202,7 +202,7 @@ class SimLoop(asyncio.BaseEventLoop):
     # ── the end ─────────────────────────────────────────────────────────────────────────
 
     def waiting(self) -> str:
-        """Who waits, in which process."""
+        """The tasks that wait, by process."""
         return ", ".join(
             f"{process.name}: {_describe(task)}"
             for process in self.processes
@@ -211,14 +211,14 @@ class SimLoop(asyncio.BaseEventLoop):
         )
 
     def bury(self) -> None:
-        """End the world. What still runs is thrown away; whatever it does then is void."""
+        """End the world. Everything that still runs is discarded, without any effect."""
         tasks = [task for process in self.processes for task in process.tasks]
         for task in [*self._tasks, *tasks]:
             if not task.done():
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
                 _close(task.get_coro())
             elif not task.cancelled():
-                # Whatever it was, it has been told, or died with its process.
+                # Its error was reported, or died with its process.
                 task.exception()
         self._ready.clear()  # type: ignore[attr-defined]
         self._scheduled.clear()  # type: ignore[attr-defined]
@@ -233,5 +233,5 @@ def _close(coroutine: Any) -> None:
     try:
         coroutine.close()
     except BaseException:
-        # Code of a dead process that minds being thrown away. Nobody listens to it.
+        # Code of a dead process that objects to being discarded. It is ignored.
         pass

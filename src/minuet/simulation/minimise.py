@@ -1,9 +1,9 @@
 """The smallest world in which a seed still fails.
 
-Everything that a config can leave out is left out, as long as the world still breaks the same
-rule: classes of faults, clients' interference, runs, workers, nodes; then the steps are cut to
-those that it takes. What remains is what a regression test should hold: seeds rot when code
-changes, and a small world rots more slowly.
+Everything that a config can leave out is removed as long as the world still breaks the same
+rule: classes of faults, clients' interference, runs, workers, nodes. Then the steps are cut to
+those that are needed. What remains belongs in a regression test: seeds lose their meaning when
+code changes, and a small world loses it more slowly.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minuet.simulation.world import simulate
 def minimise(
     config: Config, report: Callable[[str], None] = lambda line: None, *, parts: Parts = REAL
 ) -> Outcome:
-    """Shrink a failing world; ValueError if it does not fail."""
+    """Shrink a failing world. ValueError if it does not fail."""
     best = simulate(config, parts)
     if best.broken is None:
         raise ValueError(f"seed {config.seed} does not fail")

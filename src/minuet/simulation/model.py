@@ -1,4 +1,4 @@
-"""The memory store, watched: which runs a call has changed, and what it held a while ago."""
+"""The memory store, observed: which runs a call changed, and what it held earlier."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ class ModelStore(HotMemoryStore):
     def __init__(self, clock: Clock, *, transition: type[Transition] = Transition) -> None:
         super().__init__(clock, transition=transition)
         self.changed: dict[str, None] = {}
-        #: Grows each time the store is set back.
+        #: Increases with each rollback of the store.
         self.timeline = 0
-        #: Whether it has ever lost what it knew of sessions.
+        #: Whether it has ever lost its sessions.
         self.has_forgotten = False
         #: Whether it is half of a logged store.
         self.is_half = False
@@ -67,7 +67,7 @@ class ModelStore(HotMemoryStore):
         return all_fitted
 
     def drain_changed(self) -> list[str]:
-        """The runs that have changed since the last time somebody asked."""
+        """The runs that changed since the last call."""
         found, self.changed = list(self.changed), {}
         return found
 
@@ -101,7 +101,7 @@ class ModelStore(HotMemoryStore):
         return self.is_half or self.has_blob(self._runs[run].tenant, run, ref)
 
     def orphans(self) -> list[str]:
-        """Runs of which something is left although they are gone."""
+        """Deleted runs that left rows behind."""
         known = {key[0] for table in (self._tokens, self._joins) for key in table}
         known |= {key[0] for table in (self._arrivals, self._steps) for key, _ in table}
         known |= {key[0] for key, _ in self._dead_letters} | set(self._events)
@@ -118,7 +118,7 @@ class ModelStore(HotMemoryStore):
         return [t for t in self._tokens.values() if t.slot and t.lane != "slot"]
 
     def state(self, run: str, outputs: dict[int, bytes]) -> State:
-        """A run's rows as the kernel compares them; `outputs` by event."""
+        """A run's rows in the form that the kernel compares. `outputs` are by event."""
         row = self._runs[run]
         sources: dict[tuple[str, str], dict[str, bool]] = {}
         for (key, source), arrival in self._arrivals.items():
@@ -154,7 +154,7 @@ class ModelStore(HotMemoryStore):
         )
 
     def facts(self, run: str) -> RunFacts:
-        """What the store knows of a run beyond its state."""
+        """What the store knows about a run beyond its state."""
         leased = [t for key, t in self._tokens.items() if key[0] == run and t.state == "leased"]
         return RunFacts(
             now_ms=self._clock.now_ms(),
@@ -191,7 +191,7 @@ class ModelStore(HotMemoryStore):
     # ── losing ──────────────────────────────────────────────────────────────────────────
 
     def forget_sessions(self) -> None:
-        """Lose what is known of sessions, and nothing else."""
+        """Lose all sessions, and nothing else."""
         self._sessions.clear()
         self.has_forgotten = True
 
@@ -206,11 +206,11 @@ class ModelStore(HotMemoryStore):
         return tables
 
     def no_tables(self) -> dict[str, Any]:
-        """Nothing at all, as after somebody has emptied the server."""
+        """Empty tables, as after the server was emptied."""
         return {**{name: {} for name in (*_TABLES, "_events")}, "_blobs": BlobTable()}
 
     def restore_tables(self, tables: dict[str, Any]) -> None:
-        """Go back to an earlier moment; what was acknowledged since is lost."""
+        """Roll back to an earlier moment. What was acknowledged since is lost."""
         for name, rows in tables.items():
             table = getattr(self, name)
             table.clear()

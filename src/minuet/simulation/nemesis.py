@@ -1,7 +1,7 @@
-"""Who makes things go wrong, and when they have to go right again.
+"""Causes faults at random, and then stops them.
 
-`Crew` keeps the workers running: whoever dies or is drained is replaced. `Nemesis` strikes at
-random moments until it is told to stop, and then puts everything right.
+`Crew` keeps the workers running: it replaces each worker that dies or is drained. `Nemesis` strikes
+at random moments until `heal`, which repairs everything.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ GAP = 4.0
 
 
 class Member:
-    """A place in the crew, and the process that fills it at the moment."""
+    """A position in the crew, and the process that currently fills it."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -136,7 +136,7 @@ class Nemesis:
                 self._coverage.hit(f"fault {fault}")
 
     def heal(self) -> None:
-        """Stop, and put everything right."""
+        """Stop, and repair everything."""
         self._process.kill()
         self._server.before_answer = None
         self._server.go("up")
@@ -145,7 +145,7 @@ class Nemesis:
             if member.process is not None and member.process.paused:
                 member.process.proceed()
         if self._streams.get("heal").random() < 0.8:
-            # The clock is set right; otherwise it stays where it is, which must do as well.
+            # The clock is corrected, or stays wrong, which must work as well.
             self._clock.offset_ms = max(self._latest_ms, self._clock.offset_ms)
 
     # ── processes ───────────────────────────────────────────────────────────────────────
@@ -169,7 +169,7 @@ class Nemesis:
         seconds = self._lease_s * chance.choice((0.2, 0.9, 1.1, 2.0, 4.0))
         self._trace(f"pause {victim.name} for {seconds:g} s")
         victim.pause()
-        # Not the nemesis' own context: what it paused goes on even after it has stopped.
+        # Not in the nemesis' context: a paused process continues after the nemesis has stopped.
         self._loop.call_later(seconds, victim.proceed, context=victim.loop.outer)
         return True
 
@@ -200,7 +200,7 @@ class Nemesis:
     # ── the store ───────────────────────────────────────────────────────────────────────
 
     def _refuse(self, chance: random.Random) -> bool:
-        # Some are longer than a lease: then nobody can renew, and nobody has died.
+        # Some are longer than a lease: then no worker can renew, and none has died.
         outages = (0.1, 0.5, 1.2 * self._lease_s, 2.5 * self._lease_s, 6.0)
         return self._cut_off("refusing", chance.choice(outages))
 
@@ -211,7 +211,7 @@ class Nemesis:
         if chance.random() < 0.5:
             self._die(seconds)
         else:
-            # The worst moment: done, and nobody knows.
+            # The worst moment: applied, but no caller knows.
             self._server.before_answer = lambda: self._die(seconds)
         return True
 

@@ -36,5 +36,5 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     patch: Callable[[], AbstractContextManager[None]] = nullcontext
 
 
-#: The engine as it is.
+#: The real engine, without planted bugs.
 REAL = Parts()

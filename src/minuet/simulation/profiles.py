@@ -1,8 +1,7 @@
-"""Which faults each kind of store can have, by name, so that one can ask for just these.
+"""Which faults each kind of store can have, by name, so that they can be selected.
 
-A seed draws from all faults unless it is told which store to be. What a real store does beyond
-this (SQL, Lua, drivers, disks) is not simulated; the conformance suite and the fault tests look
-at it.
+By default a seed draws from all faults. What a real store adds (SQL, Lua, drivers, disks) is not
+simulated. The conformance suite and the fault tests cover it.
 """
 
 from __future__ import annotations
@@ -34,31 +33,30 @@ class Profile(msgspec.Struct, frozen=True, kw_only=True):
 
 PROFILES: dict[str, Profile] = {
     "sqlite": Profile(
-        summary="a file: no network; locked, full or away for a while; nothing answered is lost",
+        summary="a file: no network; sometimes locked, full or down; nothing acknowledged is lost",
         never=(*_NETWORK, "lossy", "forget", "ambiguous"),
         always=("refuse",),
     ),
     "postgres": Profile(
-        summary="strict: transactions undone by others, commits with an unknown end, "
-        "connections lost; nothing answered is lost, sessions included",
+        summary="strict: transactions rolled back by others, commits with an unknown outcome, "
+        "connections lost; nothing acknowledged is lost, including sessions",
         never=("lossy", "forget", "duplicate"),
         always=("conflict", "ambiguous", "disconnect", "restart"),
     ),
     "redis-always": Profile(
         summary="appendfsync always, one node: connections lost, calls repeated, restarts; "
-        "nothing answered is lost",
+        "nothing acknowledged is lost",
         never=("lossy", "forget", "conflict"),
         always=("disconnect", "duplicate", "restart"),
     ),
     "redis-everysec": Profile(
-        summary="appendfsync everysec, or a failover: a restart loses the last things answered",
+        summary="appendfsync everysec, or a failover: a restart loses the last acknowledged calls",
         never=("forget", "conflict"),
         always=("lossy", "disconnect", "duplicate", "restart"),
     ),
     "logged": Profile(
-        summary="Redis with a record in PostgreSQL: Redis may lose the end of what it has "
-        "answered, or everything, and the record may be away; nothing that anybody was told of "
-        "is lost",
+        summary="Redis with a record in PostgreSQL: Redis may lose the last acknowledged calls, or "
+        "everything, and the record may be down; nothing that was reported is lost",
         never=("forget", "conflict"),
         always=("lossy", "disconnect", "duplicate", "restart"),
         logged=True,

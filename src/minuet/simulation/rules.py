@@ -1,8 +1,7 @@
-"""What an answer of the store must be like, beyond what a run's record can tell.
+"""Rules for the store's replies, beyond what a run's record can show.
 
-`kernel.invariants` looks at one run at one moment. These rules compare what was asked with what
-was answered, and what was settled with where it should have gone. Each gives a message for
-everything that is wrong.
+`kernel.invariants` looks at one run at one moment. These rules compare requests with replies, and
+settled nodes with the deliveries that they should have sent. Each yields one message per problem.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.store.records import Done, Exchange, Key, Reply, Retry, Slot
 
-#: How often a token may be handed out; one that comes back at once each time runs hot.
+#: How often a token may be handed out. One that comes back at once each time is in a busy loop.
 DELIVERIES_MAX = 200
 
-#: Seconds after hearing of a run's end within which a handler may still be started: it may be
-#: on its way to a thread by then.
+#: Seconds after a worker learned of a run's end in which a handler may still start: it may be on
+#: its way to a thread.
 POLL = 1.0
 
 
@@ -38,7 +37,7 @@ class Deletion(msgspec.Struct, frozen=True):
 #: (token, lease) → the process that it was granted to.
 Grants = dict[tuple[Key, str], Process]
 
-#: How often a token may be given its slot under one lease: again after a lost answer, say.
+#: How often a token may get its slot under one lease, for example again after a lost reply.
 ASKED_MAX = 5
 
 #: Rule, message, run.
@@ -55,7 +54,7 @@ def exchange_rules(
     *,
     repeated: bool,
 ) -> Iterator[Found]:
-    """What must hold of one exchange; a repeated one only tells again what was done before."""
+    """What must hold for one exchange. A repeated one only returns what was done before."""
     if not repeated:
         yield from _results(model, grants, slots, process, request, reply)
         yield from _renewals(model, grants, process, request, reply)
@@ -69,7 +68,7 @@ def exchange_rules(
 
 
 def _tenants(model: ModelStore, request: Exchange, reply: Reply) -> Iterator[Found]:
-    """I24: whoever hands in, is granted or told something has the tenant of the run."""
+    """I24: a worker that hands in, or is granted or shown something, has the run's tenant."""
     touched = {
         item.run
         for item, result in zip(request.hand_in, reply.results, strict=True)
@@ -103,7 +102,7 @@ def _results(
             name = owner.name if owner is not None else "nobody"
             yield "I11", f"{process.name} hands in {key[1:]} under a lease of {name}", item.run
         run, token = model.run(item.run), model.token(key)
-        # Or it was taken again by the very call that handed it in.
+        # Or the very call that handed it in took it again.
         last = (item.lease, request.lease)
         if isinstance(item, Done) and token is not None and token.lease not in last:
             message = f"{key[1:]} was handed in under a lease that is not its last one"
@@ -153,9 +152,9 @@ def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) 
 def event_rules(
     model: ModelStore, program: Program, state: State, fired: set[Place], run: str, event: Event
 ) -> Iterator[tuple[str, str]]:
-    """What must hold once an event has been folded into `state`.
+    """What must hold after an event was folded into `state`.
 
-    `fired` are the joins that had fired before; those that fire now are added.
+    `fired` are the joins that had fired before. Those that fire now are added.
     """
     for message in unsent(program, state, event):
         yield "sent", message
@@ -173,7 +172,7 @@ def event_rules(
 
 
 def unsent(program: Program, state: State, event: Event) -> Iterator[str]:
-    """Where a node that has been settled should have sent something and has not."""
+    """The targets to which a settled node should have sent a delivery but has not."""
     if not isinstance(event, NodeCompleted | NodeSkipped | NodeSent) or getattr(
         event, "more", False
     ):
@@ -204,7 +203,7 @@ def _place(send: Send) -> Place:
 
 
 def _withdrawals(program: Program, state: State, fired: list[Place], event: Event) -> Iterator[str]:
-    """A join that fires withdraws what only leads to it, in its scope and nowhere else."""
+    """A join that fires withdraws the nodes that lead only to it, in its scope only."""
     unwanted: set[Place] = set()
     for name, scope in fired:
         cancels = program.nodes[name].cancels
@@ -220,7 +219,7 @@ def _withdrawals(program: Program, state: State, fired: list[Place], event: Even
 
 
 def completed_rules(state: State) -> Iterator[str]:
-    """In a run that completed, every token was settled and none was cut off."""
+    """In a completed run, every token was settled and none was cut off."""
     if state.status != "COMPLETED":
         return
     for place, token in state.tokens.items():
@@ -231,7 +230,7 @@ def completed_rules(state: State) -> Iterator[str]:
 def deletion_rules(
     asked: Deletion, count: int, over: dict[str, str], gone: set[str], orphans: list[str]
 ) -> Iterator[Found]:
-    """Runs that are over are deleted, and nothing else; `over` are these, with their tenants."""
+    """Only runs that are over are deleted. `over` are these, with their tenants."""
     wanted = {run for run in asked.runs if over.get(run) == asked.tenant}
     for run in sorted(gone - wanted):
         yield "deleted", f"it was deleted by {asked.tenant!r}, which must not be", run

@@ -1,8 +1,8 @@
 """The store's machine and the network around it.
 
-The machine applies calls to the model, one at a time, has everything checked after each, and
-goes down, comes back or is set back when the nemesis says so. A call is a message: it may be
-late, lost or doubled, and so may its answer. `SimStore` is the other end of the line.
+The machine applies calls to the model one at a time, lets the checker run after each, and goes
+down, comes back or is rolled back when the nemesis decides. A call is a message: it may be
+delayed, lost or duplicated, and so may its reply. `SimStore` is the other end of the connection.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from minuet.simulation.loop import Process, SimLoop, current_process
 from minuet.simulation.model import ModelStore
 from minuet.store.records import Exchange, Reply, Run
 
-#: Mean seconds that a message is on its way.
+#: Mean seconds that a message takes.
 LATENCY = 0.002
 
-#: Seconds that a restart which loses something takes.
+#: Seconds that a lossy restart takes.
 RESTART = 0.5
 
 
 class Call(msgspec.Struct, eq=False):
-    """One call, on its way."""
+    """One call in flight."""
 
     verb: str
     operation: Callable[[], Coroutine[Any, Any, Any]]
@@ -64,27 +64,27 @@ class Server:
         self._trace = trace
         self._process = loop.process("store")
         self._era = 0
-        #: "up", "refusing" (it answers, with an error) or "down" (it does not answer).
+        #: "up", "refusing" (it replies with an error) or "down" (it does not reply).
         self.state = "up"
-        #: What happens after the next results have been handed in, before anybody hears of it.
+        #: What happens after the next results have been handed in, before a caller gets the reply.
         self.before_answer: Callable[[], None] | None = None
-        #: Calls whose process dies on them: just before they are done, or just after.
+        #: Calls whose process dies just before or just after they are applied.
         self.kill_before: int | None = None
         self.kill_after: int | None = None
         self._standby: dict[str, Any] | None = None
         self._standby_grants: Any = None
         self._failover_in = 0
-        #: Calls that are on their way, and what each process exchanged last: session, number
+        #: Calls in flight, and the last exchange of each process: session, number
         #: and when it was first sent.
         self._pending: list[Call] = []
         self._rounds: dict[Process, tuple[str, int, float]] = {}
-        #: Whoever waits for a hint, and what for.
+        #: The processes that wait for a hint, and what for.
         self._waiters: dict[asyncio.Future[bool], tuple[Process, Callable[[], bool]]] = {}
 
     # ── the network ─────────────────────────────────────────────────────────────────────
 
     def send(self, call: Call) -> None:
-        """Put a call on its way; it goes on even if its sender dies."""
+        """Send a call. It continues even if its sender dies."""
         call.era = self._era
         if isinstance(call.request, Exchange):
             self._note_round(call)
@@ -96,7 +96,7 @@ class Server:
             self._deliver_later(call)
 
     def _note_round(self, call: Call) -> None:
-        """A process that sends its next exchange has dealt with the answer to the last one."""
+        """A process that sends its next exchange has processed the reply to the last one."""
         request: Exchange = call.request
         last = self._rounds.get(call.process)
         if last is not None and (last[0], last[1]) == (request.session, request.seq):
@@ -106,7 +106,7 @@ class Server:
         self._rounds[call.process] = (request.session, request.seq, self.loop.time())
 
     def disconnect(self, process: Process) -> bool:
-        """A process loses its connection: whatever it has asked, it will not be answered."""
+        """A process loses its connection: none of its calls gets a reply."""
         cut = [call for call in self._pending if call.process is process and not call.reply.done()]
         for call in cut:
             lost = StoreUnavailableError("the connection is lost")
@@ -158,13 +158,13 @@ class Server:
             call.process.kill()
             return
         if self._strikes("conflict", 0.15):
-            self._trace(f"{call.process.name} {call.verb}: undone because of a conflict")
+            self._trace(f"{call.process.name} {call.verb}: rolled back because of a conflict")
             self._answer(call, None, StoreUnavailableError("a conflict with other calls"))
             return
         if call.verb == "sweep":
             self.checker.note_sweep(call.process, self.loop.time())
         if call.verb == "put_blob" and self._strikes("lossy", 0.2):
-            # It is the one thing that is lost, and what stands for it comes later.
+            # Only the blob is lost. What refers to it comes later.
             self.fall_behind(1)
         result, error = apply(call.operation())
         self._note(call, result, error)
@@ -195,25 +195,25 @@ class Server:
     # ── going down, coming back ─────────────────────────────────────────────────────────
 
     def go(self, state: str) -> None:
-        """Be "up", "refusing" or "down" from now on."""
+        """Switch to "up", "refusing" or "down"."""
         self._trace(f"store: {state}")
         self.state = state
         if state != "up":
             self._waiters.clear()
 
     def forget_sessions(self) -> None:
-        """Lose what is known of sessions.
+        """Lose all sessions.
 
-        A store forgets a session after days of silence, and no network keeps a call for so
-        long: what is on its way now does not arrive. If it did, a copy of a session's first
-        call would begin the session anew, and lease tokens once more under its old lease.
+        A store forgets a session after days of silence, and no network keeps a call for that
+        long: calls in flight do not arrive. If they did, a copy of a session's first call would
+        begin the session again, and lease tokens again under its old lease.
         """
         self._trace("store: forgets all sessions")
         self._era += 1
         self.model.forget_sessions()
 
     def fall_behind(self, changes: int) -> None:
-        """From now on the standby gets nothing; after some changes it takes over."""
+        """From now on the standby receives nothing. After some changes it takes over."""
         if self._standby is None:
             self._standby = self.model.copy_tables()
             self._standby_grants = self.checker.copy_grants()
@@ -232,12 +232,12 @@ class Server:
         self._standby = None
         self._waiters.clear()
         if self.faults.of("restart") and self.state == "up":
-            # It was a restart that has lost the last things that it had not written yet.
+            # This is a restart that lost what was not written yet.
             self.go("down")
             self.loop.call_later(RESTART, self.go, "up", context=self._process.context)
 
     def lose_everything(self) -> None:
-        """Somebody empties the store."""
+        """The store loses everything."""
         self._trace("store: loses everything")
         self._coverage.hit("fault emptied")
         self._standby = None
@@ -251,7 +251,7 @@ class Server:
     # ── hints ───────────────────────────────────────────────────────────────────────────
 
     async def wait(self, timeout_ms: float, happened: Callable[[], bool]) -> bool:
-        """Wait until something may have happened; False after the timeout."""
+        """Wait until something may have happened. False after the timeout."""
         process = current_process()
         future: asyncio.Future[bool] = self.loop.create_future()
         if self.state == "up":
@@ -292,7 +292,7 @@ def apply(operation: Coroutine[Any, Any, Any]) -> tuple[Any, Exception | None]:
 
 
 def finish(reply: asyncio.Future[Any], result: Any, error: Exception | None) -> None:
-    """Answer, unless the answer came before or nobody waits any more."""
+    """Set the reply, unless there is one already or no caller waits any more."""
     if reply.done():
         return
     if error is not None:

@@ -34,7 +34,7 @@ from minuet.types import TERMINAL, RunStatus
 
 T = TypeVar("T")
 
-#: Seconds until a caller gives up on an answer.
+#: Seconds after which a caller gives up waiting for a reply.
 TIMEOUT = 2.0
 
 

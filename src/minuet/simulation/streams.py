@@ -1,7 +1,7 @@
-"""Chance, derived from a seed: one stream per concern.
+"""Randomness, derived from a seed: one stream per concern.
 
 Separate streams keep a world comparable with itself: switching one kind of fault off does not
-reshuffle the schedule or the workload, which is what makes a failing seed reducible.
+reshuffle the schedule or the workload. So a failing seed can be minimised.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import random
 
 
 class Streams:
-    """Sources of chance, by name."""
+    """Sources of randomness, by name."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._known: dict[str, random.Random] = {}
 
     def get(self, name: str) -> random.Random:
-        """The stream of this name; the same one each time."""
+        """The stream of this name, the same one each time."""
         found = self._known.get(name)
         if found is None:
             found = self._known[name] = self.make(name)

@@ -1,4 +1,4 @@
-"""What of the process around it a world changes while it runs, and puts back."""
+"""Changes that a world makes to its own Python process, and reverts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from minuet.simulation.checker import Broken
 
 @contextmanager
 def small_parts(sends_max: int) -> Iterator[None]:
-    """Send large fan-outs in parts so small that even these worlds have them."""
+    """Send fan-outs in small parts, so that even these worlds have several."""
     before = settle.SENDS_PER_EXCHANGE_MAX
     settle.SENDS_PER_EXCHANGE_MAX = sends_max
     try:
@@ -22,7 +22,7 @@ def small_parts(sends_max: int) -> Iterator[None]:
 
 
 class _Errors(logging.Handler):
-    """A worker that logs an error has met a bug of ours."""
+    """A worker that logs an error has hit a bug in Minuet."""
 
     def __init__(self, fail: Callable[[Broken], None]) -> None:
         super().__init__(logging.ERROR)
@@ -35,7 +35,7 @@ class _Errors(logging.Handler):
 
 @contextmanager
 def errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
-    """See to it that nothing is logged as an error."""
+    """Fail if a worker logs an error."""
     logger = logging.getLogger("minuet")
     handler = _Errors(fail)
     level, propagate = logger.level, logger.propagate

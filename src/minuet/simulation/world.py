@@ -1,8 +1,8 @@
 """One world: a store, workers, clients, a nemesis, and a judge. A seed decides all of it.
 
-    faults ──► heal ──► everything must come to an end ──► judge
+    faults ──► heal ──► everything must end ──► judge
 
-`simulate` builds the world that a `Config` describes, lets it run, and says what came of it.
+`simulate` builds the world that a `Config` describes, runs it, and returns its outcome.
 The same config gives the same history, byte for byte, in any interpreter.
 """
 
@@ -52,19 +52,19 @@ from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snaps
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 
-#: Seconds of faults, and seconds within which everything must end afterwards.
+#: Seconds with faults, and seconds in which everything must end afterwards.
 FAULTS_S = 12.0
 LIVENESS_S = 300.0
 
-#: Whose runs there are.
+#: The tenants.
 TENANTS = (DEFAULT_TENANT, "second", "third")
 
-#: Lines of the trace that are kept.
+#: How many lines of the trace are kept.
 TRACE_LINES = 400
 
 
 class BrokenError(Exception):
-    """Carries what was found out of the world."""
+    """Carries a broken rule out of the world."""
 
     def __init__(self, broken: Broken) -> None:
         self.broken = broken
@@ -72,7 +72,7 @@ class BrokenError(Exception):
 
 
 class World:
-    """Everything that one seed makes."""
+    """The world of one seed."""
 
     def __init__(self, config: Config, parts: Parts = REAL) -> None:
         self.config = config
@@ -96,7 +96,7 @@ class World:
         self.clock = StoreClock(self.loop.time)
         self.model = parts.store(self.clock, transition=parts.transition)
         self.programs: dict[str, Program] = {}
-        #: The log of a logged store, whose hot half the model is then.
+        #: The log of a logged store. The model is then its hot half.
         self.log: LogModel | None = None
         if profile is not None and profile.logged:
             self.log = LogModel(StoreClock(self.loop.time))
@@ -147,7 +147,7 @@ class World:
         self.scripts: list[Script] = []
         for number in range(self._runs):
             self.scripts.append(self._draw_script(number))
-        #: Members of the crew and their tenants: some for the first one, one for each other.
+        #: Members of the crew and their tenants: several for the first, one for each other tenant.
         self._members = {f"worker{n}": DEFAULT_TENANT for n in range(self._workers)}
         self._members |= {f"{tenant}0": tenant for tenant in self.tenants[1:]}
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, self._restart_s)
@@ -186,7 +186,7 @@ class World:
 
     def _has_blob(self, tenant: str, run: str, ref: str) -> bool:
         if self.log is not None and self.log.is_deleted(run):
-            # A server that was set back has the run again, for a moment, and not its blobs.
+            # After a rollback the server has the run again for a moment, but not its blobs.
             return True
         return (self.log or self.model).has_blob(tenant, run, ref)
 
@@ -248,7 +248,7 @@ class World:
         )
 
     def _connect(self, name: str) -> Store:
-        """The store, as a process of this name sees it, at work."""
+        """Open the store for a process of this name."""
         store = self._make_store(name)
         if isinstance(store, LoggedStore):
             store.start()
@@ -269,7 +269,7 @@ class World:
         return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
 
     def _handlers_of(self, member: str) -> Handlers:
-        """What a member of the crew can do; the first of each tenant can do everything."""
+        """The handlers of a member of the crew. The first member of each tenant has all of them."""
         known = self._handlers.get(member)
         if known is None:
             chance = self.streams.make(f"handlers/{member}")
@@ -285,7 +285,7 @@ class World:
         self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
 
     def _start_clients(self) -> None:
-        """Some processes that share the scripts; a client that is killed begins again."""
+        """Start processes that share the scripts. A killed client starts again."""
         names = itertools.count()
         for tenant in self.tenants:
             scripts = [script for script in self.scripts if script.tenant == tenant]
@@ -317,7 +317,7 @@ class World:
     # ── running ─────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
-        """Faults, then healing, then the end of all runs."""
+        """Cause faults, stop them, and wait for the end of all runs."""
         for member in self._members:
             self.crew.hire(member)
         self._start_clients()
@@ -348,13 +348,13 @@ class World:
         judge(self)
 
     def _left_over_faults(self) -> Faults:
-        # What a workflow's own code does to its worker is no fault of the surroundings.
+        # What a workflow's own code does to its worker is not a fault of the surroundings.
         crash = self.faults.of("crash")
         return Faults({"crash": crash} if crash else {})
 
     def _is_over(self) -> bool:
-        # A start that was acknowledged and then lost, nobody will repeat; nor one of a run that
-        # was deleted, and made again by a call that came late.
+        # Nobody repeats a start that was acknowledged and then lost, or the start of a deleted
+        # run that a late call created again.
         return (
             self._is_logged()
             and len(self.promises.finished) == len(self.scripts)
@@ -366,7 +366,7 @@ class World:
         )
 
     def _is_logged(self) -> bool:
-        """Whether the log, if there is one, has all that has happened, and nothing else."""
+        """Whether the log, if there is one, has exactly what has happened."""
         log = self.log
         return log is None or all(
             self.model.events(run.run) == log.events(run.run)
@@ -376,11 +376,11 @@ class World:
 
     @property
     def deleted(self) -> set[str]:
-        """Runs that somebody has deleted."""
+        """Runs that were deleted."""
         return self.checker.deleted | (self.log.deleted if self.log is not None else set())
 
     def _bring_back(self, log: LogModel) -> None:
-        """Runs that were over when the hot half lost them are in the log alone: look at them."""
+        """Put finished runs that the hot half lost back, from the log, to check them."""
         for run in log.runs():
             if self.model.run(run) is None:
                 (logged,), _ = apply(log.read_logs([run]))
@@ -388,7 +388,7 @@ class World:
         self.checker.after_call(self.loop.processes[0], None, None)
 
     def _resume_paused(self) -> None:
-        """Somebody resumes what was paused, by a call that cannot fail."""
+        """Resume all paused runs, with a call that cannot fail."""
         for run in self.model.runs():
             if run.status == "PAUSED":
                 try:
@@ -417,18 +417,18 @@ class World:
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
     def fail(self, broken: Broken) -> None:
-        """Something must not be: end the world."""
+        """A rule is broken: end the world."""
         self.trace(f"BROKEN {broken}")
         self.loop.fail(BrokenError(broken))
 
     def trace(self, line: str) -> None:
-        """Something happened: it is part of the history."""
+        """Add a line to the history."""
         text = f"{self.loop.time():9.4f} {line}"
         self._hash.update(text.encode())
         self._trace.append(text)
 
     def outcome(self, broken: Broken | None) -> Outcome:
-        """What came of it."""
+        """The outcome of the world."""
         for run in self.model.runs():
             for record in self.model.events(run.run):
                 self._hash.update(record.data)
@@ -449,7 +449,7 @@ class World:
 
 
 def _leave(document: dict[str, Any]) -> None:
-    """Change nothing."""
+    """Leave the document unchanged."""
 
 
 def _drawn(given: int | None, drawn: int) -> int:
@@ -457,14 +457,14 @@ def _drawn(given: int | None, drawn: int) -> int:
 
 
 def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
-    """The same plan under another description, and so under another digest."""
+    """The same plan with another description, and so with another digest."""
     plan = msgspec.structs.replace(workflow.plan, description="revised")
     data = encode_plan(plan)
     return msgspec.structs.replace(workflow, plan=plan, data=data, digest=digest_plan(data))
 
 
 def simulate(config: Config, parts: Parts = REAL) -> Outcome:
-    """Run one world; and, where that is possible, compare it with a world without faults."""
+    """Run one world and, if possible, compare it with the same world without faults."""
     world = World(config, parts)
     outcome = run_world(world)
     if outcome.broken is not None or not (config.compare and outcome.results):
@@ -479,7 +479,7 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
 
 
 def run_world(world: World) -> Outcome:
-    """Run a world that nobody has run."""
+    """Run a new world."""
     collecting = gc.isenabled()
     gc.disable()
     try:

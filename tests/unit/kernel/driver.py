@@ -19,8 +19,8 @@ from minuet.kernel.lifecycle import NodeStatus, check_node_transition
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import decode, encode
 from minuet.kernel.settle import (
-    Broken,
     Failed,
+    NodeFailed,
     Outcome,
     Retried,
     Sent,
@@ -327,7 +327,7 @@ def item(grant: records.Grant, settlement: Settlement) -> records.Item:
             )
         case Retried():
             return records.Retry(*token, error=settlement.error, delay_ms=settlement.delay_ms)
-        case Broken():
+        case NodeFailed():
             return records.Failed(
                 *token, error=settlement.error, dead_letter=settlement.dead_letter
             )

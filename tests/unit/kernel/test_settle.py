@@ -7,8 +7,8 @@ import pytest
 from minuet.kernel import settle as module
 from minuet.kernel.program import Program
 from minuet.kernel.settle import (
-    Broken,
     Failed,
+    NodeFailed,
     Outcome,
     Retried,
     Sent,
@@ -91,7 +91,7 @@ def test_a_failure_that_may_pass_is_tried_again_until_the_attempts_are_used_up()
 
     assert settled(program, failed, attempt=1) == Retried(ERROR, 1000)
     assert settled(program, failed, attempt=2) == Retried(ERROR, 2000)
-    assert settled(program, failed, attempt=3) == Broken(ERROR, None)
+    assert settled(program, failed, attempt=3) == NodeFailed(ERROR, None)
 
 
 def test_jitter_comes_from_outside() -> None:
@@ -106,20 +106,22 @@ def test_jitter_comes_from_outside() -> None:
 def test_a_failure_that_cannot_pass_is_a_dead_letter_at_once() -> None:
     made = settled(program_of(*fan(1)), Failed(ERROR))
 
-    assert made == Broken(ERROR, "non_retryable")
+    assert made == NodeFailed(ERROR, "non_retryable")
 
 
 @pytest.mark.shows("J-14")
 def test_by_policy_used_up_attempts_are_a_dead_letter_too() -> None:
     program = program_of(*fan(1), dlq_policy="all")
 
-    assert settled(program, Failed(ERROR, True), attempt=3) == Broken(ERROR, "max_retries_exceeded")
+    assert settled(program, Failed(ERROR, True), attempt=3) == NodeFailed(
+        ERROR, "max_retries_exceeded"
+    )
 
 
 def test_a_failure_may_bring_its_own_reason_for_a_dead_letter() -> None:
     made = settled(program_of(*fan(1)), Failed(ERROR, reason="crash_loop"))
 
-    assert made == Broken(ERROR, "crash_loop")
+    assert made == NodeFailed(ERROR, "crash_loop")
 
 
 def test_a_handled_failure_is_sent_on_as_output() -> None:
@@ -141,7 +143,7 @@ def test_a_routing_that_fails_is_a_failure_of_the_node() -> None:
 
     made = settled(program_of(*fan(1, loop=loop)), Succeeded({}), (0,))
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, NodeFailed)
     assert (made.error["code"], made.dead_letter) == ("loop_exhausted", "non_retryable")
 
 
@@ -154,7 +156,7 @@ def test_a_hop_that_reaches_the_limit_breaks_the_run() -> None:
 
     assert live(settled(program, Succeeded({}), hop=3)) == ["leaf0"]
     made = settled(program, Succeeded({}), hop=4)
-    assert isinstance(made, Broken)
+    assert isinstance(made, NodeFailed)
     assert (made.error["code"], made.dead_letter) == ("exceeded_max_hops", "limit")
     assert made.error["message"] == (
         "max_hops is 5: 5 node instances have run one after the other, the last of them 'a', "
@@ -187,7 +189,7 @@ def test_going_round_a_loop_counts_hops() -> None:
 
     made = settled(program, Succeeded({}), (4,), hop=4)
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, NodeFailed)
     assert made.error["code"] == "exceeded_max_hops"
 
 
@@ -197,7 +199,7 @@ def test_starting_too_many_nodes_at_once_breaks_the_run() -> None:
 
     made = settled(program, Succeeded({}))
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, NodeFailed)
     assert (made.error["code"], made.dead_letter) == ("exceeded_max_fanout", "limit")
 
 
@@ -223,7 +225,7 @@ def test_a_handled_failure_keeps_the_limits_too() -> None:
 
     made = settled(program, Failed(ERROR), hop=4)
 
-    assert isinstance(made, Broken)
+    assert isinstance(made, NodeFailed)
     assert (made.error["code"], made.error["cause"]) == ("exceeded_max_hops", ERROR)
 
 

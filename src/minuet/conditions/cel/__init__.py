@@ -15,10 +15,10 @@ from typing import Any
 
 from minuet.conditions import VARIABLES
 from minuet.conditions.cel.errors import CelError
+from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.names import check_names
 from minuet.conditions.cel.parser import parse
-from minuet.conditions.cel.program import Program
 from minuet.conditions.cel.result import to_json
 from minuet.conditions.cel.tree import Tree, paths
 from minuet.conditions.cel.types import check_types
@@ -53,14 +53,14 @@ def compile_expression(source: str, limits: Limits = LIMITS) -> CelExpression:
 class _Compiled:
     """What conditions and expressions have in common."""
 
-    __slots__ = ("_limits", "_program", "_tree", "references", "source")
+    __slots__ = ("_executable", "_limits", "_tree", "references", "source")
 
     def __init__(self, source: str, tree: Tree, references: frozenset[str], limits: Limits) -> None:
         self.source = source
         self.references = references
         self._tree = tree
         self._limits = limits
-        self._program = Program(tree, VARIABLES, limits)
+        self._executable = Executable(tree, VARIABLES, limits)
 
     def _failed(self, error: CelError | str) -> ConditionError:
         message = error if isinstance(error, str) else error.describe(self.source)
@@ -75,7 +75,7 @@ class Cel(_Compiled):
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide."""
         try:
-            value = self._program.run(variables, Meter(self._limits))
+            value = self._executable.run(variables, Meter(self._limits))
             if value is True or value is False:
                 return bool(value)
             checked(value)
@@ -97,7 +97,7 @@ class Cel(_Compiled):
         meter = Meter(self._limits)
 
         def evaluate(part: Tree) -> Any:
-            return Program(part, VARIABLES, self._limits).run(variables, meter)
+            return Executable(part, VARIABLES, self._limits).run(variables, meter)
 
         parts = Explainer(self.source, evaluate, self._limits).explain(self._tree)
         return {**explanation, "operands": operands, "missing": missing, "parts": parts}
@@ -112,7 +112,7 @@ class CelExpression(_Compiled):
         """Compute."""
         meter = Meter(self._limits)
         try:
-            return to_json(meter, self._program.run(variables, meter))
+            return to_json(meter, self._executable.run(variables, meter))
         except CelError as error:
             raise self._failed(error) from None
 

@@ -124,12 +124,12 @@ def _branch_decision(
     variables = _variables(program, state, source, token)
     rules, winner = [], "its default,"
     for number, rule in enumerate(source.branch.rules, 1):
-        told = program.condition(rule.condition).explain(variables)
-        rules.append({"rule": number, "to": rule.targets, **told})
-        if told.get("result"):
-            winner = f"rule {number}, {told['source']!r},"
+        explained = program.condition(rule.condition).explain(variables)
+        rules.append({"rule": number, "to": rule.targets, **explained})
+        if explained.get("result"):
+            winner = f"rule {number}, {explained['source']!r},"
             break
-    failed = [_rule_text(told) for told in rules if target.id in told["to"]]
+    failed = [_rule_text(explained) for explained in rules if target.id in explained["to"]]
     why = f" ({'; '.join(failed)})" if failed else ""
     return Reason(
         f"{source.id!r} followed {winner} which does not lead to {target.id!r}{why}",
@@ -194,12 +194,12 @@ def _chosen_rule(
     rules: list[dict[str, Any]] = []
     passed: list[Reason] = []
     for number, rule in enumerate(node.branch.rules, 1):
-        told = program.condition(rule.condition).explain(variables)
-        rules.append({"rule": number, "to": rule.targets, **told})
-        if told.get("result"):
-            to, words = rule.targets, f"followed rule {number}: {_rule_text(told)}"
+        explained = program.condition(rule.condition).explain(variables)
+        rules.append({"rule": number, "to": rule.targets, **explained})
+        if explained.get("result"):
+            to, words = rule.targets, f"followed rule {number}: {_rule_text(explained)}"
             break
-        passed.append(Reason(f"rule {number} of {name} did not match: {_rule_text(told)}"))
+        passed.append(Reason(f"rule {number} of {name} did not match: {_rule_text(explained)}"))
     else:
         to, words = node.branch.default, "followed its default: no rule matched"
     if target is not None and target not in to:
@@ -208,18 +208,20 @@ def _chosen_rule(
     return [Reason(f"{name} {words}{leads}", {**details, "rules": rules}), *passed]
 
 
-def _rule_text(told: dict[str, Any]) -> str:
+def _rule_text(explained: dict[str, Any]) -> str:
     """A condition, its result, and the parts and values that decided it."""
-    held = "held" if told.get("result") else "did not hold"
-    outcome = f"failed: {told['error']}" if "error" in told else held
-    parts = told.get("parts", [])
+    held = "held" if explained.get("result") else "did not hold"
+    outcome = f"failed: {explained['error']}" if "error" in explained else held
+    parts = explained.get("parts", [])
     decided = [part for part in parts if part.get("result") is False]
     if len(parts) > 1 and decided and outcome == "did not hold":
         shown = "; ".join(f"{part['source']!r} is false{_with(part)}" for part in decided)
-        return f"{told['source']!r} {outcome}: {shown}"
+        return f"{explained['source']!r} {outcome}: {shown}"
     values = {name: value for part in parts for name, value in part.get("values", {}).items()}
     # Values that were read come first, then those computed from them.
-    return f"{told['source']!r} {outcome}{_with({'values': {**told['operands'], **values}})}"
+    return (
+        f"{explained['source']!r} {outcome}{_with({'values': {**explained['operands'], **values}})}"
+    )
 
 
 def _with(part: dict[str, Any]) -> str:

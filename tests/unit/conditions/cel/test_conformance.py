@@ -15,10 +15,10 @@ import pytest
 
 from minuet.conditions import LIMITS
 from minuet.conditions.cel.errors import CelError
+from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.library.times import duration_of_text
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.parser import parse
-from minuet.conditions.cel.program import Program
 from minuet.conditions.cel.types import check_types
 from minuet.conditions.cel.values import Map, Optional, Type, UInt, make_map, type_name
 
@@ -123,7 +123,7 @@ def run(case: Case) -> Any:
     tree = parse(case.expression, LIMITS.expression_depth)
     if case.is_checked:
         check_types(tree, names, LIMITS)
-    return Program(tree, names).run(variables, Meter(LIMITS))
+    return Executable(tree, names).run(variables, Meter(LIMITS))
 
 
 def problem_of(case: Case) -> str | None:

@@ -17,9 +17,9 @@ import pytest
 
 from minuet.conditions import LIMITS
 from minuet.conditions.cel.errors import CelError
+from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.parser import parse
-from minuet.conditions.cel.program import Program
 from minuet.conditions.cel.values import Duration, Map, Optional, Timestamp, UInt
 
 from .generate import Generator
@@ -63,7 +63,7 @@ def plain(value: Any) -> Any:
 
 def ours(expression: str, variables: dict[str, Any]) -> list[Any]:
     try:
-        program = Program(parse(expression, LIMITS.expression_depth), tuple("xyz"))
+        program = Executable(parse(expression, LIMITS.expression_depth), tuple("xyz"))
         return ["value", plain(program.run(variables, Meter(LIMITS)))]
     except CelError as error:
         return ["error", error.describe(expression)]

@@ -10,9 +10,9 @@ import pytest
 
 from minuet.conditions import LIMITS, Limits, compile_condition, compile_expression
 from minuet.conditions.cel.errors import CelError
+from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.parser import parse
-from minuet.conditions.cel.program import Program
 from minuet.conditions.cel.types import check_types
 from minuet.conditions.cel.values import type_name
 from minuet.errors import ConditionError
@@ -33,7 +33,7 @@ ODD: list[Any] = [
 ]
 
 
-def evaluate(program: Program, variables: dict[str, Any]) -> str:
+def evaluate(program: Executable, variables: dict[str, Any]) -> str:
     meter = Meter(LIMITS)
     try:
         value = repr(program.run(variables, meter))
@@ -48,7 +48,7 @@ def test_evaluation_is_repeatable_and_so_is_what_it_costs(seed: int) -> None:
     for _ in range(400):
         expression, variables = generator.case()
         before = json.dumps(variables)
-        program = Program(parse(expression, 100), tuple("xyz"))
+        program = Executable(parse(expression, 100), tuple("xyz"))
 
         assert evaluate(program, variables) == evaluate(program, variables)
         assert json.dumps(variables) == before
@@ -61,7 +61,7 @@ def test_type_that_is_known_beforehand_is_the_type_of_the_value(seed: int) -> No
     for _ in range(400):
         expression, variables = generator.case()
         tree = parse(expression, 100)
-        program = Program(tree, tuple("xyz"))
+        program = Executable(tree, tuple("xyz"))
         try:
             expected = check_types(tree, tuple("xyz"), LIMITS)
         except CelError:

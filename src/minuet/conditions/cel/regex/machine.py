@@ -1,4 +1,4 @@
-"""Runs a program over a text, all states at once. Each set of states is computed once.
+"""Runs an automaton over a text, all states at once. Each set of states is computed once.
 
 The results are cached: for each set of states and character, the set that follows. Then most
 texts cost one lookup per character. The cache is bounded; when it is full it is dropped and built
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from minuet.conditions.cel.regex.automaton import Automaton, Jump, Match, Place, Read
 from minuet.conditions.cel.regex.classes import is_word
-from minuet.conditions.cel.regex.program import Jump, Match, Place, Program, Read
 
 #: The cache size of one pattern, counted in states and characters: about a megabyte.
 _KEPT_MAX = 20_000
@@ -38,25 +38,25 @@ _Known: TypeAlias = dict[tuple[frozenset[int], str], _Set]
 class Machine:
     """A compiled pattern. Threads may share it: they add the same entries to the cache."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, automaton: Automaton) -> None:
+        self._automaton = automaton
         #: The number of states, plus the cost of finding a character in their sets.
         self.size = sum(
-            state.characters.size if isinstance(state, Read) else 1 for state in program.states
+            state.characters.size if isinstance(state, Read) else 1 for state in automaton.states
         )
-        self._has_places = any(isinstance(state, Place) for state in program.states)
+        self._has_places = any(isinstance(state, Place) for state in automaton.states)
         self._known: _Known = {}
         self._kept = 0
 
     def cost(self, length: int) -> int:
         """Steps for a text of that length. The cache makes no difference to it."""
-        if self._program.literal is not None:
+        if self._automaton.literal is not None:
             return length // 64
         return length * (1 + self.size // 8)
 
     def search(self, text: str) -> bool:
         """Whether the pattern matches anywhere in the text."""
-        literal = self._program.literal
+        literal = self._automaton.literal
         if literal is not None:
             return literal in text
         current = self._set(frozenset(), "begin")
@@ -77,10 +77,10 @@ class Machine:
 
     def _follow(self, current: _Set, character: str) -> _Set | None:
         """The set after one more character. None if there is a match before it."""
-        states = self._program.states
+        states = self._automaton.states
         reads: set[int] = set()
         # A match may begin at every character.
-        pending = [*current.states, self._program.begin]
+        pending = [*current.states, self._automaton.begin]
         seen: set[int] = set()
         following: _Set | None = None
         while pending:

@@ -12,7 +12,7 @@ from minuet.conditions.cel.tree import Tree
 from minuet.conditions.limits import LIMITS, Limits
 
 
-class Program:
+class Executable:
     """Immutable, and safe to share between threads: only the frame changes."""
 
     __slots__ = ("_closure", "_limits", "_names", "_size")
@@ -34,4 +34,4 @@ class Program:
             raise LimitError("it is nested too deeply for the stack that is left") from None
 
 
-__all__ = ["CelError", "Meter", "Program"]
+__all__ = ["CelError", "Meter", "Executable"]

@@ -49,7 +49,7 @@ class Match(msgspec.Struct):
 State: TypeAlias = Read | Jump | Place | Match
 
 
-class Program(msgspec.Struct, frozen=True):
+class Automaton(msgspec.Struct, frozen=True):
     """A machine: its states, and where it begins."""
 
     states: tuple[State, ...]
@@ -58,11 +58,11 @@ class Program(msgspec.Struct, frozen=True):
     literal: str | None = None
 
 
-def build(pattern: Pattern, size_max: int) -> Program:
+def build(pattern: Pattern, size_max: int) -> Automaton:
     """The machine for a pattern, of at most that many states."""
     builder = _Builder(size_max)
     begin = builder.add_pattern(pattern, builder.add(Match()))
-    return Program(tuple(builder.states), begin, _literal(pattern))
+    return Automaton(tuple(builder.states), begin, _literal(pattern))
 
 
 def _literal(pattern: Pattern) -> str | None:
