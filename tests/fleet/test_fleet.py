@@ -67,7 +67,7 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path, root: Path) -> A
 
 
 @pytest.mark.slow
-@pytest.mark.shows("I-05", "I-08", "I-24", "I-31", "P-12", "P-37", "P-23", "W-04", "W-12")
+@pytest.mark.shows("I-05", "I-08", "I-24", "I-31", "P-12", "P-37", "P-23")
 async def test_a_fleet_and_its_server_are_struck_and_every_run_ends_as_it_should(
     fleet: Fleet,
 ) -> None:

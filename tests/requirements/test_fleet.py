@@ -168,7 +168,7 @@ async def test_a_silent_worker_is_stale_then_dead_and_its_work_goes_to_another(
             {"requires_capabilities": {"gpu": 1, "labels": ["ssd"]}},
             {"capabilities": {"gpu": 4, "labels": ["hdd"]}},
             {"capabilities": {"gpu": 2, "labels": ["fast", "ssd"]}},
-            marks=pytest.mark.shows("Y-28", "Z-14"),
+            marks=pytest.mark.shows("Y-28"),
         ),
         pytest.param({"allowed_nodes": ["right"]}, {}, {}, marks=pytest.mark.shows("H-34", "Y-29")),
         pytest.param(

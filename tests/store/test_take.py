@@ -67,7 +67,6 @@ async def test_only_the_queues_asked_for_are_served(world: Any) -> None:
     assert [g.node for g in await world.take(queues=("gpu",))] == ["a"]
 
 
-@pytest.mark.shows("Q-17")
 async def test_a_take_can_be_restricted_to_some_runs(world: Any) -> None:
     first, second, third = [await world.start("b", "a", world.to("c", queue="gpu")) for _ in "123"]
 

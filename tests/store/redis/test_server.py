@@ -171,7 +171,9 @@ async def test_a_server_that_syncs_every_second_and_rewrites_its_log_keeps_its_r
     server.start()
 
     assert await store.read_snapshot("default", "r1") == before
-    assert await store.exchange(Worker(store, "t").request(done(grant, "b")))
+    reply = await store.exchange(Worker(store, "t").request(done(grant, "b")))
+    assert reply.results == ("applied",)
+    assert "appendfsync everysec" in store.durability
     await store.close()
 
 
