@@ -61,6 +61,7 @@ def runs() -> None:
     result.status == "DONE"  # expect: comparison-overlap, reportUnnecessaryComparison
     result.nodes[0]  # expect: index, reportArgumentType
     result.seq = 1  # expect: misc, reportAttributeAccessIssue
+    minuet.run("order.yaml", stor="memory://")  # expect: call-arg, reportCallIssue
     minuet.run()  # expect: call-arg, reportCallIssue
     minuet.arun("order.yaml").status  # expect: attr-defined, reportAttributeAccessIssue
     minuet.nothing  # expect: attr-defined, reportAttributeAccessIssue
@@ -74,7 +75,7 @@ async def embeds() -> None:
         await app.cancel(reason="x")  # expect: call-arg, reportCallIssue
         async for numbered in app.follow(7):  # expect: arg-type, reportArgumentType
             print(run, numbered)
-    minuet.App(lease_ms="1000")  # expect: arg-type, reportArgumentType
+    minuet.App(lease_seconds="1")  # expect: arg-type, reportArgumentType
     minuet.Retry(max_attempts="3")  # expect: arg-type, reportArgumentType
 
 
