@@ -1,12 +1,10 @@
 """Makes the stores of `data/`: with runs in every state (`work.py`), left by workers that die.
 
-Run it with the version that is to have made them, from the root of a checkout of that version:
+Run it in a checkout of the version that is to have made them:
 
-    cd CHECKOUT
-    .venv/bin/python …/tests/upgrade/make.py …/tests/upgrade/data/COMMIT
+    .venv/bin/python tests/upgrade/make.py tests/upgrade/data/COMMIT
 
-It uses only names that no version changes: `minuet.App`, the methods of its store, and
-`tools/services.py`.
+The workers' leases last for a minute or less: wait that long before you run the tests.
 """
 
 from __future__ import annotations
@@ -24,19 +22,18 @@ import time
 from pathlib import Path
 from typing import Any
 
-# The tools are those of the version that makes the stores; `work` is the one beside this file.
-sys.path[:0] = [str(Path.cwd()), str(Path(__file__).resolve().parents[2])]
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tests.upgrade import work  # noqa: E402
-from tools.services import Postgres, Redis  # noqa: E402
+from tests.upgrade import work
+from tools.services import Postgres, Redis
 
-import minuet  # noqa: E402
+import minuet
 
 #: The schema and the prefix that hold the store.
 CORNER = "upgrade"
 
-#: For how long a lease of the first worker holds.
-SHORT_MS = 1_000
+#: For how many seconds a lease of the first worker holds.
+SHORT_S = 1.0
 
 LIVE = ("ready", "leased", "waiting")
 
@@ -46,7 +43,7 @@ LIVE = ("ready", "leased", "waiting")
 
 async def crash(url: str) -> None:
     """Die in the middle of the one run whose lease has then expired before."""
-    async with worker_on(url, lease_ms=SHORT_MS) as app:
+    async with worker_on(url, lease_seconds=SHORT_S) as app:
         case = work.BY_NAME["crashed"]
         run = await app.start(case.document, case.input, tags={"case": case.name})
         await reached(app, run, case)
@@ -128,7 +125,7 @@ async def describe(app: minuet.App, run: str) -> dict[str, Any]:
         "case": (await app.runs.get(run)).tags["case"],
         "run_id": run,
         "show": (await app.runs.show(run)).to_json(),
-        "events": await app.runs.events(run),
+        "events": work.plain_events(await app.runs.history(run)),
     }
 
 
@@ -144,7 +141,7 @@ def run_dying(*arguments: str) -> None:
 
 def fill_store(url: str, folder: Path) -> None:
     run_dying("crash", url)
-    time.sleep(SHORT_MS / 1000 * 2)
+    time.sleep(SHORT_S * 2)
     run_dying("fill", url, str(folder / "facts.json"))
 
 

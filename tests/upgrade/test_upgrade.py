@@ -15,7 +15,14 @@ import msgspec
 import pytest
 from tests import servers
 from tests.upgrade.places import DATA, PLACES, Old, old_store
-from tests.upgrade.work import BY_NAME, CAPABILITIES, CASES, OTHER_TENANT, Case
+from tests.upgrade.work import (
+    BY_NAME,
+    CAPABILITIES,
+    CASES,
+    OTHER_TENANT,
+    Case,
+    plain_events,
+)
 
 from minuet import App
 from minuet.store.records import LIVE_STATES, Run
@@ -76,11 +83,6 @@ def lost(new: Any, old: Any, path: str) -> Iterator[str]:
         yield f"{path}: {old!r:.200} is now {new!r:.200}"
 
 
-async def events_of(app: App, run: str) -> list[dict[str, Any]]:
-    """A run's events as JSON."""
-    return list(json.loads(json.dumps(await app.runs.events(run))))
-
-
 async def check_facts(apps: Apps, facts: list[dict[str, Any]], *, ended: bool = False) -> None:
     """This version says of the runs (of those that had ended) what the earlier one said."""
     for fact in facts:
@@ -88,7 +90,7 @@ async def check_facts(apps: Apps, facts: list[dict[str, Any]], *, ended: bool = 
             continue
         app = apps[BY_NAME[fact["case"]].tenant]
         shown = (await app.runs.show(fact["run_id"])).to_json()
-        events = await events_of(app, fact["run_id"])
+        events = plain_events(await app.runs.history(fact["run_id"]))
         assert list(lost(shown, fact["show"], fact["case"])) == []
         assert list(lost(events, fact["events"], fact["case"])) == []
 
@@ -112,7 +114,7 @@ async def check_ends(apps: Apps, facts: list[dict[str, Any]]) -> None:
         assert (case.name, result.status) == (case.name, case.status)
         if case.status == "COMPLETED":
             assert (case.name, result.output) == (case.name, case.output)
-        events = await events_of(app, fact["run_id"])
+        events = plain_events(await app.runs.history(fact["run_id"]))
         settled = Counter(
             (event["node"], event["scope"])
             for event in events

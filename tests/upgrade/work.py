@@ -8,10 +8,15 @@ does not return and `mend` fails.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+import msgspec
+
 import minuet
+from minuet.events import event_type
 
 #: In the environment: a store is being made.
 MAKING = "MINUET_UPGRADE_MAKING"
@@ -72,6 +77,25 @@ def up_mend(ctx: minuet.Context) -> int:
     if ctx.attempt == 1:
         raise RuntimeError("not yet")
     return ctx.attempt
+
+
+def plain_events(history: Iterable[tuple[int, int, Any]]) -> list[dict[str, Any]]:
+    """Events with all their fields, as JSON: what they say, however a command shows it."""
+    return [
+        {
+            **{name: _plain(getattr(event, name)) for name in event.__struct_fields__},
+            "seq": seq,
+            "at_ms": at_ms,
+            "type": event_type(event),
+        }
+        for seq, at_ms, event in history
+    ]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, msgspec.Raw):
+        return json.loads(bytes(value)) if bytes(value) else None
+    return json.loads(json.dumps(value))
 
 
 class Left(NamedTuple):
