@@ -112,6 +112,7 @@ _HOMES = {
     "RunHandle": "minuet.app.handle",
     "RunLogFilter": "minuet.nodes.context",
     "RunResult": "minuet.app.results",
+    "SecretProvider": "minuet.nodes.secrets",
     "Task": "minuet.nodes.handler",
     "arun": "minuet.app.blocking",
     "run": "minuet.app.blocking",

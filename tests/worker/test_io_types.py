@@ -261,8 +261,8 @@ async def test_a_draining_worker_gives_it_back(
     async with scene(drain_seconds=0) as s:
         run_id = await s.app.start(workflow(asking(service)))
         await asyncio.wait_for(service.asked.wait(), PATIENCE)
-        s.app._worker.stop()
-        await s.app._working
+        s.app.worker.stop()
+        await s.app.working
         (token,) = await s.store.read_tokens(DEFAULT_TENANT, run_id)
 
         assert (token.state, token.attempt) == ("ready", 1)
