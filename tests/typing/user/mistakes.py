@@ -76,6 +76,7 @@ async def embeds() -> None:
         async for numbered in app.follow(7):  # expect: arg-type, reportArgumentType
             print(run, numbered)
     minuet.App(lease_seconds="10")  # expect: arg-type, reportArgumentType
+    minuet.App(secrets={"TOKEN": 1})  # expect: arg-type, reportArgumentType
     minuet.Retry(max_attempts="3")  # expect: arg-type, reportArgumentType
 
 

@@ -83,6 +83,16 @@ def script() -> int:
 # ── a program that embeds it ────────────────────────────────────────────────────────────────
 
 
+class Vault:
+    """Gives the values of secrets."""
+
+    def get(self, name: str) -> str:
+        return {"TOKEN": "t"}[name]
+
+
+vault: minuet.SecretProvider = Vault()
+
+
 async def program() -> None:
     assert_type(await minuet.arun({"nodes": []}, timeout=5), minuet.RunResult)
     async with minuet.App(
@@ -95,6 +105,7 @@ async def program() -> None:
         name="first",
         capabilities={"gpu": 1},
         tenant="default",
+        secrets=vault,
     ) as app:
         assert_type(app, minuet.App)
         run = await app.start("order.yaml", {"order_id": 7}, idempotency_key="7", tags={"a": 1})
