@@ -200,7 +200,7 @@ async def test_what_is_written_in_a_history_stays_as_it_is(scene: Any) -> None:
         await s.app.runs.retry(run_id)
         pages.append(await s.store.read_events("default", run_id))
         await s.end(run_id)
-        for verb in (s.app.cancel, s.app.pause, s.app.retry):
+        for verb in (s.app.cancel, s.app.runs.pause, s.app.runs.retry):
             with pytest.raises(minuet.MinuetError):
                 await verb(run_id)
         pages.append(await s.store.read_events("default", run_id))

@@ -1,6 +1,7 @@
 """The facade: what the command line, an HTTP server and embedding programs call.
 
-`App` is the door; behind it, one module per noun: `stores` (opening one by its URL),
-`workflows` (from a file or a value to a program), `runs` (what can be asked about a run),
-`doctor` (whether a store is sound).
+`app` is the door, `tenant` what stands behind it. One module for each noun: `runs` (with
+`questions` and `finder`), `workflows`, `workers`, `retention`, `doctor`. One place for each fact:
+`options` (names, types, defaults), `arguments` (what may be passed), `shapes` (the JSON that
+programs read), `stores` (opening one by its URL).
 """
