@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -137,7 +136,6 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
     return found
 
 
-@lru_cache(maxsize=1)
 def catalog() -> Catalog:
     """The node types, as the compiler wants to know them."""
     return {
