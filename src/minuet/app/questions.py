@@ -208,7 +208,7 @@ class Questions(Finder):
     @checked
     async def held(self, run_id: str) -> dict[Place, int]:
         """The node instances that workers hold at this moment, and since when (in ms)."""
-        return await self._reader.held(run_id)
+        return await self._reader.held(run_id) if is_storable(run_id) else {}
 
     async def _result(
         self,
