@@ -142,6 +142,9 @@ class NodeResumed(Fact, frozen=True, tag="node.resumed"):
     scope: str
     resolution: msgspec.Raw = msgspec.Raw(b"null")
     by: str = ""
+    #: The time was over before anything came. Earlier versions did not say so: their `resolution`
+    #: is the same as that of such an event now.
+    timed_out: bool = False
 
 
 class StepRecorded(Fact, frozen=True, tag="step.recorded"):

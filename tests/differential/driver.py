@@ -19,6 +19,7 @@ from minuet.store.base import Store
 from minuet.store.blob import blob_ref, blob_value
 from minuet.store.records import (
     LEASE_MS_MAX,
+    TIMED_OUT,
     TOUCH_MS,
     BlobEntry,
     Cancel,
@@ -409,8 +410,9 @@ class Driver:
         keys = [t.key for t in waiting] or [(g.run, g.node, g.scope) for _, g in self._granted[-5:]]
         if keys:
             key, wait_key = rng.choice(keys), rng.choice((None, None, "k1", "ключ"))
+            data = rng.choice((b'{"ok":true}', b"null", TIMED_OUT))
             answer = await self._ask(
-                lambda s: s.resolve(tenant, key, b'{"ok":true}', by="me", wait_key=wait_key)
+                lambda s: s.resolve(tenant, key, data, by="me", wait_key=wait_key)
             )
             self.seen["resolve", str(answer)] += 1
 

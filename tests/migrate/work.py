@@ -10,7 +10,6 @@ from minuet.app.app import App
 from minuet.clock import Clock
 from minuet.errors import NonRetryable
 from minuet.store.base import Store
-from minuet.store.reply import TIMED_OUT
 from minuet.types import Json
 
 
@@ -110,7 +109,7 @@ async def finish(store: Any, *, clock: Clock | None = None) -> dict[int, tuple[s
         for tenant in await app.store.list_tenants():
             while waiting := await app.store.list_waiting(tenant, "timer", limit=1000):
                 for token in waiting:
-                    await app.store.resolve(tenant, token.key, TIMED_OUT)
+                    await app.store.resolve(tenant, token.key, b'"now"')
         for run in await app.runs.list_open():
             await app.runs.wait_ended(run.run)
         return await results(app)

@@ -224,6 +224,11 @@ _ALL = (
         transition=wrong.ResolvesTwice,
     ),
     Bug(
+        name="data-means-timeout",
+        summary="a signal whose data looks like a timeout is taken for one",
+        transition=wrong.DataMeansATimeout,
+    ),
+    Bug(
         name="wait-uncounted",
         summary="a waiting token does not count",
         transition=wrong.TimersWithoutCounting,

@@ -313,11 +313,34 @@ class RetriesForget(Transition):
 
 class ResolvesTwice(Transition):
     def resume(
-        self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
+        self,
+        tenant: str,
+        key: Key,
+        resolution: bytes | None,
+        *,
+        by: str = "",
+        wait_key: str | None = None,
     ) -> bool:
         token, run = self.token(key), self.run(key[0])
         if token is not None and run is not None and token.resolution is not None:
             token.state = "waiting"
+        return super().resume(tenant, key, resolution, by=by, wait_key=wait_key)
+
+
+class DataMeansATimeout(Transition):
+    """What came says itself whether it is a timeout."""
+
+    def resume(
+        self,
+        tenant: str,
+        key: Key,
+        resolution: bytes | None,
+        *,
+        by: str = "",
+        wait_key: str | None = None,
+    ) -> bool:
+        if resolution is not None and msgspec.json.decode(resolution) == {"timed_out": True}:
+            resolution = None
         return super().resume(tenant, key, resolution, by=by, wait_key=wait_key)
 
 

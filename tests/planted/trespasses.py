@@ -64,7 +64,13 @@ class ChangedByEverybody(Transition):
 
 class ResolvedByEverybody(Transition):
     def resume(
-        self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
+        self,
+        tenant: str,
+        key: Key,
+        resolution: bytes | None,
+        *,
+        by: str = "",
+        wait_key: str | None = None,
     ) -> bool:
         owner = _tenant_of(self, key[0], tenant)
         return super().resume(owner, key, resolution, by=by, wait_key=wait_key)

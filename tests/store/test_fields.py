@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from minuet.store import records
-from minuet.store.fields import Dialect, decoder, encoder, names
+from minuet.store.fields import Dialect, builder, decoder, encoder, names
 from minuet.store.postgres import columns as postgres
 from minuet.store.records import FREE_TEXT, Arrival, DeadLetter, Join, Run, Token
 from minuet.store.sql_files import fill
@@ -115,3 +115,27 @@ def test_names_of_lists_in_sql_become_columns() -> None:
 def test_a_list_that_does_not_exist_is_an_error_that_names_it() -> None:
     with pytest.raises(ValueError, match=r"\{x\.pear\}: no list of columns has the name pear"):
         fill("SELECT {x.pear}", {"pair": ("a",)})
+
+
+class Shown(msgspec.Struct):
+    """A record that is made from a `Sample`."""
+
+    flag: bool
+    name: str
+    size: int = 0
+
+
+def test_a_record_is_built_from_another_and_from_arguments_by_name() -> None:
+    build = builder(Shown, Sample, given=("size",))
+
+    assert build(Sample("n", flag=True), 7) == Shown(flag=True, name="n", size=7)
+    assert builder(Shown, given=("name", "size", "flag"))("n", 7, True) == Shown(
+        flag=True, name="n", size=7
+    )
+
+
+def test_a_field_that_nothing_fills_is_noticed_when_the_function_is_made() -> None:
+    with pytest.raises(ValueError, match="size"):
+        builder(Shown, Sample)
+    with pytest.raises(ValueError, match="colour"):
+        builder(Shown, Sample, given=("size", "colour"))

@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from minuet.errors import RunConflictError
-from minuet.store.records import Cancel, Failed, Released, Retry, RetryRun, Waiting
+from minuet.errors import InputError, RunConflictError
+from minuet.store.records import (
+    TIMED_OUT,
+    Cancel,
+    EventRecord,
+    Failed,
+    Released,
+    Retry,
+    RetryRun,
+    Waiting,
+)
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:
@@ -198,8 +208,60 @@ async def test_a_timer_fires_when_it_is_due(world: Any) -> None:
     world.clock.advance(1)
     assert (await world.sweep()).resumed == 1
 
-    assert (await world.take_one()).resolution == b'{"timed_out":true}'
+    grant = await world.take_one()
+    assert (grant.resolution, grant.timed_out, grant.is_resumed) == (None, True, True)
     assert (await world.events(run))[-2:] == ["node.waiting", "node.resumed"]
+    assert (await world.last_event(run, "node.resumed")).timed_out
+
+
+@pytest.mark.parametrize("data", [TIMED_OUT, b" " + TIMED_OUT + b"\n", b"null", b'""'])
+async def test_data_that_looks_like_a_timeout_is_not_one(world: Any, data: bytes) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))
+
+    assert await world.resolve((run, "a", ""), data)
+
+    grant = await world.take_one()
+    assert (grant.timed_out, grant.is_resumed) == (False, True)
+    event = await world.last_event(run, "node.resumed")
+    assert not event.timed_out
+    for stored in (grant.resolution, bytes(event.resolution)):
+        assert msgspec.json.decode(stored) == msgspec.json.decode(data)
+        # Rows are made of events again, and this is how rows spell a timeout.
+        assert stored != TIMED_OUT
+
+
+async def test_a_token_that_an_earlier_version_resumed_is_a_timeout(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), delay_ms=1))
+    world.clock.advance(1)
+    await world.sweep()
+    rows = await world.store.read_snapshot("a", run)
+    (token,) = rows.tokens
+    token.resolution = b'{"timed_out":true}'
+    *before, last = rows.events
+    old = EventRecord(
+        run, last.seq, last.at_ms, last.data.removesuffix(b',"timed_out":true}') + b"}"
+    )
+    rows = msgspec.structs.replace(rows, events=(*before, old), tokens=(token,))
+    assert await world.store.put_run("a", rows, rows.run.seq)
+
+    grant = await world.take_one()
+
+    assert (grant.resolution, grant.timed_out) == (None, True)
+    assert not (await world.last_event(run, "node.resumed")).timed_out
+
+
+@pytest.mark.parametrize("data", [b"", b"yes", b"{", b"1 2", b"NaN", b'"\xff"', b"[" * 5000])
+async def test_what_is_not_json_resolves_nothing(world: Any, data: bytes) -> None:
+    run = await world.start("a")
+    await world.hand_in(Waiting(*name(await world.take_one()), kind="signal"))
+
+    with pytest.raises(InputError, match="valid JSON"):
+        await world.resolve((run, "a", ""), data)
+
+    assert len(await world.store.list_waiting("a", "signal")) == 1
+    assert (await world.events(run))[-1] == "node.waiting"
 
 
 async def test_who_waits_without_a_time_limit_waits_for_ever(world: Any) -> None:

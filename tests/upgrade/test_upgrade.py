@@ -26,7 +26,6 @@ from tests.upgrade.work import (
 
 from minuet import App
 from minuet.store.records import LIVE_STATES, Run
-from minuet.store.reply import TIMED_OUT
 
 TENANTS = ("default", OTHER_TENANT)
 
@@ -140,7 +139,7 @@ async def go_on(apps: Apps) -> None:
             if case_of(run).name == "distant-timer":
                 tokens = await app.store.read_tokens(tenant, run.run)
                 (waiting,) = [token for token in tokens if token.state == "waiting"]
-                await app.store.resolve(tenant, waiting.key, TIMED_OUT)
+                await app.store.resolve(tenant, waiting.key, b'"now"')
         for run in opened:
             await app.runs.wait_ended(run.run, timeout=60)
 

@@ -81,7 +81,7 @@ def ask_type(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Call, Context]]:
             text += f" {ctx.secret(name)}"
         if call.config.get("step"):
             return await ctx.step("ask", ask, call.config["port"], text)
-        if call.config.get("wait") and call.resolution is None:
+        if call.config.get("wait") and not call.resumed:
             return Wait("timer", delay_ms=1)
         return await ask(call.config["port"], text)
 

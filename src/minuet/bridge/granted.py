@@ -163,7 +163,7 @@ class Granted:
         }
 
     def resolution(self) -> Json:
-        """What the node waited for, or None."""
+        """What the node waited for; None if nothing has come."""
         data = self.grant.resolution
         return None if data is None else self._value(data, "what it waited for")
 

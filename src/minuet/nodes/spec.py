@@ -18,8 +18,8 @@ from minuet.types import Json
 class Wait(msgspec.Struct, frozen=True):
     """Returned by a node instead of an output: it waits for something outside.
 
-    When that has come (or the time is over) the node is called again with
-    `call.resolution` set.
+    When that has come, or the time is over, the node is called again: `call.resumed` is set, and
+    `call.resolution` is what has come.
     """
 
     #: `timer`, `signal`, …
@@ -42,7 +42,11 @@ class Call(msgspec.Struct, frozen=True):
     input: Json
     #: `inputs`, and the outputs that the config or a condition names beyond them.
     outputs: dict[str, Json]
-    #: What it waited for; None on the first call.
+    #: It has waited, and the wait is over; False on the first call.
+    resumed: bool = False
+    #: The time was over before anything came.
+    timed_out: bool = False
+    #: What came; None on the first call and when the time was over.
     resolution: Json = None
     #: What the document says beside `config` and only this node type understands
     #: (`human_config`, `agent_config`, …), as written: templates in it are not rendered. Other

@@ -31,6 +31,7 @@ from minuet.kernel.scope import decode
 from minuet.simulation.coverage import Coverage
 from minuet.store.records import (
     DEFAULT_TENANT,
+    TIMED_OUT,
     Change,
     Delivery,
     Key,
@@ -274,7 +275,8 @@ class Client:
     async def _hurry(self, key: Key) -> bool:
         store = self._app.store
         won: bool = await self.repeat(
-            lambda: store.resolve(self._tenant, key, b'{"hurried":true}', by="client")
+            # Data that looks like a timeout. It is not one.
+            lambda: store.resolve(self._tenant, key, TIMED_OUT, by="client")
         )
         return won
 

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from minuet.events import Event, NodeCompleted, NodeSent, NodeSkipped, Place
+from minuet.events import (
+    Event,
+    NodeCompleted,
+    NodeResumed,
+    NodeSent,
+    NodeSkipped,
+    Place,
+    decode_event,
+)
 from minuet.kernel.fold import State
 from minuet.kernel.ledger import sent_by
 from minuet.kernel.program import Program, Send
@@ -146,7 +154,19 @@ def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) 
         run = model.run(grant.run)
         if known is None and run is not None and run.status != "RUNNING":
             yield "paused", f"{key[1:]} is handed out in a run that is {run.status}", grant.run
+        if known is None and grant.is_resumed and grant.timed_out == _was_resolved(model, key):
+            ended = "timed out" if grant.timed_out else "was resolved"
+            yield "timeout", f"{key[1:]} is handed out as if its wait {ended}", grant.run
         grants[key, grant.lease] = process
+
+
+def _was_resolved(model: ModelStore, key: Key) -> bool:
+    """Whether somebody has ended a token's last wait. Clients give their name, sweeps have none."""
+    for record in reversed(model.events(key[0])):
+        event = decode_event(record.data)
+        if isinstance(event, NodeResumed) and (event.node, event.scope) == key[1:]:
+            return bool(event.by)
+    return False
 
 
 def event_rules(
@@ -164,6 +184,8 @@ def event_rules(
     fired.update(new)
     for message in _withdrawals(program, state, new, event):
         yield "withdrawn", message
+    if isinstance(event, NodeResumed) and event.timed_out == bool(event.by):
+        yield "timeout", f"{(event.node, event.scope)}: timed_out is {event.timed_out}"
     if isinstance(event, NodeCompleted):
         for node, scope, live, _, total in event.to:
             token = model.token((run, node, scope))

@@ -140,7 +140,10 @@ class Store(Protocol):
     async def resolve(
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
-        """Give a waiting token what it waits for. The first call wins; the others get False."""
+        """Give a waiting token what it waits for. The first call wins; the others get False.
+
+        Raises InputError when `resolution` is not valid JSON.
+        """
         ...
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:

@@ -1,9 +1,9 @@
 """What comes from outside a run must be storable: its types, and the length of its names.
 
 A record does not check its fields when it is made, and what is once in a history stays there: a
-reason that is a number makes the whole history unreadable. So every store checks new runs, changes
-and workers before it touches anything. Workers build exchanges from checked values, so an exchange
-is not slowed down. Rows that are damaged all the same are read by `store.lenient`.
+reason that is a number makes the whole history unreadable. So every store checks new runs, changes,
+resolutions and workers before it touches anything. Workers build exchanges from checked values, so
+an exchange is not slowed down. Rows that are damaged all the same are read by `store.lenient`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,15 @@ import msgspec
 
 from minuet.errors import InputError, RunConflictError, StoreError
 from minuet.store.identifiers import is_long, shown, too_long
-from minuet.store.records import Change, Delivery, NewPlan, NewRun, Start, WorkerRecord
+from minuet.store.records import (
+    TIMED_OUT,
+    Change,
+    Delivery,
+    NewPlan,
+    NewRun,
+    Start,
+    WorkerRecord,
+)
 
 _pack = msgspec.msgpack.Encoder().encode
 _read_run = msgspec.msgpack.Decoder(NewRun).decode
@@ -48,6 +56,20 @@ def check_worker(record: WorkerRecord) -> None:
     _check(record, _read_worker, "a worker")
     check_name("worker", record.worker)
     _check_json("capabilities", record.capabilities)
+
+
+def check_resolution(data: bytes) -> bytes:
+    """What a token gets, as stores keep it; InputError when it is not valid JSON.
+
+    The same JSON, but never in the spelling that is kept for timeouts.
+    """
+    try:
+        msgspec.json.decode(data)
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            [f"a resolution must be valid JSON: {error}"], argument="resolution"
+        ) from None
+    return data if data.strip() != TIMED_OUT else TIMED_OUT.replace(b":", b": ")
 
 
 def check_name(what: str, name: str) -> None:

@@ -113,6 +113,29 @@ def decoder(
     return _compiled("decode", source, space)
 
 
+def builder(
+    kind: type[Kind], source: type[msgspec.Struct] | None = None, *, given: Sequence[str] = ()
+) -> Callable[..., Kind]:
+    """A function that makes a record from another one and from arguments.
+
+    The record comes first if there is a `source`: the fields that both have are copied. The other
+    arguments are named in `given`. Each field must come from somewhere: none is left at its default
+    because nobody thought of it.
+    """
+    unknown = set(given).difference(kind.__struct_fields__)
+    if unknown:
+        raise ValueError(f"{kind.__name__} has no field {', '.join(sorted(unknown))}")
+    copied = source.__struct_fields__ if source is not None else ()
+    values = []
+    for name in kind.__struct_fields__:
+        if name not in given and name not in copied:
+            raise ValueError(f"nothing says what the field {name} of {kind.__name__} is")
+        values.append(name if name in given else f"record.{name}")
+    arguments = ", ".join([*(["record"] if source is not None else []), *given])
+    source_text = f"def build({arguments}):\n    return kind({', '.join(values)})\n"
+    return _compiled("build", source_text, {"kind": kind})
+
+
 def encoder(
     kind: type[msgspec.Struct],
     columns: Sequence[str],

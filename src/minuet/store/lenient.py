@@ -46,6 +46,13 @@ def plain_type(field: FieldInfo) -> Any:
     return kind
 
 
+def default_of(field: FieldInfo) -> Any:
+    """What a field begins with; None when it must be given."""
+    if field.default_factory is not msgspec.NODEFAULT:
+        return field.default_factory()
+    return None if field.default is msgspec.NODEFAULT else field.default
+
+
 def json_reader(field: FieldInfo) -> Callable[[Any], Any]:
     """A function that reads a field from its JSON, or gives the stand-in."""
     kind = plain_type(field)
@@ -129,10 +136,8 @@ def _value(field: msgspec.structs.FieldInfo, values: dict[str, Any]) -> Any:
                 return _STAND_INS[field.name](value)
             if _takes(field.type, ""):
                 return _shown(value)
-    if field.default is not msgspec.NODEFAULT:
-        return field.default
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
+    if not field.required:
+        return default_of(field)
     return next((empty for empty in (None, "", 0) if _takes(field.type, empty)), None)
 
 

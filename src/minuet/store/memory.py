@@ -16,7 +16,13 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError, SessionError
 from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
-from minuet.store.check import check_change, check_name, check_new_runs, check_worker
+from minuet.store.check import (
+    check_change,
+    check_name,
+    check_new_runs,
+    check_resolution,
+    check_worker,
+)
 from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -47,7 +53,7 @@ from minuet.store.records import (
     WorkerEntry,
     WorkerRecord,
 )
-from minuet.store.reply import TIMED_OUT, Room, grant, header, output_of
+from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
@@ -339,7 +345,7 @@ class MemoryStore(MemoryBlobs):
         )[:limit]
         counts = (
             sum(step.expire(t.key) for t in expired),
-            sum(step.resume(t.tenant, t.key, TIMED_OUT, by="") for t in waiting),
+            sum(step.resume(t.tenant, t.key, None) for t in waiting),
             sum(step.pass_deadline(run) for _, run in overdue),
         )
         self._commit(step)
@@ -425,7 +431,8 @@ class MemoryStore(MemoryBlobs):
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
         step = self._transition(self, self._clock.now_ms())
-        resolved = step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
+        data = check_resolution(resolution)
+        resolved = step.resume(tenant, key, data, by=by, wait_key=wait_key)
         self._commit(step)
         return resolved
 

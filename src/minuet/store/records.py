@@ -46,6 +46,11 @@ REPLY_BYTES_MAX = 16 << 20
 #: node fails. PostgreSQL and Redis have both numbers once more, in their functions.
 INPUT_BYTES_MAX = 64 << 20
 
+#: The resolution of a token whose time was over before anything came. It is JSON because workers
+#: of earlier versions read it as such. No data is kept in this spelling: `check.check_resolution`
+#: gives data that equals it another one.
+TIMED_OUT = b'{"timed_out":true}'
+
 TokenState: TypeAlias = Literal["ready", "leased", "waiting", "done", "dead"]
 
 #: The states of a token that counts: the run's counter is the number of these.
@@ -221,8 +226,10 @@ class Grant(Record, frozen=True):
     taken_ms: int = 0
     #: Part of a fan-out that has been sent already; its own output is in `reads`.
     cursor: int = 0
-    #: What it waited for: JSON.
+    #: What it waited for: JSON. None: it has not waited, or its time was over.
     resolution: bytes | None = None
+    #: It has waited, and its time was over before anything came.
+    timed_out: bool = False
     #: The slot that it holds.
     slot: str = ""
     #: Outputs that arrived live, by source.
@@ -233,6 +240,11 @@ class Grant(Record, frozen=True):
     oversize: int = 0
     #: A field of its row that cannot be read; "": all can.
     damaged: str = ""
+
+    @property
+    def is_resumed(self) -> bool:
+        """It has waited, and the wait is over."""
+        return self.timed_out or self.resolution is not None
 
 
 class RunHeader(Record, frozen=True):
@@ -383,6 +395,7 @@ class Token(msgspec.Struct, gc=False):
     #: What it waits for: kind and key.
     wait: str = ""
     wait_key: FreeText = ""
+    #: What came, or `TIMED_OUT`; None: it has not waited, or still waits.
     resolution: bytes | None = None
     #: Number of the event that holds its output.
     event: int = 0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
 
+from minuet.store.fields import builder
 from minuet.store.lenient import DAMAGE, damage_of
 from minuet.store.records import (
     INPUT_BYTES_MAX,
     REPLY_BYTES_MAX,
+    TIMED_OUT,
     Grant,
     Output,
     Run,
@@ -17,47 +19,31 @@ from minuet.store.records import (
     Token,
 )
 
-#: What a waiting token gets when its time is over.
-TIMED_OUT = b'{"timed_out":true}'
+#: What a worker must know of a run.
+header: Callable[[Run], RunHeader] = builder(RunHeader, Run)
 
-
-def header(run: Run) -> RunHeader:
-    """What a worker must know of a run."""
-    return RunHeader(
-        run.run,
-        run.workflow,
-        run.plan,
-        run.input,
-        run.generation,
-        run.created_ms,
-        run.deadline_ms,
-        run.tags,
-    )
+_grant: Callable[..., Grant] = builder(
+    Grant, Token, given=("resolution", "timed_out", "inputs", "reads", "oversize", "damaged")
+)
 
 
 def grant(
     token: Token, inputs: Sequence[Output], reads: Sequence[Output], oversize: int = 0
 ) -> Grant:
     """The token as its worker gets it."""
-    return Grant(
-        token.run,
-        token.node,
-        token.scope,
-        token.lease,
-        token.skip,
-        token.attempt,
-        token.expiry,
-        token.delivery,
-        token.hop,
-        token.taken_ms,
-        token.cursor,
-        token.resolution,
-        token.slot,
+    return _grant(
+        token,
+        *resolution_of(token.resolution),
         tuple(inputs),
         tuple(reads),
         oversize,
         damage_of(token.reads),
     )
+
+
+def resolution_of(stored: bytes | None) -> tuple[bytes | None, bool]:
+    """What came for a token that has waited, and whether its time was over before."""
+    return (None, True) if stored == TIMED_OUT else (stored, False)
 
 
 class Room:

@@ -100,7 +100,7 @@ class Pipeline:
         node, grant = assignment.node, assignment.grant
         if node is None or node.concurrency is None or assignment.holds_slot:
             return None
-        if grant.skip or grant.cursor or grant.resolution is not None:
+        if grant.skip or grant.cursor or grant.is_resumed:
             return None
         try:
             assignment.check_rows()

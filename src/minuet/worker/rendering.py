@@ -38,10 +38,12 @@ def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
         assignment.inputs(),
         assignment.input(),
         assignment.outputs(),
-        assignment.resolution(),
-        node.extra,
-        node.secrets,
-        node.timeout_ms,
+        resumed=assignment.grant.is_resumed,
+        timed_out=assignment.grant.timed_out,
+        resolution=assignment.resolution(),
+        parts=node.extra,
+        secrets=node.secrets,
+        timeout_ms=node.timeout_ms,
     )
 
 

@@ -58,7 +58,8 @@ def test_wait_waits_in_the_store(config: dict[str, Any], expected: Wait) -> None
     assert run is not None
 
     assert run(call(config)) == expected
-    assert run(call(config, resolution={"timed_out": True})) == {}
+    assert run(call(config, resumed=True, timed_out=True)) == {}
+    assert run(call(config, resumed=True, resolution=None)) == {}
 
 
 @pytest.mark.parametrize("seconds", [-1, True, "1", None, float("nan"), float("inf"), 1e11])

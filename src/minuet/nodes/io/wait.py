@@ -14,7 +14,7 @@ SECONDS_MAX = 10_000_000_000
 
 def run(call: Call) -> Json | Wait:
     """Wait until the time has come, then return an empty object."""
-    if call.resolution is not None:
+    if call.resumed:
         return {}
     if "seconds" in call.config:
         return Wait("timer", delay_ms=_seconds_ms(call.config["seconds"]))

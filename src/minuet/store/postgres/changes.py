@@ -15,7 +15,6 @@ from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
 from minuet.store.records import LEASE_MS_MAX, Change, Held, Key, NewRun, Run, Snapshot, Swept
-from minuet.store.reply import TIMED_OUT
 from minuet.store.rules.transition import Transition
 
 _DUE = statement("due")
@@ -110,10 +109,7 @@ def _pass_due(step: Transition, rows: Rows, due: Due) -> Swept:
     return Swept(
         # Whether each is due is asked as its turn comes: what comes before may have ended it.
         sum(is_expired(key) and step.expire(key) for key in due.leases),
-        sum(
-            is_over(key) and step.resume(tenant, key, TIMED_OUT, by="")
-            for tenant, key in due.timers
-        ),
+        sum(is_over(key) and step.resume(tenant, key, None) for tenant, key in due.timers),
         sum(is_late(run) and step.pass_deadline(run) for run in due.deadlines),
     )
 

@@ -15,7 +15,13 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
-from minuet.store.check import check_change, check_name, check_new_runs, check_worker
+from minuet.store.check import (
+    check_change,
+    check_name,
+    check_new_runs,
+    check_resolution,
+    check_worker,
+)
 from minuet.store.ends import Ends
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
@@ -255,12 +261,13 @@ class PostgresStore(SharedBlobs):
     async def resolve(
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
+        data = check_resolution(resolution)
         wanted = Wanted(tenant)
         wanted.want_token(key)
         resolved = await self._step(
             wanted,
             lambda link, wanted: changes.resolve(
-                link, wanted, key, resolution, by, wait_key, self._now_ms()
+                link, wanted, key, data, by, wait_key, self._now_ms()
             ),
         )
         if resolved:

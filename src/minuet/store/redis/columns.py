@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from types import UnionType
-from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
+from msgspec.structs import FieldInfo
 
+from minuet.store.fields import is_optional, sort_of
+from minuet.store.lenient import default_of, plain_type
 from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token
 
 #: A time that there is not, where a number must stand.
@@ -99,10 +101,10 @@ class Layout:
         self.least = len(tail) if least is None else least
         #: What only one call needs, and how that begins in a script.
         self.of_call = of_call or {}
-        self.defaults = {name: _default(field) for name, field in fields.items()}
+        self.defaults = {name: default_of(field) for name, field in fields.items()}
         #: Columns that have no default, and those that may be nothing.
         self.required = {name for name, field in fields.items() if field.required}
-        self.optional = {name for name, field in fields.items() if _is_optional(field.type)}
+        self.optional = {name for name, field in fields.items() if is_optional(field)}
         self.struct = struct.Struct(">" + "".join(code[0] for code in self.numbers.values()))
 
     @property
@@ -121,39 +123,30 @@ class Layout:
         return ">" + "".join(self.numbers.values()) + "I4c0" * len(self.strings)
 
 
-def _is_optional(annotation: Any) -> bool:
-    return type(None) in get_args(annotation)
-
-
-def _default(field: msgspec.structs.FieldInfo) -> Any:
-    if field.default_factory is not msgspec.NODEFAULT:
-        return field.default_factory()
-    return None if field.default is msgspec.NODEFAULT else field.default
-
-
-def _column(name: str, field: msgspec.structs.FieldInfo | None, extra: type | None) -> Column:
+def _column(name: str, field: FieldInfo | None, extra: type | None) -> Column:
     if field is None:
         assert extra is not None, f"{name} is no field of the record"
-        return Column(name, *_kind(extra), None, False)
-    return Column(name, *_kind(field.type), _default(field), True)
+        return Column(name, _KINDS[extra], "", None, False)
+    return Column(name, *_kind(field), default_of(field), True)
 
 
-def _kind(annotation: Any) -> tuple[str, str]:
-    """How a script holds a value of this type, and in which form."""
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin in (Union, UnionType):
-        (annotation,) = (one for one in arguments if one is not type(None))
-        return _kind(annotation)
-    if origin is Annotated:
-        return _kind(arguments[0])
-    if origin is Literal:
+#: How a script holds what is no object and no list. A `Literal` has no type of its own.
+_KINDS = {bool: "boolean", int: "number", str: "string", bytes: "string"}
+
+
+def _kind(field: FieldInfo) -> tuple[str, str]:
+    """How a script holds a field, and in which form."""
+    kind = plain_type(field)
+    match sort_of(field):
+        case "object":
+            return ("string", "json")
+        case "list":
+            return ("string", "reads") if get_args(kind)[0] is Read else ("table", "")
+        case "free":
+            return ("string", "")
+    if get_origin(kind) is Literal:
         return ("string", "")
-    if origin is tuple:
-        return ("string", "reads") if arguments[0] is Read else ("table", "")
-    if origin is dict:
-        return ("string", "json")
-    kinds = {bool: "boolean", int: "number", str: "string", bytes: "string"}
-    return (kinds[annotation], "payload" if annotation is bytes else "")
+    return (_KINDS[kind], "payload" if kind is bytes else "")
 
 
 def _nothing(names: Iterable[str]) -> dict[str, str]:

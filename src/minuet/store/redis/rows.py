@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.store.fields import builder
 from minuet.store.lenient import (
     DAMAGE,
     READS,
@@ -49,6 +50,7 @@ from minuet.store.redis.columns import (
     Column,
     Layout,
 )
+from minuet.store.reply import resolution_of
 
 #: Nil, as it is packed.
 _NOTHING = msgspec.Raw(b"\xc0")
@@ -238,6 +240,17 @@ def _values(count: int, data: Any) -> list[Any]:
     return []
 
 
+#: Makes a grant: what `grant.lua` tells, in its order, and what the call itself says.
+_grant = builder(
+    Grant,
+    given=(
+        *("run", "node", "scope", "skip", "attempt", "expiry", "delivery", "hop", "cursor"),
+        *("resolution", "timed_out", "slot", "lease", "taken_ms"),
+        *("inputs", "reads", "oversize", "damaged"),
+    ),
+)
+
+
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
     """Tokens taken, as `grant.lua` tells them: fourteen values and their outputs for each."""
     at = 0
@@ -254,20 +267,20 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
         # As `grant.lua` says that what the token reads cannot be read.
         damaged = READS if oversize < 0 else ""
-        yield Grant(
+        yield _grant(
             run.decode(),
             node.decode(),
             scope.decode(),
-            lease,
             skip == 1,
             attempt,
             expiry,
             delivery,
             hop,
-            taken_ms,
             cursor,
-            resolution,
+            *resolution_of(resolution),
             slot.decode(),
+            lease,
+            taken_ms,
             inputs,
             _outputs(values, middle, at, sent),
             max(oversize, 0),

@@ -29,11 +29,18 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.blob import blob_ref
-from minuet.store.check import check_change, check_name, check_new_runs, check_worker
+from minuet.store.check import (
+    check_change,
+    check_name,
+    check_new_runs,
+    check_resolution,
+    check_worker,
+)
 from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
+    TIMED_OUT,
     WORKER_MS_MAX,
     BlobEntry,
     Change,
@@ -65,7 +72,6 @@ from minuet.store.redis.partitions import Partitions
 from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
-from minuet.store.reply import TIMED_OUT
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
@@ -302,7 +308,7 @@ class RedisStore:
             self._now_ms(),
             tenant,
             *key,
-            opaque(resolution),
+            opaque(check_resolution(resolution)),
             by,
             wait_key,
         )

@@ -8,6 +8,7 @@ import msgspec
 
 from minuet import events
 from minuet.store.records import (
+    TIMED_OUT,
     Delivery,
     Key,
     Read,
@@ -72,16 +73,26 @@ class Tokens(Slots):
         self.changed_tokens.add(token.key)
 
     def resume(
-        self, tenant: str, key: Key, resolution: bytes, *, by: str, wait_key: str | None = None
+        self,
+        tenant: str,
+        key: Key,
+        resolution: bytes | None,
+        *,
+        by: str = "",
+        wait_key: str | None = None,
     ) -> bool:
-        """Give a waiting token what it waits for; False when it does not wait (any more)."""
+        """Give a waiting token what it waits for; False when it does not wait (any more).
+
+        None: nothing has come, and its time is over.
+        """
         token, run = self.token(key), self.run(key[0])
         if token is None or run is None or run.tenant != tenant or token.state != "waiting":
             return False
         if wait_key is not None and token.wait_key != wait_key:
             return False
-        token.resolution = resolution
-        self._append(run, events.NodeResumed(*key[1:], msgspec.Raw(resolution), by))
+        token.resolution = TIMED_OUT if resolution is None else resolution
+        raw = msgspec.Raw(token.resolution)
+        self._append(run, events.NodeResumed(*key[1:], raw, by, timed_out=resolution is None))
         token.lease = ""
         self._make_ready(run, token, self.now_ms)
         return True

@@ -10,7 +10,6 @@ from minuet.store import records
 from minuet.store.blob import blob_ref
 from minuet.store.fields import to_json
 from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
-from minuet.store.reply import TIMED_OUT
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.sqlite.blobs import put_shared_blob
 from minuet.store.sqlite.rows import run_of
@@ -43,7 +42,7 @@ def sweep(change: Change, limit: int, retention_ms: int | None) -> Swept:
     change.rows.load_runs([*(key[0] for key in keys), *overdue])
     counts = (
         sum(step.expire(key) for key in expired),
-        sum(step.resume(tenant, key, TIMED_OUT, by="") for tenant, key in waiting),
+        sum(step.resume(tenant, key, None) for tenant, key in waiting),
         sum(step.pass_deadline(run) for run in overdue),
     )
     change.write()

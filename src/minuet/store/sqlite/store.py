@@ -17,7 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
-from minuet.store.check import check_change, check_name, check_new_runs, check_worker
+from minuet.store.check import (
+    check_change,
+    check_name,
+    check_new_runs,
+    check_resolution,
+    check_worker,
+)
 from minuet.store.ends import Ends
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -229,8 +235,9 @@ class SqliteStore:
     async def resolve(
         self, tenant: str, key: Key, resolution: bytes, *, by: str = "", wait_key: str | None = None
     ) -> bool:
+        data = check_resolution(resolution)
         resolved: bool = await self._write(
-            lambda change: changes.resolve(change, tenant, key, resolution, by, wait_key)
+            lambda change: changes.resolve(change, tenant, key, data, by, wait_key)
         )
         return resolved
 

@@ -158,8 +158,9 @@ function events.node_waiting(token, payload)
     .. taken_by(token) .. '}'
 end
 
-function events.node_resumed(token, resolution, by)
-  return about('node.resumed', token) .. json('resolution', resolution) .. text('by', by) .. '}'
+function events.node_resumed(token, resolution, by, timed_out)
+  return about('node.resumed', token) .. json('resolution', resolution) .. text('by', by)
+    .. (timed_out and ',"timed_out":true' or '') .. '}'
 end
 
 function events.step_recorded(token, name, value)

@@ -47,14 +47,15 @@ local function make_ready(run, token, due_ms)
   token[T_LANE] = lane_of(run)
 end
 
--- Give a waiting token what it waits for; false when it does not wait (any more).
-local function resume(tenant, name, node, scope, resolution, by, wait_key)
+-- Give a waiting token what it waits for; false when it does not wait (any more). `timed_out`: nothing
+-- has come, and its time is over.
+local function resume(tenant, name, node, scope, resolution, by, wait_key, timed_out)
   local token, run = load_token(name, node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'waiting' then return false end
   if wait_key and token[T_WAIT_KEY] ~= wait_key then return false end
   touch_token(token)
   token[T_RESOLUTION] = resolution
-  append(run, events.node_resumed(token, resolution, by))
+  append(run, events.node_resumed(token, resolution, by, timed_out))
   token[T_LEASE] = ''
   make_ready(run, token, now)
   return true

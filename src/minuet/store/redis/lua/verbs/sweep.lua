@@ -1,6 +1,6 @@
 -- sweep: expire leases, fire timers, pass deadlines, at most `limit` of each; remove runs that
 -- ended before `retention_ms`, at most `portion`.
--- request: now_ms or nil, limit, what a timer resolves to, retention_ms or nil, portion.
+-- request: now_ms or nil, limit, the resolution of a timeout, retention_ms or nil, portion.
 -- Result: {expired, resumed, cancelled, next due or false, whether there is more, … work,
 --   idempotency keys that are free again}.
 
@@ -34,7 +34,7 @@ for _, member in ipairs(timers) do
   local token, run = load_token(run_id, node, scope)
   if not token then
     leave(TIMERS, member)
-  elseif resume(run[R_TENANT], run_id, node, scope, timed_out, '') then
+  elseif resume(run[R_TENANT], run_id, node, scope, timed_out, '', nil, true) then
     resumed = resumed + 1
   end
 end
