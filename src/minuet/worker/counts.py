@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from minuet.store.records import Done, Failed, Item, Released, Retry, Waiting
+from minuet.store.records import Done, Failed, Item, Released, Retried, Waiting
 
 _log = logging.getLogger("minuet.worker")
 
@@ -30,7 +30,7 @@ class Counts(msgspec.Struct):
                 setattr(self, item.outcome, getattr(self, item.outcome) + 1)
         elif isinstance(item, Failed):
             self.failed += 1
-        elif isinstance(item, Retry):
+        elif isinstance(item, Retried):
             self.retried += 1
         elif isinstance(item, Waiting):
             self.waiting += 1

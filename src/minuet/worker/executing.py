@@ -54,7 +54,7 @@ class Executing:
             return
         if item is not None:
             workload.finish(assignment, item)
-        elif not workload.suspect.is_like(assignment):
+        elif not workload.suspect.is_suspect(assignment):
             self.start(assignment)
         elif workload.suspect.assignment is None:
             workload.suspect.keep(assignment, _now())

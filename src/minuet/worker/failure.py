@@ -29,7 +29,7 @@ from minuet.errors import (
     Retryable,
     StoreUnavailableError,
 )
-from minuet.kernel.settle import Failed
+from minuet.kernel.settle import AttemptFailed
 from minuet.worker.policy import UNWRITTEN, Policies, Policy
 from minuet.worker.trace import Mask, add_trace, name_of, text_of
 
@@ -61,15 +61,15 @@ class Failures:
         self._policies = policies
         self._read_secret = read_secret
 
-    def around(self, assignment: Assignment, error: BaseException) -> Failed:
+    def outside_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node when something before or after its handler raised."""
         return failure_of(error, UNWRITTEN, self._secrets(assignment))
 
-    def inside(self, assignment: Assignment, error: BaseException) -> Failed:
+    def in_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node whose handler raised."""
         return failure_of(error, self._policy(assignment), self._secrets(assignment))
 
-    def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> Failed:
+    def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> AttemptFailed:
         """The outcome of a node whose attempt took too long; `left` says what still runs."""
         return timed_out(timeout_ms, self._policy(assignment), left=left)
 
@@ -94,7 +94,7 @@ class Failures:
 
 def failure_of(
     error: BaseException, policy: Policy = UNWRITTEN, secrets: Sequence[str] = ()
-) -> Failed:
+) -> AttemptFailed:
     """What to make of an exception; one that came out of a handler comes with its policy.
 
     `secrets` are values that must not be kept.
@@ -103,7 +103,7 @@ def failure_of(
     record = describe(error, secrets)
     # By its type: an exception of the user's may claim to be of any class.
     retryable = _is_retried(type(error), record["code"], policy)
-    return Failed(record, retryable=retryable, after_ms=after_ms)
+    return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
 
 
 def _is_retried(kind: type[BaseException], code: str, policy: Policy) -> bool:
@@ -171,17 +171,17 @@ def _code(error: BaseException) -> str:
     return "handler_raised"
 
 
-def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> Failed:
+def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> AttemptFailed:
     """An attempt that took too long; `left` says what it has left behind."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
-    return Failed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
+    return AttemptFailed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
 
 
-def crash_loop(expiry: int) -> Failed:
+def crash_loop(expiry: int) -> AttemptFailed:
     """A node that keeps killing its workers."""
     message = (
         f"{expiry} workers died or hung while they ran this node and did not come back; "
         "it is not tried again until somebody retries the run"
     )
-    return Failed({"code": "crash_loop", "message": message}, reason="crash_loop")
+    return AttemptFailed({"code": "crash_loop", "message": message}, reason="crash_loop")

@@ -18,7 +18,7 @@ from minuet.store.records import (
     Released,
     Reply,
     Result,
-    Retry,
+    Retried,
     Slot,
     Take,
     Waiting,
@@ -197,7 +197,7 @@ class Loop:
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
                 _log.info("%s of run %s came too late (%s)", assignment.key[1], run, result)
-            elif isinstance(item, Retry | Waiting):
+            elif isinstance(item, Retried | Waiting):
                 self._sweeping.expect(item)
             if result == "applied":
                 self._counts.add(item)

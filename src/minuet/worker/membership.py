@@ -19,7 +19,7 @@ from minuet.store.records import WorkerRecord
 _log = logging.getLogger("minuet.worker")
 
 #: Seconds between two looks for queues, and until a heartbeat that failed is tried again.
-LOOK_S = 1.0
+POLL_S = 1.0
 
 #: How long to wait for a call that is on its way before signing off without it.
 LEAVE_S = 1.0
@@ -58,7 +58,7 @@ class Membership:
     def begin(self) -> None:
         """Register, and be heard of from now on."""
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(_tell)
+        self._task.add_done_callback(_log_failure)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -70,15 +70,15 @@ class Membership:
                     if await self._store.register_worker(self._record()):
                         self._drain()
                     self._beat_at = sent_at + self._heartbeat_s
-                await self._look()
+                await self._find_placed_queues()
             except StoreUnavailableError:
                 # The exchanges say so.
                 pass
             # A driver may lose a cancellation: then the flag ends this.
             if not self._ended:
-                await asyncio.sleep(min(LOOK_S, max(0.01, self._beat_at - loop.time())))
+                await asyncio.sleep(min(POLL_S, max(0.01, self._beat_at - loop.time())))
 
-    async def _look(self) -> None:
+    async def _find_placed_queues(self) -> None:
         """Look for queues with constraints in which something is ready."""
         queues = await self._store.find_queues(
             self._tenant, MARK, after=self._after, limit=QUEUES_MAX
@@ -104,6 +104,6 @@ class Membership:
                 _log.info("the worker could not sign off: %s", error)
 
 
-def _tell(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
         _log.error("the worker is not heard of any more", exc_info=task.exception())

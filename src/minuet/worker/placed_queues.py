@@ -21,7 +21,7 @@ KEEP_S = 60.0
 VERDICTS_MAX = 10_000
 
 #: Workflow and node: what the limit of a node counts.
-Whose = tuple[str, str]
+LimitedNode = tuple[str, str]
 
 
 class _Known(msgspec.Struct):
@@ -103,17 +103,19 @@ class PlacedQueues:
             self._verdicts[queue] = placement
         return self._verdicts[queue]
 
-    def open(self, running: Mapping[Whose, int]) -> tuple[tuple[str, ...], int]:
+    def open(self, running: Mapping[LimitedNode, int]) -> tuple[tuple[str, ...], int]:
         """The queues to take from, and how many tokens at most from all of them together, so
         that no node has more instances than it may."""
         free = {
             queue: left
             for queue, known in self._known.items()
-            if (left := known.placement.limit - running.get(_whose(known.placement), 0)) > 0
+            if (left := known.placement.limit - running.get(_limited_node(known.placement), 0)) > 0
         }
         return tuple(free), min(free.values(), default=0)
 
-    def share(self, room: int, served: tuple[str, ...], running: Mapping[Whose, int]) -> list[Take]:
+    def share(
+        self, room: int, served: tuple[str, ...], running: Mapping[LimitedNode, int]
+    ) -> list[Take]:
         """Divide the room of a worker between these queues and the others that it serves."""
         placed, limit = self.open(running)
         if not placed:
@@ -125,5 +127,5 @@ class PlacedQueues:
         return [Take(placed, limit), Take(served, room - limit)]
 
 
-def _whose(placement: Placement) -> Whose:
+def _limited_node(placement: Placement) -> LimitedNode:
     return (placement.workflow, placement.node)

@@ -8,7 +8,7 @@ import msgspec
 
 from minuet.bridge.programs import Programs
 from minuet.errors import DamagedRowError, HandlerError
-from minuet.kernel.settle import Failed, Outcome, Skipped, Succeeded
+from minuet.kernel.settle import AttemptFailed, Outcome, Skipped, Succeeded
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node
 from minuet.store.base import Store
@@ -73,7 +73,7 @@ class Preparing:
             return Skipped()
         if assignment.node is None:
             error = {"code": "unknown_node", "message": f"the plan has no node {grant.node!r}"}
-            return Failed(error)
+            return AttemptFailed(error)
         try:
             assignment.check_rows()
         except DamagedRowError as error:

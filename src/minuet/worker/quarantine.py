@@ -28,7 +28,7 @@ class Quarantine:
         self._alone_until = 0.0
         self.assignment: Assignment | None = None
 
-    def is_like(self, assignment: Assignment) -> bool:
+    def is_suspect(self, assignment: Assignment) -> bool:
         """Whether the token is given up if one more of its workers dies."""
         return 0 < assignment.grant.expiry == self._crashes_max - 1
 

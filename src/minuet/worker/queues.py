@@ -17,7 +17,7 @@ from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.store.records import Take
 from minuet.worker.identity import Identity, offer_of
-from minuet.worker.placed_queues import PlacedQueues, Whose
+from minuet.worker.placed_queues import LimitedNode, PlacedQueues
 
 #: Queues of nodes that need no permit; "" holds skips.
 INLINE = ("", "inline")
@@ -122,13 +122,13 @@ class Queues:
         plain = self.plain
         return queue in plain or self.placed.may_serve(queue, plain)
 
-    def open(self, running: Callable[[], Mapping[Whose, int]]) -> tuple[str, ...]:
+    def open(self, running: Callable[[], Mapping[LimitedNode, int]]) -> tuple[str, ...]:
         """Those from which there is something to take while these nodes run here."""
         if not self.placed:
             return self.plain
         return (*self.plain, *self.placed.open(running())[0])
 
-    def takes(self, room: int, running: Callable[[], Mapping[Whose, int]]) -> list[Take]:
+    def takes(self, room: int, running: Callable[[], Mapping[LimitedNode, int]]) -> list[Take]:
         """What to ask for when there is room for so many."""
         if not self.placed:
             return [Take(self.served, room)]

@@ -19,7 +19,7 @@ from typing import Any
 
 from minuet.bridge.values import encode
 from minuet.errors import HandlerError, LeaseLost
-from minuet.kernel.settle import Failed, Outcome, Succeeded, Waiting
+from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
 from minuet.nodes.spec import NodeType, Wait
 from minuet.plan.plan import Node
@@ -57,19 +57,21 @@ class Running:
             return _outcome_of(assignment, node_type.run(call))
         except Exception as error:
             # Whatever it is, it is this node's trouble and not the worker's.
-            return self._failures.around(assignment, error)
+            return self._failures.outside_handler(assignment, error)
 
     async def run(self, assignment: Assignment, node: Node) -> Outcome:
         """Run a node's handler, or the I/O of its type."""
         try:
             invocation = self._invocations.of(assignment, node)
         except HandlerError as error:
-            return Failed(self._failures.around(assignment, error).error, reason="no_handler")
+            return AttemptFailed(
+                self._failures.outside_handler(assignment, error).error, reason="no_handler"
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             # It would be the same next time.
-            return Failed(self._failures.around(assignment, error).error)
+            return AttemptFailed(self._failures.outside_handler(assignment, error).error)
         if invocation.has_effects and not await self._store.wait_until_durable(
             self._tenant, assignment.held
         ):
@@ -85,13 +87,13 @@ class Running:
         except asyncio.CancelledError as error:
             if assignment.is_ended:
                 raise
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if _is_workers(error, invocation.context):
                 raise
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
 
     async def _run_with_timeout(
         self, assignment: Assignment, invocation: Invocation, timeout_ms: int
@@ -127,7 +129,7 @@ class Running:
                 raise error
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
         return _outcome_of(assignment, result)
 
 

@@ -7,7 +7,7 @@ import asyncio
 from minuet.clock import Clock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
-from minuet.store.records import Retry, Waiting
+from minuet.store.records import Retried, Waiting
 from minuet.worker.counts import Outage
 
 #: Longest time between two sweeps; earlier when something falls due.
@@ -49,7 +49,7 @@ class Sweeping:
         # Never at once again: what is due now may need a later tick of the store's clock.
         self.due_at = loop.time() + max(delay_ms, 1) / 1000
 
-    def expect(self, item: Retry | Waiting) -> None:
+    def expect(self, item: Retried | Waiting) -> None:
         """The item's token falls due later: sweep then, if that is before the next sweep."""
         delay_ms = item.delay_ms
         if delay_ms is None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from minuet.kernel.scope import show
 from minuet.store.records import Held, Item, Key, Slot
 from minuet.worker.assignment import Assignment
-from minuet.worker.placed_queues import Whose
+from minuet.worker.placed_queues import LimitedNode
 from minuet.worker.quarantine import Quarantine
 
 #: Items handed in by one exchange.
@@ -55,7 +55,7 @@ class Workload:
             if one.task or (one is suspect and one.outcome is None):
                 yield one.held
 
-    def running(self) -> Counter[Whose]:
+    def running(self) -> Counter[LimitedNode]:
         """How many instances of each node are in hand here and not done, or still run although
         nobody wants them any more."""
         done = {one for one, item in self.finished if not isinstance(item, Slot)}
