@@ -41,6 +41,7 @@ PLAIN = (
     "src/minuet/simulation",
     "src/minuet/templates",
     "src/minuet/types.py",
+    "src/minuet/worker",
 )
 
 #: Words that make a sentence sound translated, and what to write instead.

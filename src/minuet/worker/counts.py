@@ -1,4 +1,4 @@
-"""What a worker has done so far, and whether its store is there: for people who watch it."""
+"""What a worker has done so far, and whether its store is available: for people who watch it."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Counts(msgspec.Struct):
 
 
 class Outage:
-    """Says once that the store is away, and once that it is back."""
+    """Logs once that the store is not available, and once that it is back."""
 
     def __init__(self) -> None:
         self._since: float | None = None

@@ -1,4 +1,4 @@
-"""From what a handler or a node type raised to an error that can be kept, and whether to retry.
+"""Turn what a handler or a node type raised into an error that can be stored; decide on a retry.
 
 The first of these rules that applies decides:
 
@@ -6,15 +6,15 @@ The first of these rules that applies decides:
 * What the policy's `no_retry_on` names is not retried.
 * With `retry_on`, what it names is retried, and nothing else.
 * Retryable is retried.
-* Under a policy that somebody wrote, everything is retried.
+* Under a policy that an author wrote, everything is retried.
 * Otherwise everything is retried except NOT_RETRIED, which would fail in the same way again.
   Network errors, timeouts and services that are down may pass.
 
 What goes wrong before or after the handler (a template, an argument, a value that cannot be kept)
 is not retried under any policy: it would fail in the same way again.
 
-An exception is an object of the user's. Whatever it does when it is asked for its text, code or
-cause, an error comes out of here.
+An exception is the user's object. Reading its text, code or cause may raise; an error is made of it
+in any case.
 """
 
 from __future__ import annotations
@@ -95,13 +95,13 @@ class Failures:
 def failure_of(
     error: BaseException, policy: Policy = UNWRITTEN, secrets: Sequence[str] = ()
 ) -> AttemptFailed:
-    """What to make of an exception; one that came out of a handler comes with its policy.
+    """The failure that an exception means. One that a handler raised comes with its policy.
 
     `secrets` are values that must not be kept.
     """
     after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
     record = describe(error, secrets)
-    # By its type: an exception of the user's may claim to be of any class.
+    # By its type: a user's exception may claim to be of any class.
     retryable = _is_retried(type(error), record["code"], policy)
     return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
 
@@ -172,7 +172,7 @@ def _code(error: BaseException) -> str:
 
 
 def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> AttemptFailed:
-    """An attempt that took too long; `left` says what it has left behind."""
+    """An attempt that took too long; `left` says what still runs."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
     return AttemptFailed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
@@ -182,6 +182,6 @@ def crash_loop(expiry: int) -> AttemptFailed:
     """A node that keeps killing its workers."""
     message = (
         f"{expiry} workers died or hung while they ran this node and did not come back; "
-        "it is not tried again until somebody retries the run"
+        "it is not tried again until the run is retried"
     )
     return AttemptFailed({"code": "crash_loop", "message": message}, reason="crash_loop")

@@ -1,4 +1,4 @@
-"""The way of one token through a worker, from the grant to the item that is handed in.
+"""The steps that take one token through a worker, from the grant to the item that is handed in.
 
     prepare ─► render ─► run ─► settle
 
@@ -69,7 +69,7 @@ class Pipeline:
         assignment.outcome = outcome
         item = self._settling.settle_small(assignment)
         if item is None:
-            # Its output must be stored first, by `run`.
+            # `run` must store its output first.
             assignment.outcome = None
         return item
 
@@ -134,7 +134,7 @@ class Pipeline:
                 raise
             return None if assignment.abandoned else assignment.release()
         except RunNotFoundError:
-            return None  # It was ended and deleted meanwhile.
+            return None  # The run has been ended and deleted meanwhile.
 
     async def _find_outcome(self, assignment: Assignment) -> None:
         """Run the node and note its outcome, or that the token is to be given back."""
@@ -148,7 +148,7 @@ class Pipeline:
             assignment.releasing = True
         except LeaseLost as error:
             if assignment.context is not None and assignment.context.cancelled:
-                # The worker said so. If the lease is not lost after all, others may go on.
+                # The worker cancelled it. If the lease is still valid, others can take the token.
                 assignment.releasing = True
             else:
                 assignment.outcome = self._failures.outside_handler(assignment, error)

@@ -4,8 +4,8 @@ This is the border to user code: whatever a document, an input, a handler or a s
 becomes the node's outcome. What still leaves is a cancellation by the worker, LeaseLost, an
 outage of the worker's own store, or a KeyboardInterrupt.
 
-Only calls that the worker makes to its own store may say that the store is away. A handler may
-use stores of its own, and their trouble is the handler's.
+Only calls that the worker makes to its own store may report that the store is not available. A
+handler may use stores of its own, and their errors are the handler's.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Running:
             call = make_call(assignment, node, render_config(assignment, node))
             return _outcome_of(assignment, node_type.run(call))
         except Exception as error:
-            # Whatever it is, it is this node's trouble and not the worker's.
+            # Any error here is the node's, not the worker's.
             return self._failures.outside_handler(assignment, error)
 
     async def run(self, assignment: Assignment, node: Node) -> Outcome:
@@ -70,7 +70,7 @@ class Running:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # It would be the same next time.
+            # The next attempt would fail in the same way.
             return AttemptFailed(self._failures.outside_handler(assignment, error).error)
         if invocation.has_effects and not await self._store.wait_until_durable(
             self._tenant, assignment.held
@@ -143,13 +143,13 @@ def _call(invocation: Invocation) -> tuple[Any, Any]:
 
 
 def _is_workers(error: BaseException, context: Context) -> bool:
-    """Whether an exception that came out of a handler is the worker's own: its store is away, or
-    it has cancelled the handler."""
+    """Whether an exception that came out of a handler is the worker's own: its store is not
+    available, or it has cancelled the handler."""
     return error is context.outage or (context.cancelled and isinstance(error, LeaseLost))
 
 
 def _outcome_of(assignment: Assignment, value: Any) -> Outcome:
-    """What a node has returned, turned into JSON, which may run code of the user's."""
+    """What a node has returned, turned into JSON. This may run the user's code."""
     if issubclass(type(value), Wait):
         data = encode(value.data)[1]
         return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)

@@ -69,7 +69,7 @@ class Settling:
             return self.settle_error(assignment, error)
 
     def settle_error(self, assignment: Assignment, error: Exception) -> Item:
-        """What was to be done with a token has raised: that is its node's outcome."""
+        """Work on the token raised: make this its node's outcome."""
         assignment.outcome = self._failures.outside_handler(assignment, error)
         return self._settle(assignment)
 

@@ -1,4 +1,4 @@
-"""Noticing that the event loop stood still, and naming the handlers that ran meanwhile.
+"""Notice that the event loop stood still, and name the handlers that ran meanwhile.
 
 A handler that computes without giving the interpreter up (a C extension, a large regular
 expression, an `async def` that never awaits) holds up everything else in its process, the renewal
@@ -22,7 +22,7 @@ _log = logging.getLogger("minuet.worker")
 CHECK_S = 1.0
 WARN_S = 1.0
 
-#: Handlers that are named.
+#: Handlers named in one warning.
 NAMED_MAX = 5
 
 
