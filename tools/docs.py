@@ -343,7 +343,7 @@ def _arguments() -> str:
     for name, rule in arguments.RULES.items():
         try:
             rule(object())
-        except arguments.Wrong as wrong:
+        except arguments.InvalidArgument as wrong:
             may = "nothing, or " if _takes_none(rule) else ""
             shown = name.replace("Questions.", "runs.").replace("Finder.", "runs.")
             shown = shown.replace("Workers.", "workers.")
@@ -358,7 +358,7 @@ def _arguments() -> str:
 def _takes_none(rule: Any) -> bool:
     try:
         return rule(None) is None
-    except arguments.Wrong:
+    except arguments.InvalidArgument:
         return False
 
 

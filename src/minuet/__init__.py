@@ -7,7 +7,7 @@
 
     result = minuet.run("order.yaml", {"order_id": 7})
 
-The way of a workflow, in reading order: `model` (what the author wrote) ─► `plan` (compiled and
+The path of a workflow, in reading order: `model` (what the author wrote) ─► `plan` (compiled and
 verified) ─► `kernel` (what it means, pure) ⇄ `worker` (runs the handlers) ⇄ `store` (what is
 true). `app` is the facade, `cli` the command line.
 
@@ -121,7 +121,7 @@ _HOMES = {
 
 
 if not TYPE_CHECKING:
-    # A type checker would take any name for one that this knows.
+    # Otherwise a type checker would accept any name.
 
     def __getattr__(name: str) -> Any:
         if name not in __all__:

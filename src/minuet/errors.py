@@ -16,9 +16,9 @@
     │   ├── AmbiguousRunError  several runs have an id that begins like this
     │   ├── StartError         some runs of `start_many` were refused; has all answers
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
-    │   └── RunTimeoutError    the caller did not want to wait longer; the run lives on
+    │   └── RunTimeoutError    the caller stopped waiting; the run goes on
     ├── StoreError             the store could not do it
-    │   ├── StoreUnavailableError   nothing was written, or nobody knows: repeat the call
+    │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
     │   └── SessionError            a session the store does not know, or a wrong sequence
     ├── NotOpenError           an App is used before it was opened or after it was closed
@@ -28,9 +28,9 @@
     NonRetryable               a handler raises it (or a subclass) to fail without a retry
     Retryable                  a handler raises it to ask for a retry, perhaps `after` seconds
 
-    LeaseLost (BaseException)  tells a handler that its work is no longer wanted
+    LeaseLost (BaseException)  raised in a handler whose work is no longer wanted
 
-Errors have typed fields and build their own message; nobody parses messages.
+Errors have typed fields and build their own message; messages are never parsed.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ class DocumentError(MinuetError):
     def __init__(self, diagnostics: Sequence[Diagnostic], source: str = "<document>") -> None:
         self.diagnostics = tuple(diagnostics)
         self.source = source
-        #: The document without the fields that could not be read, if that is one: what is
-        #: wrong with its meaning can be said as well.
+        #: The document without the fields that could not be read, if it is valid without them:
+        #: then problems of its meaning can be reported as well.
         self.remainder: Any = None
         count = len(self.diagnostics)
         lines = [f"{source}: {count} problem{'s' if count != 1 else ''}"]
@@ -218,7 +218,7 @@ class RunFailed(RunError):
 
 
 class RunTimeoutError(RunError):
-    """The caller did not want to wait longer; the run lives on."""
+    """The caller stopped waiting; the run goes on."""
 
     code = "run-timeout"
 
@@ -234,7 +234,7 @@ class StoreError(MinuetError):
 
 
 class StoreUnavailableError(StoreError):
-    """Nothing was written, or nobody knows: the same call may be repeated."""
+    """Nothing was written, or it is not known: the same call may be repeated."""
 
     code = "store-unavailable"
 
@@ -292,9 +292,9 @@ class LeaseLost(BaseException):
 
 
 def trace_lines(error: Any, indent: str = "  ") -> list[str]:
-    """Where an error that was kept came from, in lines for people; none if nobody knows.
+    """Where a stored error came from, in lines for people; none if it is not known.
 
-    The outermost call stands first, as in Python. `worker/trace.py` says what is kept.
+    The outermost call comes first, as in Python. `worker/trace.py` says what is kept.
     """
     if not isinstance(error, dict):
         return []

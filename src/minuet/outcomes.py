@@ -12,7 +12,7 @@ from minuet.types import RunStatus
 
 #: Exit codes. 0: done; of a run, COMPLETED.
 COMPLETED: Final = 0
-#: The thing itself failed, or its state refuses what was asked for.
+#: The run failed, or its state refuses the change.
 FAILED: Final = 1
 #: Wrong usage, document, input, handlers or store.
 INVALID: Final = 2

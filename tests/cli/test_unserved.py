@@ -34,7 +34,7 @@ nodes:
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(unserved, "FIRST_S", 0.01)
-    monkeypatch.setattr(unserved, "LOOK_S", 0.01)
+    monkeypatch.setattr(unserved, "POLL_S", 0.01)
 
 
 def test_start_says_once_for_each_queue_that_nobody_serves_it(folder: Any, minuet: Any) -> None:

@@ -37,7 +37,7 @@ from minuet.store.records import (
     Read,
     Released,
     Resume,
-    Retry,
+    Retried,
     RetryRun,
     Slot,
     Snapshot,
@@ -257,7 +257,7 @@ class Driver:
         error = {"code": rng.choice(("x", "y")), "message": "é \x00 broken", "type": "E"}
         match kind:
             case "retry":
-                return Retry(*name, error=error, delay_ms=rng.choice((-5, 0, 1, 5 * LEASE_MS)))
+                return Retried(*name, error=error, delay_ms=rng.choice((-5, 0, 1, 5 * LEASE_MS)))
             case "failed":
                 return Failed(*name, error=error, dead_letter=rng.choice((None, "crash_loop")))
             case "waiting":

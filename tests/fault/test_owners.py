@@ -18,7 +18,7 @@ from tests.fault.workload import one
 from minuet.clock import ManualClock, SystemClock
 from minuet.store.records import Exchange
 from minuet.store.sqlite import SqliteStore
-from minuet.store.sqlite.owners import LOOK_MS, Owner
+from minuet.store.sqlite.owners import POLL_MS, Owner
 
 
 @asynccontextmanager
@@ -102,7 +102,7 @@ async def test_the_leases_of_a_dead_owner_expire_though_its_last_line_was_cut_of
         assert (await store.sweep()).expired == 1
         assert [path.name for path in live(db)] == ["gone"]
         assert (await store.sweep()).expired == 0
-        clock.advance(LOOK_MS)
+        clock.advance(POLL_MS)
         assert (await store.sweep()).expired == 0
         assert live(db) == []
 
@@ -123,7 +123,7 @@ def test_an_owner_that_is_just_beginning_is_never_removed(db: Path) -> None:
     for _ in range(100):
         owner, other = Owner(db), Owner(db)
         owner.serve(("default", "a"))
-        dead, alive = other._look_around()
+        dead, alive = other._find_dead()
         assert (dead, alive) == ([], {("default", "a")})
         owner.close()
     assert not db.with_name("runs.db-live").exists()
@@ -139,7 +139,7 @@ def test_a_forked_child_neither_keeps_nor_drops_its_parents_lock(db: Path) -> No
         signal.pause()
         os._exit(0)
     try:
-        dead, alive = other._look_around()
+        dead, alive = other._find_dead()
         assert (dead, alive) == ([], {("default", "a")})
         # The parent's end is the owner's, whatever its child does.
         assert owner._file is not None
@@ -148,7 +148,7 @@ def test_a_forked_child_neither_keeps_nor_drops_its_parents_lock(db: Path) -> No
         found: list[object] = []
 
         def is_found() -> bool:
-            found.extend(other._look_around()[0])
+            found.extend(other._find_dead()[0])
             return bool(found)
 
         until(is_found, "the lock is gone", 5)

@@ -34,7 +34,7 @@ from minuet.store.records import (
     Read,
     Reply,
     Result,
-    Retry,
+    Retried,
     Run,
     Swept,
     Token,
@@ -44,7 +44,7 @@ from minuet.types import TERMINAL
 from minuet.worker.assignment import Assignment
 from minuet.worker.loop import Loop
 from minuet.worker.pipeline import Pipeline
-from minuet.worker.placed_queues import PlacedQueues, Whose
+from minuet.worker.placed_queues import LimitedNode, PlacedQueues
 from minuet.worker.sweeping import Sweeping
 from minuet.worker.worker import Worker
 from minuet.worker.workload import Workload
@@ -306,7 +306,7 @@ class LeasesAreNotRenewed(Transition):
 
 
 class RetriesForget(Transition):
-    def _retry(self, run: Run, token: Token, item: Retry) -> None:
+    def _retry(self, run: Run, token: Token, item: Retried) -> None:
         super()._retry(run, token, item)
         token.attempt = 1
 
@@ -488,7 +488,7 @@ class _AnyQueue(PlacedQueues):
 
 
 class _CountsNothing(Workload):
-    def running(self) -> Counter[Whose]:
+    def running(self) -> Counter[LimitedNode]:
         return Counter()
 
 

@@ -15,7 +15,7 @@ from minuet.store.records import (
     NewPlan,
     Read,
     Released,
-    Retry,
+    Retried,
     RetryRun,
     Take,
 )
@@ -29,7 +29,7 @@ def token(grant: Grant) -> tuple[str, str, str, str]:
 
 
 async def retried(world: Any, grant: Grant) -> None:
-    await world.hand_in(Retry(*token(grant), error={"code": "x"}))
+    await world.hand_in(Retried(*token(grant), error={"code": "x"}))
 
 
 async def released(world: Any, grant: Grant) -> None:

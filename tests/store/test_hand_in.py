@@ -1,4 +1,4 @@
-"""exchange, handing in `Retry`, `Failed`, `Waiting` and `Released`."""
+"""exchange, handing in `Retried`, `Failed`, `Waiting` and `Released`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from minuet.store.records import (
     EventRecord,
     Failed,
     Released,
-    Retry,
+    Retried,
     RetryRun,
     Waiting,
 )
@@ -32,7 +32,7 @@ async def test_a_retried_token_comes_back_after_its_delay_as_the_next_attempt(wo
     run = await world.start("a")
     grant = await world.take_one()
 
-    assert await world.hand_in(Retry(*name(grant), error={"code": "x"}, delay_ms=500)) == (
+    assert await world.hand_in(Retried(*name(grant), error={"code": "x"}, delay_ms=500)) == (
         "applied",
     )
     assert await world.take() == []
@@ -47,7 +47,7 @@ async def test_a_retried_token_comes_back_after_its_delay_as_the_next_attempt(wo
 
 async def test_a_retry_handed_in_twice_counts_once(world: Any) -> None:
     run = await world.start("a")
-    retry = Retry(*name(await world.take_one()), error={}, delay_ms=0)
+    retry = Retried(*name(await world.take_one()), error={}, delay_ms=0)
 
     assert await world.hand_in(retry, retry) == ("applied", "duplicate")
 
@@ -61,7 +61,7 @@ async def test_a_retry_under_a_lost_lease_is_stale(world: Any) -> None:
     await world.sweep()
     await world.take_one(session="other")
 
-    assert await world.hand_in(Retry(*name(lost))) == ("stale",)
+    assert await world.hand_in(Retried(*name(lost))) == ("stale",)
 
 
 # ── failed ──────────────────────────────────────────────────────────────────────────────

@@ -13,7 +13,7 @@ from minuet.store.records import (
     Pause,
     Released,
     Resume,
-    Retry,
+    Retried,
     RetryRun,
     Slot,
     Take,
@@ -63,7 +63,7 @@ async def test_a_late_result_counts_once(world: Any) -> None:
 @pytest.mark.parametrize(
     "item",
     [
-        lambda g: Retry(*name(g), error={"code": "x"}),
+        lambda g: Retried(*name(g), error={"code": "x"}),
         lambda g: Failed(*name(g), error={"code": "x"}),
         lambda g: Waiting(*name(g), kind="signal"),
         lambda g: Released(*name(g)),

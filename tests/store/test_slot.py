@@ -14,7 +14,7 @@ from minuet.store.records import (
     Pause,
     Released,
     Resume,
-    Retry,
+    Retried,
     Slot,
     Waiting,
 )
@@ -104,7 +104,7 @@ async def test_a_slot_freed_in_the_same_call_reaches_who_began_to_wait_in_it(wor
 
 async def test_every_way_of_letting_go_frees_the_slot(world: Any) -> None:
     ways: list[Callable[[Grant], Awaitable[object]]] = [
-        lambda g: world.hand_in(Retry(*name(g), delay_ms=10**9)),
+        lambda g: world.hand_in(Retried(*name(g), delay_ms=10**9)),
         lambda g: world.hand_in(Failed(*name(g))),
         lambda g: world.hand_in(Waiting(*name(g), kind="signal")),
         lambda g: world.change(g.run, Cancel()),

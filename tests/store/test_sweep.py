@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import LEASE_MS_MAX, Pause, Retry, Swept, Waiting
+from minuet.store.records import LEASE_MS_MAX, Pause, Retried, Swept, Waiting
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:
@@ -110,7 +110,7 @@ async def test_the_next_thing_due_is_a_lease_a_timer_a_delay_or_a_deadline(world
     assert (await world.sweep()).next_due_ms == now + 30_000
     await world.hand_in(Waiting(*name(first), delay_ms=20_000))
     assert (await world.sweep()).next_due_ms == now + 20_000
-    await world.hand_in(Retry(*name(second), delay_ms=10_000))
+    await world.hand_in(Retried(*name(second), delay_ms=10_000))
     assert (await world.sweep()).next_due_ms == now + 10_000
     assert third
 
@@ -122,7 +122,7 @@ async def test_delays_in_other_queues_and_tenants_count_for_the_next_thing_due(
     for tenant, queue, delay in [("a", "x", 300), ("a", "y", 100), ("b", "x", 200)]:
         await world.start(world.to("n", queue=queue), tenant=tenant)
         (grant,) = await world.take(queues=(queue,), tenant=tenant)
-        await world.hand_in(Retry(*name(grant), delay_ms=delay), tenant=tenant)
+        await world.hand_in(Retried(*name(grant), delay_ms=delay), tenant=tenant)
 
     assert (await world.sweep()).next_due_ms == now + 100
     world.clock.advance(150)

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from minuet.store.records import Done, Failed, Released, Retry, Slot, Waiting
+from minuet.store.records import Done, Failed, Released, Retried, Slot, Waiting
 from minuet.worker.counts import Counts, Outage
 
 TOKEN = ("run", "node", "", "lease")
@@ -21,7 +21,7 @@ def test_every_settled_node_is_counted_once_by_how_it_went() -> None:
         Done(*TOKEN, outcome="failed"),
         Done(*TOKEN, cursor=500),  # One part of a large fan-out; the node is not done.
         Failed(*TOKEN),
-        Retry(*TOKEN),
+        Retried(*TOKEN),
         Waiting(*TOKEN),
         Released(*TOKEN),
         Slot(*TOKEN),

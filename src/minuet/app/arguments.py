@@ -55,11 +55,11 @@ SEQ_MAX = 2**31 - 1
 STATUSES: tuple[str, ...] = get_args(RunStatus)
 
 
-class Wrong(Exception):
+class InvalidArgument(Exception):
     """A value breaks its rule; the message says what was expected."""
 
 
-#: Returns the value to use, or raises Wrong.
+#: Returns the value to use, or raises InvalidArgument.
 Rule = Callable[[Any], Any]
 
 
@@ -91,9 +91,11 @@ def text(length_max: int) -> Rule:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or not 1 <= len(value) <= length_max:
-            raise Wrong(expected)
+            raise InvalidArgument(expected)
         if not is_storable(value):
-            raise Wrong("expected text without U+0000 and without halves of surrogate pairs")
+            raise InvalidArgument(
+                "expected text without U+0000 and without halves of surrogate pairs"
+            )
         # A subclass (such as an enum's member) goes no further than this.
         return str.__str__(value)
 
@@ -103,7 +105,7 @@ def text(length_max: int) -> Rule:
 def any_text(value: Any) -> str:
     """Text to look something up by: what no store can hold is not found."""
     if not isinstance(value, str):
-        raise Wrong("expected text")
+        raise InvalidArgument("expected text")
     return str.__str__(value)
 
 
@@ -112,7 +114,7 @@ def whole(least: int, most: int) -> Rule:
 
     def check(value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-            raise Wrong(f"expected a whole number from {least:,} to {most:,}")
+            raise InvalidArgument(f"expected a whole number from {least:,} to {most:,}")
         return int(value)
 
     return check
@@ -127,7 +129,7 @@ def seconds(least: float = 0.0, most: float = SECONDS_MAX) -> Rule:
         wrong = isinstance(value, bool) or not isinstance(value, int | float)
         # Not a number compares as false, and infinity is larger than anything.
         if wrong or not least <= value <= most:
-            raise Wrong(f"expected a number of seconds from {least:g} to {most:,.0f}")
+            raise InvalidArgument(f"expected a number of seconds from {least:g} to {most:,.0f}")
         return cast(float, value)
 
     return check
@@ -138,7 +140,7 @@ def one_of(*allowed: str) -> Rule:
 
     def check(value: Any) -> str:
         if not isinstance(value, str) or value not in allowed:
-            raise Wrong(f"expected one of {', '.join(allowed)}")
+            raise InvalidArgument(f"expected one of {', '.join(allowed)}")
         return value
 
     return check
@@ -149,7 +151,7 @@ def instance(*kinds: type[Any]) -> Rule:
 
     def check(value: Any) -> Any:
         if not isinstance(value, kinds):
-            raise Wrong(f"expected {' or '.join(kind.__name__ for kind in kinds)}")
+            raise InvalidArgument(f"expected {' or '.join(kind.__name__ for kind in kinds)}")
         return value
 
     return check
@@ -160,16 +162,16 @@ def several(rule: Rule, most: int = PAGE_MAX) -> Rule:
 
     def check(value: Any) -> list[Any]:
         if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
-            raise Wrong("expected a list")
+            raise InvalidArgument("expected a list")
         items = list(itertools.islice(value, most + 1))
         if len(items) > most:
-            raise Wrong(f"expected a list of at most {most:,}")
+            raise InvalidArgument(f"expected a list of at most {most:,}")
         checked = []
         for number, item in enumerate(items):
             try:
                 checked.append(rule(item))
-            except Wrong as wrong:
-                raise Wrong(f"{wrong} at position {number}") from None
+            except InvalidArgument as wrong:
+                raise InvalidArgument(f"{wrong} at position {number}") from None
         return checked
 
     return check
@@ -178,11 +180,11 @@ def several(rule: Rule, most: int = PAGE_MAX) -> Rule:
 def json_object(value: Any) -> dict[str, Any]:
     """A mapping whose values are JSON, as it reads back."""
     if not isinstance(value, Mapping):
-        raise Wrong("expected a mapping of names to JSON values")
+        raise InvalidArgument("expected a mapping of names to JSON values")
     try:
         data = encode_value(dict(value))
     except OutputError as error:
-        raise Wrong(f"expected JSON: {error}") from None
+        raise InvalidArgument(f"expected JSON: {error}") from None
     decoded: dict[str, Any] = msgspec.json.decode(data)
     return decoded
 
@@ -192,14 +194,16 @@ def tags(value: Any) -> dict[str, Any]:
     found = json_object(value)
     name_rule = text(TAG_LENGTH_MAX)
     if len(found) > TAGS_MAX:
-        raise Wrong(f"expected at most {TAGS_MAX} tags")
+        raise InvalidArgument(f"expected at most {TAGS_MAX} tags")
     for name, item in found.items():
         try:
             name_rule(name)
-        except Wrong as wrong:
-            raise Wrong(f"{wrong} as the name of a tag") from None
+        except InvalidArgument as wrong:
+            raise InvalidArgument(f"{wrong} as the name of a tag") from None
         if len(msgspec.json.encode(item)) > TAG_BYTES_MAX:
-            raise Wrong(f"expected values of at most {TAG_BYTES_MAX:,} bytes of JSON ({name!r})")
+            raise InvalidArgument(
+                f"expected values of at most {TAG_BYTES_MAX:,} bytes of JSON ({name!r})"
+            )
     return found
 
 
@@ -207,20 +211,22 @@ def secrets(value: Any) -> Any:
     """Something that gives secrets by name, or None."""
     if value is None or callable(getattr(value, "get", None)):
         return value
-    raise Wrong("expected an object with a method get(name)")
+    raise InvalidArgument("expected an object with a method get(name)")
 
 
 def workflow(value: Any) -> Any:
     """Whatever a workflow can be read from."""
     if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
-        raise Wrong("expected a file's path, a document as a mapping, or a compiled workflow")
+        raise InvalidArgument(
+            "expected a file's path, a document as a mapping, or a compiled workflow"
+        )
     return value
 
 
 def store(value: Any) -> Any:
     """A store's URL, or a store."""
     if not isinstance(value, str) and not hasattr(value, "exchange"):
-        raise Wrong("expected a store's URL, or a store")
+        raise InvalidArgument("expected a store's URL, or a store")
     return value
 
 
@@ -303,7 +309,7 @@ def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result
     def check(given: dict[str, Any], name: str, rule: Rule) -> None:
         try:
             given[name] = rule(given[name])
-        except Wrong as wrong:
+        except InvalidArgument as wrong:
             raise _refusal(name, given[name], str(wrong), error) from None
 
     def bind(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:

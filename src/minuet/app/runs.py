@@ -31,7 +31,7 @@ from minuet.store.records import Cancel, Change, Pause, Resume, RetryRun, Run, S
 from minuet.types import TERMINAL
 
 #: How long to wait for a change before looking again.
-LOOK_MS = 1_000
+POLL_MS = 1_000
 
 
 class Runs(Questions):
@@ -168,11 +168,11 @@ class Runs(Questions):
                 self._behind.leave(run_id)
                 return run
             self._behind.check_worker()
-            wait_ms = LOOK_MS
+            wait_ms = POLL_MS
             if deadline is not None:
                 if loop.time() >= deadline:
                     raise RunTimeoutError(run_id, limit_s or 0)
-                wait_ms = min(LOOK_MS, int((deadline - loop.time()) * 1000) + 1)
+                wait_ms = min(POLL_MS, int((deadline - loop.time()) * 1000) + 1)
             await self._store.wait_for_end(run_id, wait_ms)
 
     @checked
@@ -189,7 +189,7 @@ class Runs(Questions):
             self._behind.check_worker()
             # With events that the row did not know yet it may be over: nothing else would come.
             if after <= run.seq:
-                await self._store.wait_for_change(run_id, after, LOOK_MS)
+                await self._store.wait_for_change(run_id, after, POLL_MS)
 
     # ── changing ────────────────────────────────────────────────────────────────────────
 

@@ -17,7 +17,7 @@ from minuet.plan.placement import Offer, base_queue, describe_needs, read_placem
 from minuet.store.records import WorkerEntry
 
 #: How often to look whether a worker has ended.
-LOOK_S = 0.2
+POLL_S = 0.2
 
 Status: TypeAlias = Literal["healthy", "stale", "dead"]
 
@@ -203,7 +203,7 @@ class Workers:
                 return True
             if deadline is not None and loop.time() >= deadline:
                 return False
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
 def _queue_view(

@@ -82,7 +82,7 @@ class Granted:
             raise InputLimitError(size, INPUT_BYTES_MAX)
 
     def oversize_error(self) -> InputLimitError:
-        """Why the outputs that the node needs did not come with a token that says so."""
+        """The error of a token that came without its outputs, because they are too large."""
         return InputLimitError(self.grant.oversize, INPUT_BYTES_MAX)
 
     def check_rows(self) -> None:
@@ -130,7 +130,7 @@ class Granted:
         self._input = msgspec.UNSET
 
     def own_output(self) -> tuple[bytes, Json]:
-        """The node's own output, of a fan-out whose first parts are out: stored and decoded."""
+        """The node's own output, of a fan-out whose first parts were sent: stored and decoded."""
         own = next(o for o in self.grant.reads if (o.node, o.scope) == self.key[1:])
         return own.data, self._value(own.data, "its own output")
 

@@ -1,7 +1,7 @@
 """Read what happened in a run, and what it holds now, in the kernel's terms.
 
-The kernel folds, explains and shows a run from these. Which of them somebody may ask, and how the
-answer looks, is the facade's part (`app`).
+The kernel folds, explains and shows a run from these. The facade (`app`) decides which questions
+exist and how answers are shaped.
 """
 
 from __future__ import annotations
@@ -72,14 +72,14 @@ class HistoryReader:
         return {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
 
     async def open_blobs(self, run_id: str, fold: Fold) -> None:
-        """Put large values in the place of the references that stand for them."""
+        """Replace references by the large values that they stand for."""
         for token in fold.state.tokens.values():
             if token.output:
                 token.output = await self._open_blob(run_id, token.output)
         fold.state.input = await self._open_blob(run_id, fold.state.input)
 
     async def _open_blob(self, run_id: str, value: bytes) -> bytes:
-        """A value, or the large one that it stands for; as it is if that is lost."""
+        """A value, or the large one that it refers to; the reference if that is lost."""
         ref = blob_of(value)
         if ref is None:
             return value

@@ -1,6 +1,6 @@
 """Open a store in two halves that can rebuild its runs.
 
-A logged store brings lost runs back from their events. That takes their plans, which the store
+A logged store brings lost runs back from their events. This needs their plans, which the store
 layer does not know. So it gets a function that makes the rows (`store.logged.base.Rebuild`), and
 this is the one place that makes it.
 """

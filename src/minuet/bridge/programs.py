@@ -24,7 +24,7 @@ PROGRAMS_MAX = 256
 
 
 class Config:
-    """A node's config: templates, beside entries that are taken as they stand."""
+    """A node's config: templates, beside entries that stay unchanged."""
 
     def __init__(self, config: dict[str, Json], verbatim: tuple[str, ...]) -> None:
         self._verbatim = {name: config[name] for name in verbatim if name in config}
@@ -89,7 +89,7 @@ class Programs:
         return found
 
     async def load(self, digest: str, *, run: str, tenant: str) -> Loaded:
-        """The program of a run, from the store if need be."""
+        """The program of a run, if necessary from the store."""
         found = self.get(digest)
         if found is not None:
             return found

@@ -2,7 +2,7 @@
 
 The events are the truth about a run; everything else that a store keeps of it follows from them
 and from its plan. `rebuild` makes the rows that should be there. It keeps what no event says and
-what is harmless if it is wrong (who holds a token, and its slot). It refuses (`RepairError`) when
+what does no harm if it is wrong (who holds a token, and its slot). It refuses (`RepairError`) when
 the history itself is damaged, because then the truth is not known. What a repair changes, in words,
 is `bridge.repairs`; when a logged store rebuilds is `store.logged.guard`.
 """
@@ -36,7 +36,7 @@ from minuet.types import TERMINAL
 
 
 def rebuild(stored: Snapshot, program: Program | None, now_ms: int) -> Snapshot:
-    """The rows that a run should have; RepairError when its events do not say."""
+    """The rows that a run should have; RepairError if they do not follow from its events."""
     history, fold = _sound_history(stored, program)
     traces = Traces(stored, history)
     state = fold.state
@@ -68,7 +68,7 @@ def rebuild(stored: Snapshot, program: Program | None, now_ms: int) -> Snapshot:
 
 
 def _sound_history(stored: Snapshot, program: Program | None) -> tuple[list[NumberedEvent], Fold]:
-    """The events, and what they fold into; RepairError unless they are sound by themselves."""
+    """The events, and what they fold into; RepairError unless they are sound."""
     try:
         history = events_of(stored)
         fold = replay(history)
@@ -88,7 +88,7 @@ def _sound_history(stored: Snapshot, program: Program | None) -> tuple[list[Numb
 
 
 def _check_whole(stored: Snapshot, state: State) -> None:
-    """Refuse a history whose last events seem to be gone: going by the rest would undo them."""
+    """Refuse a history whose last events seem lost: a rebuild from the rest would undo them."""
     if stored.run.seq <= state.seq:
         return
     rows = msgspec.structs.replace(state_of(stored), seq=state.seq)
@@ -170,12 +170,12 @@ class _Maker:
         return token
 
     def _keep_holder(self, stored: Token, token: Token) -> None:
-        """No event tells who holds a token and which slot it has: the row is all there is."""
+        """No event says who holds a token and which slot it has. Only the row does."""
         token.delivery = max(token.delivery, stored.delivery)
         token.lease, token.session = stored.lease, stored.session
         token.taken_ms = stored.taken_ms
         if stored.lease in token.lost:
-            # By the history it has expired, and somebody else may have had the token since.
+            # By the history it has expired, and another worker may have had the token since.
             token.lease = ""
         if token.state == "ready" and stored.state == "leased":
             token.state, token.due_ms = "leased", stored.due_ms

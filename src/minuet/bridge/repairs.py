@@ -11,7 +11,7 @@ from minuet.store.records import Arrival, DeadLetter, Join, Key, Snapshot, Token
 
 
 class Repaired(msgspec.Struct, frozen=True):
-    """One thing that a repair has changed."""
+    """One change that a repair has made."""
 
     what: str
     before: str

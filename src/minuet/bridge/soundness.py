@@ -1,6 +1,6 @@
 """Whether the rows that a store holds of a run are sound: every invariant of the kernel, in words.
 
-It looks at one snapshot and asks no store. `app.doctor` looks at all runs, their plans and blobs.
+It checks one snapshot and calls no store. `app.doctor` checks all runs, their plans and blobs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from minuet.store.records import Run, Snapshot
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """Something that should not be."""
+    """A problem in what a store holds."""
 
     run_id: str
     #: Which invariant (`I2`), or what kind of problem (`plan`).
@@ -55,7 +55,7 @@ def check_row(run: Run) -> list[Finding]:
 
 
 def _damaged_rows(snapshot: Snapshot) -> Iterator[str]:
-    """What stands for fields that could not be read."""
+    """The placeholders of fields that could not be read."""
     for name in damaged_fields(snapshot.run):
         yield _unreadable(f"the field {name!r} of the run")
     for token in snapshot.tokens:
@@ -73,7 +73,7 @@ def _unreadable(what: str) -> str:
 
 
 def _tokens_are_offered(snapshot: Snapshot) -> Iterator[tuple[str, str]]:
-    """What a token's row must say beyond the state that the events tell."""
+    """What a token's row must say beyond the state that follows from the events."""
     run = snapshot.run
     for token in snapshot.tokens:
         place = (token.node, token.scope)

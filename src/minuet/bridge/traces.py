@@ -1,6 +1,6 @@
 """What a run's events say about its rows beyond the state that they fold into.
 
-The kernel's fold knows which tokens and joins there are and how they stand. A store keeps more of
+The kernel's fold knows which tokens and joins there are and their states. A store keeps more of
 each: how many hops it is from the start, which event made it ready, who delivered to it. All of it
 follows from the events, and `bridge.rebuild` needs it to make the rows again.
 """
@@ -77,7 +77,7 @@ class Traces:
         node, target_scope, live, need, total = sent
         place = (node, target_scope)
         if scope is None and source:
-            # An edge that a patch has added: its event does not tell the scope of the source.
+            # An edge that a patch has added: its event does not say the scope of the source.
             scope = self._patched(source, place)
         origin = (source, scope or "")
         hop = self.hops[origin] + 1 if source else 0
@@ -104,5 +104,7 @@ class Traces:
         if known is None and len(scopes) == 1:
             known = scopes[0]
         if known is None or (source, known) not in self.hops:
-            raise RepairError(f"nobody knows which instance of {source!r} has sent to {target}")
+            raise RepairError(
+                f"the history does not say which instance of {source!r} has sent to {target}"
+            )
         return known

@@ -17,7 +17,7 @@ from minuet.store.records import (
     Item,
     NewRun,
     Read,
-    Retry,
+    Retried,
     Slot,
     Waiting,
 )
@@ -54,7 +54,7 @@ class Translator:
                     settlement.cursor,
                 )
             case settle.Retried():
-                return Retry(*token, settlement.error, settlement.delay_ms)
+                return Retried(*token, settlement.error, settlement.delay_ms)
             case settle.NodeFailed():
                 return Failed(*token, settlement.error, settlement.dead_letter)
             case settle.Waiting():
@@ -116,22 +116,22 @@ def _delivery(send: Send) -> Delivery:
     )
 
 
-def limit_failure(item: Item) -> settle.Failed:
+def limit_failure(item: Item) -> settle.AttemptFailed:
     """The outcome of a node whose item the store has refused with `limit`."""
     if isinstance(item, Slot):
         return _NO_SLOTS
     return _KEY_TOO_LONG if isinstance(item, Waiting) else _TOO_LARGE
 
 
-_TOO_LARGE = settle.Failed({"code": "payload_limit", "message": "the output is too large"})
-_KEY_TOO_LONG = settle.Failed(
+_TOO_LARGE = settle.AttemptFailed({"code": "payload_limit", "message": "the output is too large"})
+_KEY_TOO_LONG = settle.AttemptFailed(
     {
         "code": "key_limit",
         "message": f"the key that the node waits for is longer than {NAME_BYTES_MAX} bytes: "
         "use a shorter one, or a hash of it",
     }
 )
-_NO_SLOTS = settle.Failed(
+_NO_SLOTS = settle.AttemptFailed(
     {
         "code": "no_slots",
         "message": "this store cannot count the holders of a concurrency key: "

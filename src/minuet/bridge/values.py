@@ -1,7 +1,7 @@
 """Values on their way into the store and back: strict JSON, large ones as blobs.
 
 Inputs of runs, outputs of nodes and results of steps are encoded here and nowhere else. Plain
-JSON is kept as it is. Common Python types are turned into JSON in one fixed way (`CONVERSIONS`,
+JSON is kept unchanged. Common Python types are turned into JSON in one fixed way (`CONVERSIONS`,
 and the page docs/reference/values.md). Everything else is refused, with the place and a hint,
 before anything is written: what one store or one language would read back differently (NaN,
 huge integers, lone surrogates, bytes) must not be kept.
@@ -41,7 +41,7 @@ _INTEGER_MAX = 2**63
 
 
 def encode(value: Any, *, bytes_max: int | None = None) -> tuple[bytes, Json]:
-    """A value as it is stored, and as everybody will read it.
+    """A value as JSON for the store, and as every reader will see it.
 
     OutputError says what is wrong with the value, where, and what to do about it.
     """
@@ -85,9 +85,9 @@ _NOT_PLAIN, _TOO_LARGE = -1, -2
 
 
 def _measure(value: Any, depth: int, left: int) -> int:
-    """How many of the bytes that are left a value leaves, if it is JSON as it is.
+    """How many of `left` bytes remain after a value, if it is plain JSON.
 
-    Almost every value is, so this is made to be fast. Text and items are counted before anything
+    Almost every value is, so this must be fast. Text and items are counted before anything
     is written: a value that has the same large text a thousand times takes little memory until it
     is JSON.
     """
@@ -123,7 +123,7 @@ def _measure(value: Any, depth: int, left: int) -> int:
 
 
 def to_plain(value: Any, bytes_max: int = OUTPUT_BYTES_MAX) -> Json:
-    """The value with everything in it turned into plain JSON; OutputError if that cannot be."""
+    """The value with everything in it turned into plain JSON; OutputError if it cannot be."""
     left = [bytes_max]
     try:
         return _convert(value, "", 0, left)
@@ -270,7 +270,7 @@ def _struct(value: msgspec.Struct, path: str, depth: int, left: list[int]) -> Js
 def _is_default(item: Any, field: msgspec.structs.FieldInfo) -> bool:
     if item is field.default:
         return True
-    # Only empty containers: an object of the user's might say anything when compared.
+    # Only empty containers: comparing a user's object may run any code.
     return type(item) in (list, dict, set) and field.default_factory is type(item) and not item
 
 
@@ -287,8 +287,8 @@ class _Nothing:
 
 
 def _class(module: str, name: str) -> type[Any]:
-    """A class of a library that may not be installed. A value of it exists only if somebody has
-    imported the library, so it is never imported here."""
+    """A class of a library that may not be installed. A value of it exists only if the
+    library was imported, so it is never imported here."""
     found = getattr(sys.modules.get(module), name, _Nothing)
     return found if isinstance(found, type) else _Nothing
 

@@ -46,7 +46,7 @@ KILL_AFTER = 8
 LEASE_S = 2
 
 #: Seconds between two looks at what the other process does.
-LOOK_S = 0.01
+POLL_S = 0.01
 
 #: Seconds that each of the two processes may take.
 PATIENCE_S = 60
@@ -134,7 +134,7 @@ class Show:
     async def _wait_for_the_middle(self, child: subprocess.Popen[bytes]) -> str:
         while not self._starts():
             _check_alive(child)
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
         async with App(self.store, worker=False) as app:
             (run,) = await app.runs.list()
             settled = 0
@@ -145,7 +145,7 @@ class Show:
                 _check_alive(child)
             while not self._running():
                 _check_alive(child)
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(POLL_S)
             child.kill()
             return run.run
 
@@ -206,7 +206,7 @@ class Show:
             == 2,
             f"minuet doctor: {verdict}": sound,
         }
-        self._tell(instances, checks)
+        self._print(instances, checks)
         return {
             "ok": all(checks.values()),
             "run_id": result.run_id,
@@ -216,7 +216,7 @@ class Show:
             "checks": checks,
         }
 
-    def _tell(self, instances: list[Instance], checks: dict[str, bool]) -> None:
+    def _print(self, instances: list[Instance], checks: dict[str, bool]) -> None:
         width = max(len(one.name) for one in instances)
         self.say(f"\n{'node':<{width}}  result committed          handler started")
         for one in instances:
@@ -226,8 +226,8 @@ class Show:
             when = "before the kill" if one.before_kill else "after the kill"
             started = "" if one.started is None else f"{one.started}×"
             cut_off = "  (was running when the process died)" if (one.started or 0) > 1 else ""
-            told = f"{times}, {when}" if one.outcome == "completed" else f"skipped, {when}"
-            self.say(f"{one.name:<{width}}  {told:<24}  {started}{cut_off}".rstrip())
+            text = f"{times}, {when}" if one.outcome == "completed" else f"skipped, {when}"
+            self.say(f"{one.name:<{width}}  {text:<24}  {started}{cut_off}".rstrip())
         self.say("")
         for claim, holds in checks.items():
             self.say(f"  {'ok' if holds else 'NO'}  {claim}")

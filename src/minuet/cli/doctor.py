@@ -18,8 +18,8 @@ from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import with_app
 
-#: Seconds between two words about how far it is.
-TELL_S = 2.0
+#: Seconds between two lines of progress.
+REPORT_S = 2.0
 
 
 def doctor(arguments: Namespace) -> int:
@@ -38,7 +38,7 @@ def doctor(arguments: Namespace) -> int:
         print_json({**answer, "overdue": found.overdue, **_treated(treatment)})
     else:
         note(f"store: {found.store}")
-        _tell(found, treatment)
+        _print(found, treatment)
     return outcomes.FAILED if left else outcomes.COMPLETED
 
 
@@ -47,7 +47,7 @@ class Diagnosis(msgspec.Struct):
 
     runs: int = 0
     findings: list[Finding] = []
-    #: Leases and timers that nobody has taken care of yet.
+    #: Leases and timers that no sweep has handled yet.
     overdue: int = 0
     #: What the store is, and what it can lose.
     store: str = ""
@@ -87,15 +87,15 @@ def _treated(treatment: Treatment | None) -> dict[str, Any]:
     }
 
 
-def _tell(found: Diagnosis, treatment: Treatment | None) -> None:
+def _print(found: Diagnosis, treatment: Treatment | None) -> None:
     for finding in found.findings:
         print(clean(f"run {finding.run_id}: [{finding.id}] {finding.message}"))
     print(summary(found.runs, len(found.findings)))
     if treatment is None:
         if found.findings:
-            print("`minuet doctor --repair` puts right what a run's history tells.")
+            print("`minuet doctor --repair` repairs what follows from a run's history.")
         if found.overdue:
-            print(f"{found.overdue} leases or timers are overdue: a worker will see to them.")
+            print(f"{found.overdue} leases or timers are overdue: a worker will handle them.")
         return
     for repair in treatment.repairs:
         for change in repair.changes:
@@ -115,16 +115,16 @@ def _tell(found: Diagnosis, treatment: Treatment | None) -> None:
 
 async def examine(doctor: Doctor) -> Diagnosis:
     """Look at all runs: how many there are, and what is wrong."""
-    count, findings, told = 0, [], False
-    told_at = time.monotonic()
+    count, findings, reported = 0, [], False
+    reported_at = time.monotonic()
     async for _, found in doctor.examine():
         count += 1
         findings += found
-        if time.monotonic() - told_at > TELL_S:
-            told_at, told = time.monotonic(), True
+        if time.monotonic() - reported_at > REPORT_S:
+            reported_at, reported = time.monotonic(), True
             end = "\r" if sys.stderr.isatty() else "\n"
             print(f"{count} runs checked …", file=sys.stderr, end=end, flush=True)
-    if told and sys.stderr.isatty():
+    if reported and sys.stderr.isatty():
         note("")
     return Diagnosis(count, findings, doctor.overdue)
 

@@ -11,7 +11,7 @@ from minuet.app.compiling import compile_source
 from minuet.app.handlers import make_handlers
 from minuet.cli.handlers import load_handlers
 from minuet.cli.output import note, print_json
-from minuet.cli.problems import tell_diagnostics
+from minuet.cli.problems import print_diagnostics
 from minuet.errors import DocumentError
 from minuet.nodes.handler import Handlers
 
@@ -35,14 +35,14 @@ def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[
     try:
         compiled = compile_source(file, handlers=handlers)
     except DocumentError as error:
-        tell_diagnostics(file, error.diagnostics)
+        print_diagnostics(file, error.diagnostics)
         note(f"{file}: {shapes.count_errors(error.diagnostics)}")
         return {
             "file": file,
             "valid": False,
             "diagnostics": shapes.diagnostics(error.diagnostics, file),
         }
-    tell_diagnostics(file, compiled.warnings)
+    print_diagnostics(file, compiled.warnings)
     plan = compiled.plan
     nodes = len(compiled.workflow.nodes)
     if not quiet:
@@ -62,7 +62,7 @@ def graph(arguments: Namespace) -> int:
     from minuet.plan.render import to_graph, to_mermaid
 
     compiled = compile_source(arguments.file)
-    tell_diagnostics(compiled.document.source, compiled.warnings)
+    print_diagnostics(compiled.document.source, compiled.warnings)
     if arguments.output == "json" or arguments.format == "json":
         print_json(to_graph(compiled.plan))
     else:

@@ -23,7 +23,7 @@ from minuet.cli.handlers import (
 )
 from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.output import note
-from minuet.cli.problems import tell_diagnostics
+from minuet.cli.problems import print_diagnostics
 from minuet.cli.process import StopSignals
 from minuet.cli.process import run as run_process
 from minuet.cli.session import Session
@@ -50,13 +50,13 @@ def run(arguments: Namespace) -> int:
         compiled = app.workflows.compile(document)
     except DocumentError as error:
         raise with_places(error, document, names, app.handlers) from None
-    tell_diagnostics(document.source, compiled.warnings)
+    print_diagnostics(document.source, compiled.warnings)
     for node, lacking in app.workflows.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
     value = app.workflows.encode_input(compiled, read_input(values))
 
     async def start() -> dict[str, int]:
-        await _tell_others(app, arguments.store)
+        await _print_others(app, arguments.store)
         return {(await app.start(compiled, value, tags=remember(names))).id: 0}
 
     signals = StopSignals(app.options.grace_s)
@@ -85,7 +85,7 @@ def resume(arguments: Namespace) -> int:
         session = Session(
             app, arguments, arguments.handlers, is_one=len(wanted) == 1, signals=signals
         )
-        return await session.work(start) if wanted else session.tell_nothing()
+        return await session.work(start) if wanted else session.print_nothing_open()
 
     signals = StopSignals(app.options.grace_s)
     return run_process(work, signals)
@@ -118,7 +118,7 @@ async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
     return [row.run for row in runs if row.status != "PAUSED"]
 
 
-async def _tell_others(app: App, store: str) -> None:
+async def _print_others(app: App, store: str) -> None:
     """Say that there are open runs which this command leaves alone."""
     others = await app.runs.list(statuses=("RUNNING",), limit=OTHERS_MAX + 1)
     if others:

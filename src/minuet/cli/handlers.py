@@ -50,7 +50,7 @@ def with_places(
 ) -> DocumentError:
     """Say in which Python files beside the document the handlers are that were not found."""
     here = {function.partition(":")[2] for function in handlers.functions()}
-    told = []
+    placed = []
     for found in error.diagnostics:
         node = re.fullmatch(r"nodes\[(\d+)\]\.handler", found.path)
         if found.code == "unknown-handler" and node is not None:
@@ -58,8 +58,8 @@ def with_places(
             if handler not in here:
                 place = _find_definition(document.source, handler, names)
                 found = msgspec.structs.replace(found, hint=place or found.hint)
-        told.append(found)
-    return DocumentError(told, error.source)
+        placed.append(found)
+    return DocumentError(placed, error.source)
 
 
 def _find_definition(source: str, handler: str, names: Sequence[str]) -> str | None:

@@ -10,47 +10,53 @@ from minuet.cli.output import brief, error_text, format_duration
 from minuet.events import Event
 
 
-class Told(msgspec.Struct, frozen=True):
-    """An event for people: where it happened, what is so since then, and details."""
+class EventLine(msgspec.Struct, frozen=True):
+    """An event for people: where it happened, the state since then, and details."""
 
     node: str
     state: str
     text: str
 
 
-def tell_event(at_ms: int, event: Event) -> Told:
-    """Say what an event says."""
+def describe_event(at_ms: int, event: Event) -> EventLine:
+    """Describe an event in words."""
     match event:
         case happened.NodeCompleted():
-            return Told(_instance(event), *_completed(at_ms, event))
+            return EventLine(_instance(event), *_completed(at_ms, event))
         case happened.NodeSent():
-            return Told(_instance(event), "SENDING" if event.more else "SENT", _sent(event.to))
+            return EventLine(_instance(event), "SENDING" if event.more else "SENT", _sent(event.to))
         case happened.NodeSkipped():
-            return Told(_instance(event), "SKIPPED", "")
+            return EventLine(_instance(event), "SKIPPED", "")
         case happened.NodeRetried():
             after = format_duration(event.due_ms - at_ms)
             text = f"attempt {event.attempt} failed: {error_text(event.error)}; next in {after}"
-            return Told(_instance(event), "RETRYING", brief(text, 200))
+            return EventLine(_instance(event), "RETRYING", brief(text, 200))
         case happened.NodeFailed():
             text = f"attempt {event.attempt}: {error_text(event.error)}"
-            return Told(_instance(event), "FAILED", brief(text, 200))
+            return EventLine(_instance(event), "FAILED", brief(text, 200))
         case happened.NodeWaiting():
             until = "" if event.due_ms is None else f" for {format_duration(event.due_ms - at_ms)}"
-            return Told(_instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until)
+            return EventLine(
+                _instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until
+            )
         case happened.NodeResumed():
-            return Told(_instance(event), "QUEUED", "what it waited for has come")
+            return EventLine(_instance(event), "QUEUED", "what it waited for has come")
         case happened.StepRecorded():
-            return Told(_instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}")
+            return EventLine(
+                _instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}"
+            )
         case happened.LeaseExpired():
-            return Told(_instance(event), "QUEUED", "its worker was not heard of: given to another")
+            return EventLine(
+                _instance(event), "QUEUED", "its lease expired: another worker can take it"
+            )
         case happened.LeaseReturned():
             late = "too late: another has taken it" if event.late else "and goes on"
-            return Told(_instance(event), "", f"its worker has come back, {late}")
+            return EventLine(_instance(event), "", f"its worker has come back, {late}")
         case _:
-            return Told("", *_tell_run(event))
+            return EventLine("", *_describe_run(event))
 
 
-def _tell_run(event: Event) -> tuple[str, str]:
+def _describe_run(event: Event) -> tuple[str, str]:
     match event:
         case happened.RunCreated():
             return "PENDING", f"{event.workflow}, input {_value(event.input)}"

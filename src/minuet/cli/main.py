@@ -100,9 +100,9 @@ def _call(arguments: argparse.Namespace) -> int:
             import traceback
 
             traceback.print_exception(error)
-        from minuet.cli.problems import tell
+        from minuet.cli.problems import print_error
 
-        tell(error, as_json=arguments.output == "json")
+        print_error(error, as_json=arguments.output == "json")
         return outcomes.outcome_of(error).exit_code
     except KeyboardInterrupt:
         print("minuet: interrupted", file=sys.stderr)

@@ -21,8 +21,8 @@ from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.settings import masked, read_settings
 
 #: Seconds between two words about how far it is: on a terminal, and elsewhere.
-TELL_S = 0.2
-TELL_PLAIN_S = 5.0
+REPORT_S = 0.2
+REPORT_PLAIN_S = 5.0
 
 #: Problems that are printed one by one; the others are counted.
 PROBLEMS_MAX = 1_000
@@ -38,7 +38,7 @@ def migrate(arguments: Namespace) -> int:
     if arguments.output == "json":
         print_json(report.to_json())
     else:
-        report.tell()
+        report.print_summary()
     return outcomes.FAILED if report.problem_count else outcomes.COMPLETED
 
 
@@ -82,7 +82,7 @@ async def _follow(mover: Mover, report: Report) -> None:
     try:
         async for outcome in mover.move():
             report.add(outcome)
-            progress.tell(report.done)
+            progress.show(report.done)
     except StoreUnavailableError as error:
         hint = f"{error}; {report.done} runs were done: give the same command again"
         raise StoreUnavailableError(hint) from error
@@ -96,14 +96,14 @@ class Progress:
 
     def __init__(self, total: int) -> None:
         self._total = total
-        self._began = self._told = time.monotonic()
+        self._began = self._reported = time.monotonic()
         self._live = sys.stderr.isatty()
 
-    def tell(self, done: int) -> None:
+    def show(self, done: int) -> None:
         now = time.monotonic()
-        if now - self._told < (TELL_S if self._live else TELL_PLAIN_S):
+        if now - self._reported < (REPORT_S if self._live else REPORT_PLAIN_S):
             return
-        self._told = now
+        self._reported = now
         rate = done / max(now - self._began, 0.001)
         left = max(self._total - done, 0)
         text = f"{done} of {self._total} runs, {rate:.0f} a second, {left} left"
@@ -153,7 +153,7 @@ class Report:
             "seconds": round(time.monotonic() - self._began, 3),
         }
 
-    def tell(self) -> None:
+    def print_summary(self) -> None:
         for problem in self._problems:
             tenant = "" if problem.tenant == "default" else f" of {problem.tenant}"
             message = problem.message.removeprefix(f"run {problem.run_id}: ")

@@ -14,12 +14,12 @@ from minuet.model.diagnostics import Diagnostic
 LINE_LENGTH_MAX = 100
 
 
-def tell(error: MinuetError, *, as_json: bool) -> None:
+def print_error(error: MinuetError, *, as_json: bool) -> None:
     """Say what went wrong; for programs also as JSON on standard output."""
     if as_json:
         print_json({"error": shapes.error(error)})
     if isinstance(error, DocumentError):
-        tell_diagnostics(error.source, error.diagnostics)
+        print_diagnostics(error.source, error.diagnostics)
         print(shapes.count_errors(error.diagnostics), file=sys.stderr)
     else:
         print(f"minuet: {clean(str(error))}", file=sys.stderr)
@@ -27,7 +27,7 @@ def tell(error: MinuetError, *, as_json: bool) -> None:
         print("Give the input with -i key=value, -i JSON or -i @FILE.", file=sys.stderr)
 
 
-def tell_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
+def print_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
     """Print every problem, with the line it is on."""
     lines = _source_lines(source) if any(found.line for found in diagnostics) else []
     for found in diagnostics:
@@ -37,12 +37,12 @@ def tell_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
 def _describe(source: str, found: Diagnostic, lines: list[str]) -> list[str]:
     place = f":{found.line}:{found.column}" if found.line is not None else ""
     path = f" (at {found.path})" if found.path else ""
-    told = [f"{source}{place}: {found.severity}[{found.code}]: {found.message}{path}"]
+    text = [f"{source}{place}: {found.severity}[{found.code}]: {found.message}{path}"]
     if found.line is not None and found.column is not None and found.line <= len(lines):
-        told += _excerpt(lines[found.line - 1], found.line, found.column)
+        text += _excerpt(lines[found.line - 1], found.line, found.column)
     if found.hint:
-        told.append(f"  hint: {found.hint}")
-    return told
+        text.append(f"  hint: {found.hint}")
+    return text
 
 
 def _excerpt(line: str, number: int, column: int) -> list[str]:

@@ -77,9 +77,9 @@ class StopSignals:
         self.number = number
         self.watch()
         assert self._loop is not None
-        self._loop.call_soon_threadsafe(self._told)
+        self._loop.call_soon_threadsafe(self._notify)
 
-    def _told(self) -> None:
+    def _notify(self) -> None:
         self._said.set()
         self.came.set()
 
@@ -92,7 +92,7 @@ class StopSignals:
     def _leave_when_overdue(self) -> None:
         # The command says that it stops, unless a handler blocks the event loop.
         if self.number is not None and not self._said.wait(REST_S):
-            _tell("stopping, but the event loop is blocked", self.unfinished)
+            _print("stopping, but the event loop is blocked", self.unfinished)
         if not self._over.wait(self._grace_s + CLOSING_S):
             leave(128 + (self.number or signal.SIGTERM), "the grace time is over", self.unfinished)
 
@@ -116,7 +116,7 @@ def run(work: Callable[[], Coroutine[Any, Any, int]], signals: StopSignals) -> i
         pool.shutdown(wait=False, cancel_futures=True)
         _stuck = _threads_remain(all_=signals.number is not None) or _stuck
         if _stuck:
-            _tell("ended without waiting for handlers that do not stop", signals.unfinished)
+            _print("ended without waiting for handlers that do not stop", signals.unfinished)
         else:
             runner.close()
         signals.ignore()
@@ -161,7 +161,7 @@ def leave(
 
     def flush() -> None:
         if why:
-            _tell(why, unfinished)
+            _print(why, unfinished)
         if sys.stderr.isatty():
             sys.stderr.write("\x1b[?25h")  # the cursor, which a live picture hides
         for stream in (sys.stdout, sys.stderr):
@@ -175,7 +175,7 @@ def leave(
     os._exit(code)
 
 
-def _tell(why: str, unfinished: Callable[[], Sequence[str]]) -> None:
+def _print(why: str, unfinished: Callable[[], Sequence[str]]) -> None:
     names = list(unfinished())
     more = f" and {len(names) - NAMED_MAX} more" if len(names) > NAMED_MAX else ""
     still = f"; still running: {', '.join(names[:NAMED_MAX])}{more}" if names else ""

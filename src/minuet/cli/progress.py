@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from minuet.app.results import NodeView
 from minuet.app.watch import Watch
-from minuet.cli.history import tell_event
+from minuet.cli.history import describe_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
 from minuet.events import Event, Place, RunCreated
 
@@ -92,17 +92,17 @@ class PlainProgress:
             self._print(int(time.time() * 1000), text)
 
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:
-        told = tell_event(at_ms, event)
-        if seq <= self._known[run_id] or not told.state:
+        line = describe_event(at_ms, event)
+        if seq <= self._known[run_id] or not line.state:
             return
-        if not told.node:
+        if not line.node:
             if isinstance(event, RunCreated):
                 self._print(at_ms, f"run {run_id} of {event.workflow} starts")
-            elif told.state != "RUNNING":
-                self._print(at_ms, f"run {run_id} is {told.state}  {told.text}")
+            elif line.state != "RUNNING":
+                self._print(at_ms, f"run {run_id} is {line.state}  {line.text}")
         elif getattr(event, "node", "") != self._hidden[run_id]:
             where = f"{run_id[:13]}  " if len(self._known) > 1 else ""
-            self._print(at_ms, f"{where}{told.node:<20}  {told.state:<9}  {told.text}")
+            self._print(at_ms, f"{where}{line.node:<20}  {line.state:<9}  {line.text}")
 
     def _print(self, at_ms: int, text: str) -> None:
         print(f"{format_clock(at_ms)}  {clean(text)}".rstrip(), file=sys.stderr, flush=True)
@@ -189,8 +189,8 @@ class LiveProgress:
         """How many node instances are in which state."""
         from rich.text import Text
 
-        told = ", ".join(f"{count} {state}" for state, count in watch.counts().items())
-        return Text(f"{watch.size} nodes: {told}")
+        counts = ", ".join(f"{count} {state}" for state, count in watch.counts().items())
+        return Text(f"{watch.size} nodes: {counts}")
 
     def _active(self, watch: Watch) -> Table:
         """The node instances that are alive, the oldest first."""
@@ -253,11 +253,11 @@ def _cells(view: NodeView, taken_ms: int | None) -> list[RenderableType]:
         took = format_duration(int(time.time() * 1000) - taken_ms)
     elif view.started_ms is not None and view.ended_ms is not None:
         took = format_duration(view.ended_ms - view.started_ms)
-    told = error_text(view.error) if view.error else view.reason.replace("_", " ")
+    text = error_text(view.error) if view.error else view.reason.replace("_", " ")
     return [
         Text(clean(name)),
         Text(view.status, style=STYLES[view.status]),
         Text(str(view.attempts or "")),
         Text(took),
-        Text(clean(told.replace("\n", " ")), style="red" if view.error else "dim"),
+        Text(clean(text.replace("\n", " ")), style="red" if view.error else "dim"),
     ]

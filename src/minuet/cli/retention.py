@@ -18,8 +18,8 @@ from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked
 
 #: Seconds between two words about how far it is: on a terminal, and elsewhere.
-TELL_S = 0.2
-TELL_PLAIN_S = 5.0
+REPORT_S = 0.2
+REPORT_PLAIN_S = 5.0
 
 
 def delete_runs(arguments: Namespace) -> int:
@@ -36,7 +36,7 @@ def delete_runs(arguments: Namespace) -> int:
             found = await _delete_runs(app, arguments, dry_run=False)
         return found
 
-    return _tell(arguments, with_app(arguments, work), runs_only=True)
+    return _print(arguments, with_app(arguments, work), runs_only=True)
 
 
 async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Deleted:
@@ -77,7 +77,7 @@ def collect(arguments: Namespace) -> int:
         deleted = await _follow(collecting)
         return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
 
-    return _tell(arguments, with_app(arguments, work), runs_only=False)
+    return _print(arguments, with_app(arguments, work), runs_only=False)
 
 
 def _confirm(arguments: Namespace, question: str) -> None:
@@ -94,11 +94,11 @@ def _confirm(arguments: Namespace, question: str) -> None:
 async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> Deleted:
     """Follow to the end, and say now and then how far it is."""
     live = sys.stderr.isatty()
-    told = time.monotonic()
+    reported = time.monotonic()
     deleted = Deleted()
     async for deleted in deleting:
-        if not quiet and time.monotonic() - told >= (TELL_S if live else TELL_PLAIN_S):
-            told = time.monotonic()
+        if not quiet and time.monotonic() - reported >= (REPORT_S if live else REPORT_PLAIN_S):
+            reported = time.monotonic()
             text = ", ".join(_words(deleted)) or "nothing yet"
             print(text, file=sys.stderr, end="\x1b[K\r" if live else "\n", flush=True)
     if live and not quiet:
@@ -106,7 +106,7 @@ async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> D
     return deleted
 
 
-def _tell(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
+def _print(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
     if arguments.output == "json":
         report = {"dry_run": arguments.dry_run, **msgspec.structs.asdict(deleted)}
         wanted = ("dry_run", "runs", "named", "moved")

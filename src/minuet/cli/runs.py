@@ -11,7 +11,7 @@ from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.results import Explanation, NodeResult, RunResult
 from minuet.cli.handlers import recall, resume_command
-from minuet.cli.history import tell_event
+from minuet.cli.history import describe_event
 from minuet.cli.output import (
     brief,
     clean,
@@ -113,8 +113,8 @@ def events(arguments: Namespace) -> int:
                 raw = brief(event.decode("utf-8", "replace"), 200)
                 rows.append((str(seq), moment, shapes.UNREADABLE, "", clean(raw)))
                 continue
-            told = tell_event(at_ms, event)
-            rows.append((str(seq), moment, event_type(event), clean(told.node), clean(told.text)))
+            line = describe_event(at_ms, event)
+            rows.append((str(seq), moment, event_type(event), clean(line.node), clean(line.text)))
         print_table(("seq", "time", "event", "node", ""), rows, names=("node",))
 
     return _ask(arguments, ask)
@@ -179,7 +179,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
     return _ask(arguments, ask)
 
 
-# ── telling ─────────────────────────────────────────────────────────────────────────────────
+# ── printing ────────────────────────────────────────────────────────────────────────────────
 
 
 def _ask(arguments: Namespace, ask: Callable[[App], Coroutine[Any, Any, None]]) -> int:
@@ -232,12 +232,12 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         took = ""
         if node.started_ms is not None and node.ended_ms is not None:
             took = format_duration(node.ended_ms - node.started_ms)
-        told = error_text(node.error) or (node.reason or "").replace("_", " ")
-        if not told and node.output is not None:
-            told = brief(node.output, 60)
+        text = error_text(node.error) or (node.reason or "").replace("_", " ")
+        if not text and node.output is not None:
+            text = brief(node.output, 60)
         attempts = str(node.attempts or "")
         began = moment(node.started_ms)
-        rows.append((times, node.status, attempts, began, took, brief(told)))
+        rows.append((times, node.status, attempts, began, took, brief(text)))
     titles = ("node", "status", "tries", title, "took", "output or error")
     print_table(titles, rows, names=("node",))
     for name, node in nodes.items():

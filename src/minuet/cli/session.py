@@ -18,7 +18,7 @@ from minuet.cli.output import error_text, format_duration, note, paint, print_js
 from minuet.cli.process import StopSignals, handlers_print_to_stderr
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, is_memory, open_to_read
-from minuet.cli.unserved import telling_unserved
+from minuet.cli.unserved import reporting_unserved
 from minuet.types import TERMINAL
 
 #: Runs that are followed event by event; of more, only their ends are awaited.
@@ -50,7 +50,7 @@ class Session:
         self.signals = signals
 
     async def work(self, start: Callable[[], Awaitable[dict[str, int]]]) -> int:
-        """Start, follow, and tell how it ended. `start` gives each run's last known event."""
+        """Start, follow, and print how it ended. `start` gives each run's last known event."""
         results: list[RunResult] = []
         ended = False
         printing = handlers_print_to_stderr(self._as_json)
@@ -64,7 +64,7 @@ class Session:
                 run_ids = await start()
                 progress = make_progress()
                 try:
-                    async with telling_unserved(self._app, run_ids, self._store):
+                    async with reporting_unserved(self._app, run_ids, self._store):
                         ended = await self._follow(run_ids, progress)
                 finally:
                     progress.close()
@@ -81,9 +81,9 @@ class Session:
             if not ended and not is_memory(self._store):
                 async with open_to_read(self._store) as reader:
                     results = [await reader.runs.show(run_id) for run_id in run_ids]
-        return self._tell(results)
+        return self._print(results)
 
-    def tell_nothing(self) -> int:
+    def print_nothing_open(self) -> int:
         """There is nothing to go on with."""
         if self._as_json:
             print_json([])
@@ -141,9 +141,9 @@ class Session:
             return {}
         return {row.run: await self._app.runs.held(row.run)}
 
-    # ── telling ─────────────────────────────────────────────────────────────────────────
+    # ── printing ────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, results: list[RunResult]) -> int:
+    def _print(self, results: list[RunResult]) -> int:
         """Print the results and choose the exit code: the worst one wins."""
         open_runs = [result for result in results if result.status not in TERMINAL]
         if self._as_json:
@@ -153,7 +153,7 @@ class Session:
             for result in results:
                 print_result(result, self._store)
         if open_runs:
-            self._tell_open(open_runs)
+            self._print_open(open_runs)
             return outcomes.CANCELLED if self.signals.number is None else 128 + self.signals.number
         return max(
             (outcomes.OF_STATUS[result.status] for result in results), default=outcomes.COMPLETED
@@ -171,7 +171,7 @@ class Session:
             return f"run {result.run_id} did not end within {self._timeout:g} s"
         return f"run {result.run_id} was interrupted by {signal.Signals(self.signals.number).name}"
 
-    def _tell_open(self, open_runs: list[RunResult]) -> None:
+    def _print_open(self, open_runs: list[RunResult]) -> None:
         for result in open_runs:
             note(f"{self._why_open(result)}.")
         if is_memory(self._store):

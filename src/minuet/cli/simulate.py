@@ -18,11 +18,11 @@ from minuet import outcomes
 from minuet.app.compiling import compile_source, encode_input
 from minuet.app.handlers import make_handlers
 from minuet.cli.handlers import load_handlers
-from minuet.cli.history import tell_event
+from minuet.cli.history import describe_event
 from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.output import brief, clean, note, print_json
 from minuet.cli.parser import UsageError
-from minuet.cli.problems import tell_diagnostics
+from minuet.cli.problems import print_diagnostics
 from minuet.events import encode_event
 from minuet.rehearsal.findings import Finding
 from minuet.rehearsal.report import Rehearsal, Report
@@ -30,7 +30,7 @@ from minuet.rehearsal.stage import Line, Seen
 
 COMMAND = "minuet simulate"
 
-#: How often plain lines tell how far it is, in parts of the whole.
+#: How often progress is printed as plain lines, in parts of the whole.
 LINES = 10
 
 
@@ -43,7 +43,7 @@ def simulate(arguments: Namespace) -> int:
         raise UsageError(COMMAND, "--seed is one seed, --start the first of many: give one of them")
     handlers = make_handlers(load_handlers(arguments.handlers)) if arguments.handlers else None
     workflow = compile_source(file, handlers=None if arguments.stubs else handlers)
-    tell_diagnostics(file, workflow.warnings)
+    print_diagnostics(file, workflow.warnings)
     value = read_input(values)
     if values:
         encode_input(workflow.plan, value)
@@ -193,9 +193,9 @@ def _story_line(line: Line) -> str:
     seconds, at_ms, what = line
     if isinstance(what, str):
         return clean(f"{seconds:10.3f}  * {what}")
-    told = tell_event(at_ms, what)
+    described = describe_event(at_ms, what)
     return clean(
-        f"{seconds:10.3f}  {told.node or 'run':<20}  {told.state:<9}  {told.text}"
+        f"{seconds:10.3f}  {described.node or 'run':<20}  {described.state:<9}  {described.text}"
     ).rstrip()
 
 

@@ -13,10 +13,10 @@ from minuet.app.results import RunResult
 from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
-from minuet.cli.problems import tell_diagnostics
+from minuet.cli.problems import print_diagnostics
 from minuet.cli.session import print_result
 from minuet.cli.stores import command_line, is_memory
-from minuet.cli.unserved import telling_unserved
+from minuet.cli.unserved import reporting_unserved
 from minuet.errors import ConfigError, RunTimeoutError
 
 
@@ -28,7 +28,7 @@ def start(arguments: Namespace) -> int:
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
     app = App(arguments.store, **options)
     compiled = app.workflows.compile(file)
-    tell_diagnostics(file, compiled.warnings)
+    print_diagnostics(file, compiled.warnings)
     value = app.workflows.encode_input(compiled, read_input(values))
 
     async def work() -> int:
@@ -36,20 +36,20 @@ def start(arguments: Namespace) -> int:
             run = await app.start(compiled, value, idempotency_key=arguments.idempotency_key)
             run_id = run.id
             if not arguments.wait:
-                return _tell_started(arguments, run_id, (await app.runs.get(run_id)).status)
+                return _print_started(arguments, run_id, (await app.runs.get(run_id)).status)
             note(f"run {run_id} started; workers go on with it")
             try:
-                async with telling_unserved(app, [run_id], arguments.store):
+                async with reporting_unserved(app, [run_id], arguments.store):
                     result = await app.wait(run_id, timeout=arguments.timeout)
-                return _tell_ended(arguments, result)
+                return _print_ended(arguments, result)
             except RunTimeoutError as error:
-                return _tell_open(arguments, await app.runs.show(run_id), error)
+                return _print_open(arguments, await app.runs.show(run_id), error)
 
     with logging_to_stderr(arguments.log_level):
         return asyncio.run(work())
 
 
-def _tell_started(arguments: Namespace, run_id: str, status: str) -> int:
+def _print_started(arguments: Namespace, run_id: str, status: str) -> int:
     if arguments.output == "json":
         print_json({"run_id": run_id, "status": status})
     else:
@@ -58,7 +58,7 @@ def _tell_started(arguments: Namespace, run_id: str, status: str) -> int:
     return outcomes.COMPLETED
 
 
-def _tell_ended(arguments: Namespace, result: RunResult) -> int:
+def _print_ended(arguments: Namespace, result: RunResult) -> int:
     if arguments.output == "json":
         print_json(shapes.result(result))
     else:
@@ -66,7 +66,7 @@ def _tell_ended(arguments: Namespace, result: RunResult) -> int:
     return outcomes.OF_STATUS[result.status]
 
 
-def _tell_open(arguments: Namespace, result: RunResult, error: RunTimeoutError) -> int:
+def _print_open(arguments: Namespace, result: RunResult, error: RunTimeoutError) -> int:
     """The time is over, and the run is not."""
     message = f"run {result.run_id} did not end within {error.seconds:g} s; it goes on"
     if arguments.output == "json":

@@ -1,4 +1,4 @@
-"""Say, once for each queue, that a run waits for a worker that nobody has started."""
+"""Say, once for each queue, that a run waits for a worker that is not there."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from minuet.cli.output import note
 from minuet.cli.stores import command_line
 from minuet.errors import MinuetError
 
-#: Seconds until the first look, in which workers can register, and between two looks.
+#: Seconds until the first poll, in which workers can register, and between two polls.
 FIRST_S = 3.0
-LOOK_S = 5.0
+POLL_S = 5.0
 
-#: Runs that are looked at.
+#: Runs that are checked.
 RUNS_MAX = 50
 
 
 @asynccontextmanager
-async def telling_unserved(app: App, run_ids: Collection[str], store: str) -> AsyncIterator[None]:
-    """Look after runs for as long as the block lasts."""
-    looking = asyncio.create_task(_look(app, list(run_ids)[:RUNS_MAX], store))
+async def reporting_unserved(app: App, run_ids: Collection[str], store: str) -> AsyncIterator[None]:
+    """Watch runs for as long as the block lasts."""
+    polling = asyncio.create_task(_poll(app, list(run_ids)[:RUNS_MAX], store))
     try:
         yield
     finally:
-        looking.cancel()
-        await asyncio.gather(looking, return_exceptions=True)
+        polling.cancel()
+        await asyncio.gather(polling, return_exceptions=True)
 
 
-async def _look(app: App, run_ids: list[str], store: str) -> None:
-    told: set[str] = set()
+async def _poll(app: App, run_ids: list[str], store: str) -> None:
+    reported: set[str] = set()
     pause = FIRST_S
     while True:
         await asyncio.sleep(pause)
-        pause = LOOK_S
+        pause = POLL_S
         for run_id in run_ids:
             try:
                 found = await app.runs.unserved(run_id)
@@ -46,8 +46,8 @@ async def _look(app: App, run_ids: list[str], store: str) -> None:
             # A worker of this process may not be in the list yet, or without its newest runs.
             served = () if app.worker is None else app.worker.queues
             for one in found:
-                if one.name not in told and one.name not in served:
-                    told.add(one.name)
+                if one.name not in reported and one.name not in served:
+                    reported.add(one.name)
                     note(describe(one, store))
 
 

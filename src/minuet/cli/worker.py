@@ -28,11 +28,11 @@ from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.settings import masked
 
-#: How often to look whether there is something to tell.
-TELL_S = 5.0
+#: Seconds between two checks for something to report.
+REPORT_S = 5.0
 
-#: How often to look for work that waits for others.
-LOOK_S = 60.0
+#: Seconds between two checks for work that waits for other workers.
+POLL_S = 60.0
 
 #: Names printed in one line; of more, only how many there are.
 NAMES_MAX = 20
@@ -64,12 +64,12 @@ class Shift:
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
         self.signals = StopSignals(app.options.grace_s)
-        self._told: dict[str, int] = {}
+        self._reported: dict[str, int] = {}
         self._waiting: list[str] = []
-        self._look_at = 0.0
+        self._poll_at = 0.0
 
     async def work(self) -> int:
-        """Open the store, work, drain, and tell what was done."""
+        """Open the store, work, drain, and report what was done."""
         printing = handlers_print_to_stderr(self._as_json)
         logged = logging_to_stderr(self._log_level)
         with logged, printing:
@@ -81,32 +81,32 @@ class Shift:
             self._app.workers.serve_functions()
             began = time.monotonic()
             try:
-                self._tell_start(worker)
-                self._tell_idle()
-                await self._tell_moved()
-                await self._tell_waiting()
+                self._report_start(worker)
+                self._report_idle()
+                await self._report_moved()
+                await self._report_waiting()
                 while not await self._stopped(worker):
                     self._app.check_worker()
-                    self._tell_progress(worker)
-                    await self._tell_waiting()
+                    self._report_progress(worker)
+                    await self._report_waiting()
                 self.signals.watch()
-                self._tell_stopping(worker)
+                self._report_stopping(worker)
             finally:
                 await self._app.close()
-        self._tell_end(worker, time.monotonic() - began)
+        self._report_end(worker, time.monotonic() - began)
         return outcomes.COMPLETED
 
     async def _stopped(self, worker: Worker) -> bool:
-        """Wait a little for a signal to stop, or for somebody who drains the worker."""
+        """Wait a little for a signal to stop, or for a request to drain the worker."""
         reasons = [asyncio.ensure_future(e.wait()) for e in (self.signals.came, worker.stopping)]
-        done, _ = await asyncio.wait(reasons, timeout=TELL_S, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait(reasons, timeout=REPORT_S, return_when=asyncio.FIRST_COMPLETED)
         for reason in reasons:
             reason.cancel()
         return bool(done)
 
-    # ── telling ─────────────────────────────────────────────────────────────────────────
+    # ── reporting ────────────────────────────────────────────────────────────────────────
 
-    def _tell(self, event: str, text: str, **facts: Any) -> None:
+    def _report(self, event: str, text: str, **facts: Any) -> None:
         """A line for people, or a JSON object on a line of its own."""
         if self._as_json:
             record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
@@ -114,7 +114,7 @@ class Shift:
         else:
             note(f"{time.strftime('%H:%M:%S')} {text}")
 
-    def _tell_start(self, worker: Worker) -> None:
+    def _report_start(self, worker: Worker) -> None:
         store = masked(self._arguments.store)
         handlers = self._app.handlers.names()
         chosen = self._arguments.queues
@@ -122,7 +122,7 @@ class Shift:
         durability = self._app.durability
         if not self._as_json:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
-        self._tell(
+        self._report(
             "started",
             f"worker {clean(worker.name)} ({os.getpid()}) started on {store}, "
             f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}",
@@ -137,16 +137,16 @@ class Shift:
             queues=list(worker.queues),
         )
 
-    def _tell_idle(self) -> None:
+    def _report_idle(self) -> None:
         """Say so when there is no handler but those that come with Minuet."""
         given = self._arguments.handlers
         if self._arguments.queues or self._app.handlers.are_given():
             return
         where = f"{', '.join(given)} registers none: write @minuet.task above a function"
         text = where if given else "name them with --handlers MODULE_OR_FILE"
-        self._tell("no-handlers", f"this worker runs only nodes that need no handlers; {text}")
+        self._report("no-handlers", f"this worker runs only nodes that need no handlers; {text}")
 
-    async def _tell_moved(self) -> None:
+    async def _report_moved(self) -> None:
         """Say so when there is nothing to do here because it is done elsewhere."""
         store = None
         with contextlib.suppress(StoreUnavailableError):
@@ -154,40 +154,40 @@ class Shift:
             store = await self._app.runs.moved_store()
         if store is not None:
             text = f"the runs of this store were moved to {store}: start workers there"
-            self._tell("moved", text, to=store)
+            self._report("moved", text, to=store)
 
-    def _tell_progress(self, worker: Worker) -> None:
+    def _report_progress(self, worker: Worker) -> None:
         """Say what has been done, if that is more than before."""
         counts = msgspec.structs.asdict(worker.counts)
-        if counts != self._told and any(counts.values()):
-            self._told = counts
-            self._tell("progress", _counts_text(counts), **counts)
+        if counts != self._reported and any(counts.values()):
+            self._reported = counts
+            self._report("progress", _counts_text(counts), **counts)
 
-    async def _tell_waiting(self) -> None:
+    async def _report_waiting(self) -> None:
         """Say what waits for workers with other handlers or queues, when that changes."""
-        if time.monotonic() < self._look_at:
+        if time.monotonic() < self._poll_at:
             return
-        self._look_at = time.monotonic() + LOOK_S
+        self._poll_at = time.monotonic() + POLL_S
         with contextlib.suppress(StoreUnavailableError):
             waiting = await self._app.workers.left_to_others()
             if waiting != self._waiting:
                 self._waiting = waiting
                 text = f"waiting for other workers: {_names(waiting) or 'nothing any more'}"
-                self._tell("waiting", text, queues=waiting)
+                self._report("waiting", text, queues=waiting)
 
-    def _tell_stopping(self, worker: Worker) -> None:
+    def _report_stopping(self, worker: Worker) -> None:
         drain_s = worker.drain_ms / 1000
         why = "stopping" if self.signals.number is not None else "asked to drain"
         text = (
             f"{why}: running handlers get up to {drain_s:g} s to finish; "
             "a second signal stops at once"
         )
-        self._tell("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
+        self._report("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
 
-    def _tell_end(self, worker: Worker, seconds: float) -> None:
+    def _report_end(self, worker: Worker, seconds: float) -> None:
         counts = msgspec.structs.asdict(worker.counts)
         took = format_duration(int(seconds * 1000))
-        self._tell(
+        self._report(
             "stopped",
             f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}",
             seconds=round(seconds, 3),
@@ -196,8 +196,8 @@ class Shift:
 
 
 def _counts_text(counts: dict[str, int]) -> str:
-    told = [f"{count} {name}" for name, count in counts.items() if count]
-    return f"nodes: {', '.join(told)}" if told else "no nodes"
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    return f"nodes: {', '.join(parts)}" if parts else "no nodes"
 
 
 def _names(names: list[str]) -> str:

@@ -1,7 +1,7 @@
 """The handlers of the demo. They take their time and note each start in a ledger.
 
-The ledger is what a shop's bookkeeping would be: it lies outside of the store, so it shows how
-often a handler was really started, whatever the store says.
+The ledger is like a shop's bookkeeping: it is outside of the store, so it shows how often a
+handler was really started, whatever the store says.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def reserve(items: list[dict[str, Any]], ctx: Context) -> dict[str, Any]:
 
 
 async def inspect(total: int, ctx: Context) -> dict[str, Any]:
-    """Look at an expensive order."""
+    """Review an expensive order."""
     await work(ctx, 0.6)
     return {"approved": True, "total": total}
 
@@ -65,7 +65,7 @@ async def ship(number: int, boxes: int, ctx: Context) -> dict[str, Any]:
 
 
 async def notify(parcel: str, ctx: Context) -> dict[str, Any]:
-    """Tell the customer."""
+    """Notify the customer."""
     await work(ctx, 0.3)
     return {"message": f"Parcel {parcel} is on its way."}
 

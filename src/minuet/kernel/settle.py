@@ -1,7 +1,7 @@
 """What follows from the outcome of a node instance.
 
-    outcome (of a handler)  ──►  settle  ──►  settlement (for the store)
-    Succeeded, Failed, Skipped, Waiting       Sent, Retried, NodeFailed, Waiting
+    outcome (of a handler)      ──►  settle  ──►  settlement (for the store)
+    Succeeded, AttemptFailed, Skipped, Waiting    Sent, Retried, NodeFailed, Waiting
 
 `settle` chooses the live targets (`route`), makes deliveries of them, and applies the limits.
 A failure is retried, handled by the node's `on_error`, or breaks the run.
@@ -40,7 +40,7 @@ class Succeeded(msgspec.Struct, frozen=True, gc=False):
     output: Json
 
 
-class Failed(msgspec.Struct, frozen=True, gc=False):
+class AttemptFailed(msgspec.Struct, frozen=True, gc=False):
     """The handler raised, timed out, could not be found or kept killing its workers."""
 
     error: dict[str, Any]
@@ -65,7 +65,7 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
     data: Json = None
 
 
-Outcome: TypeAlias = Succeeded | Failed | Skipped | Waiting
+Outcome: TypeAlias = Succeeded | AttemptFailed | Skipped | Waiting
 
 
 class Sent(msgspec.Struct, frozen=True, gc=False):
@@ -120,11 +120,11 @@ def settle(
             return outcome
         case Skipped():
             return Sent("skipped", program.sends(node, scope, ()))
-        case Failed():
+        case AttemptFailed():
             return _settle_failure(program, node, scope, outcome, attempt, hop, fraction)
     routing = route(program, node, scope, outcome.output, variables)
     if routing.error is not None:
-        failed = Failed(routing.error)
+        failed = AttemptFailed(routing.error)
         return _settle_failure(program, node, scope, failed, attempt, hop, fraction)
     limit = _broken_limit(program.plan, node, routing, hop)
     if limit is not None:
@@ -181,7 +181,7 @@ def _settle_failure(
     program: Program,
     node: Node,
     scope: Scope,
-    failed: Failed,
+    failed: AttemptFailed,
     attempt: int,
     hop: int,
     fraction: float,
@@ -202,7 +202,7 @@ def _settle_failure(
     return Sent("failed", sends, {"error": error}, failed.error, routing.notes)
 
 
-def _dead_letter(plan: Plan, failed: Failed) -> str | None:
+def _dead_letter(plan: Plan, failed: AttemptFailed) -> str | None:
     """Why the token is kept as a dead letter, by the workflow's policy."""
     if failed.reason is not None:
         return failed.reason

@@ -30,8 +30,8 @@ _current: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
 
 
 class RunLogFilter(logging.Filter):
-    """Adds `run_id`, `node_id`, `scope` and `attempt` to every record that is made while a handler
-    runs, by whatever library; outside of handlers they are None. It lets everything pass.
+    """Adds `run_id`, `node_id`, `scope` and `attempt` to every log record made while a handler
+    runs, by any library; outside of handlers they are None. It filters nothing out.
 
         handler.addFilter(minuet.RunLogFilter())
     """
@@ -48,12 +48,12 @@ class Services(Protocol):
     """What a worker does for the handlers that it runs."""
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
-        """Whether a step has a result, and which."""
+        """Whether a step has a result, and the result."""
         ...
 
     def encode_step(self, value: Any) -> bytes:
-        """A step's result as JSON. Called where the handler runs: the result is an object of the
-        user's, and reading it may run code of the user's."""
+        """A step's result as JSON. Called where the handler runs: the result is the
+        user's object, and reading it may run the user's code."""
         ...
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
@@ -117,7 +117,7 @@ class Context:
         self.outage: Exception | None = None
         #: The values of secrets that the handler has read. For the worker, which masks them.
         self.revealed: tuple[str, ...] = ()
-        #: Set for handlers that run in a thread: where the worker lives.
+        #: Set for handlers that run in a thread: the worker's event loop.
         self._loop = loop
         self.run_id = run_id
         self.workflow = workflow
@@ -164,8 +164,8 @@ class Context:
         return logging.LoggerAdapter(_log, extra)
 
     def enter(self) -> None:
-        """From here on, what this asyncio task logs is of this run and node. For the worker, which
-        runs each handler in a task of its own."""
+        """Attribute what this asyncio task logs from now on to this run and node. For the worker,
+        which runs each handler in a task of its own."""
         _current.set(self)
 
     def heartbeat(self) -> None:
@@ -218,7 +218,7 @@ class Context:
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""
-        # Only here: a program that just reads documents need not pay for it.
+        # Imported here, because a program that only reads documents does not need it.
         import asyncio
 
         assert self._loop is not None

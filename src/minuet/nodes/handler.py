@@ -65,9 +65,9 @@ class Task(Generic[Parameters, Result]):
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name or function.__name__
-        #: Attempts beyond the first, for nodes that do not say; None: the default decides.
+        #: Attempts beyond the first, for nodes without their own number; None: the default decides.
         self.retries = retries
-        #: Seconds per attempt, for nodes that do not say.
+        #: Seconds per attempt, for nodes without their own timeout.
         self.timeout = timeout
         #: What its author says about running it twice; None: nothing.
         self.effects = effects
@@ -78,13 +78,13 @@ class Task(Generic[Parameters, Result]):
 
     @property
     def place(self) -> str:
-        """Where its function stands: file and line."""
+        """Where its function is defined: file and line."""
         code = _code_of(self.function)
         return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(self.function)
 
     def is_same(self, other: AnyTask) -> bool:
         """Whether both come from one module, which may have been imported under two names, loaded
-        again, or be one that somebody types."""
+        again, or typed at a prompt."""
         if self.function is other.function:
             return True
         modules = {self.function.__module__, other.function.__module__}
@@ -124,7 +124,7 @@ def _code_of(function: Function) -> CodeType | None:
 
 
 class _Binder:
-    """How a function's parameters are filled, found out once."""
+    """How a function's parameters are filled, computed once."""
 
     def __init__(self, function: Function) -> None:
         self._names: list[str] = []
@@ -135,7 +135,7 @@ class _Binder:
         try:
             hints = get_type_hints(function)
         except Exception:
-            # A hint that cannot be resolved is no reason to refuse the function.
+            # A function whose hints cannot be resolved is accepted.
             hints = {}
         for name, parameter in inspect.signature(function).parameters.items():
             if hints.get(name) is Context or (name == "ctx" and name not in hints):
@@ -157,7 +157,7 @@ class _Binder:
                 yield Misfit(name, message)
                 meant.update(_close(name, self._names))
         for name in self._required if complete else ():
-            # One that was probably only misspelt is not missing as well.
+            # One that was probably misspelt is not reported as missing too.
             if name not in names and name not in meant:
                 message = (
                     f"handler {handler!r} needs the argument {name!r}: add it to the node's config"
@@ -182,7 +182,7 @@ def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
     except msgspec.ValidationError as error:
         raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from error
     except (TypeError, NotImplementedError):
-        # A type that msgspec does not know, such as a class of the user's: left as it is.
+        # A type that msgspec does not know, such as a user's class: left unchanged.
         return value
 
 
@@ -190,7 +190,7 @@ def _make(kind: type[Any], value: Any) -> Any:
     """A value of a class that msgspec does not know, and that outputs may have."""
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(value)
-    if hasattr(kind, "model_validate"):  # A model of pydantic.
+    if hasattr(kind, "model_validate"):  # A pydantic model.
         return kind.model_validate(value)
     raise NotImplementedError
 
@@ -199,7 +199,7 @@ class Handlers:
     """The handlers that a worker can run."""
 
     def __init__(self, parent: Handlers | None = None) -> None:
-        #: Looked at for what is not found here.
+        #: Searched for names that are not found here.
         self._parent = parent
         self._tasks: dict[str, AnyTask] = {}
         self._modules: dict[str, ModuleType] = {}
@@ -225,7 +225,7 @@ class Handlers:
         return sorted({*self._tasks, *inherited})
 
     def are_given(self) -> bool:
-        """Whether there is one that does not come with Minuet."""
+        """Whether there are handlers beside those that come with Minuet."""
         return set(self.names()) != _BUILT_IN or bool(self.functions())
 
     def functions(self) -> list[str]:
@@ -268,7 +268,7 @@ class Handlers:
         return task
 
     def _unregistered(self, name: str) -> str | None:
-        """What to say of a function of this name that is there and not registered."""
+        """The message about a function of this name that exists but is not registered."""
         for module_name, module in self._modules.items():
             found = vars(module).get(name)
             if inspect.isfunction(found) and name in _nameable(module):
@@ -303,7 +303,7 @@ class Handlers:
 
 def _nameable(module: ModuleType) -> list[str]:
     """The handlers of a module that a document may name: those that are registered, and public
-    functions that stand in it under their own name."""
+    functions that it defines under their own name."""
     return [
         name
         for name, value in vars(module).items()
@@ -403,5 +403,5 @@ def output_handler(ctx: Context, **config: Any) -> Any:
     return config or dict(ctx.inputs)
 
 
-#: Those that come with Minuet.
+#: Handlers that come with Minuet.
 _BUILT_IN = frozenset(REGISTERED.names())

@@ -1,6 +1,6 @@
-"""Importing the modules and files that somebody has named as places of handlers.
+"""Import the modules and files that a user named for handlers.
 
-What goes wrong in them is the user's to fix: it becomes one sentence with the file and the line.
+An error in them is the user's to fix: it becomes one sentence with the file and the line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import ModuleType
 
 from minuet.errors import ConfigError
 
-#: How the names of modules begin that were loaded from files whose own name was taken.
+#: Prefix of the names of modules from files whose own name was taken.
 _PREFIX = "minuet_handlers_"
 
 
@@ -119,7 +119,7 @@ def _is_library(filename: str) -> bool:
 
 
 def _shown(filename: str) -> str:
-    """A file as somebody in the current folder would write it."""
+    """A file's path, relative to the current folder if it is below it."""
     try:
         return str(Path(filename).relative_to(Path.cwd()))
     except (ValueError, OSError):

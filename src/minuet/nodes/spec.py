@@ -1,4 +1,4 @@
-"""What a node type is: its documentation, its schemas and its behaviour, in one value.
+"""A node type: its documentation, its schemas and its behaviour, in one value.
 
 Each node type is one file that makes one `NodeType`. The spec feeds everything that must know
 about node types: validation, `minuet node-types`, the reference pages and editors.
@@ -54,7 +54,7 @@ class Call(msgspec.Struct, frozen=True):
     parts: Mapping[str, Json] = {}
     #: Names of the secrets that the node may read, with `ctx.secret`.
     secrets: tuple[str, ...] = ()
-    #: Time that this attempt may take; None: any. The worker enforces it.
+    #: Time that this attempt may take; None: no limit. The worker enforces it.
     timeout_ms: int | None = None
 
 
@@ -76,12 +76,12 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     description: str = ""
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
-    #: Entries of `config` that are CEL, to be taken as they stand: rendering templates in them
+    #: Entries of `config` that are CEL and stay unchanged: rendering templates in them
     #: would turn data into code.
     expression_fields: tuple[str, ...] = ()
     #: JSON Schema of what arrives: the outputs of the dependencies that were live, by node.
     input_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
-    #: What its output looks like, in words and as JSON Schema ({}: any JSON).
+    #: Its output, in words and as JSON Schema ({}: any JSON).
     output: str = "any JSON"
     output_schema: dict[str, Any] = {}
     #: One node of this type, as an author would write it.

@@ -29,7 +29,7 @@ from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.handlers import Cast, Role, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
 from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
-from minuet.simulation.checker import Broken, Checker
+from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
@@ -99,7 +99,7 @@ class Seen(msgspec.Struct):
     hangs: list[str] = []
     waits: list[str] = []
     too_long: bool = False
-    broken: Broken | None = None
+    broken: BrokenRule | None = None
     story: list[Line] = []
     history: str = ""
 
@@ -116,7 +116,7 @@ class Seen(msgspec.Struct):
 
 
 class _BrokenError(Exception):
-    def __init__(self, broken: Broken) -> None:
+    def __init__(self, broken: BrokenRule) -> None:
         self.broken = broken
         super().__init__(str(broken))
 
@@ -188,7 +188,7 @@ class Stage:
         self._told = 0
         self._story: list[Line] = []
         self._hash = hashlib.blake2b(digest_size=16)
-        self._broken: Broken | None = None
+        self._broken: BrokenRule | None = None
         self._hangs: list[str] = []
         self._waits: list[str] = []
         self._too_long = False
@@ -216,7 +216,7 @@ class Stage:
         )
 
     def _worker_failed(self, name: str, error: BaseException) -> None:
-        self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
+        self.fail(BrokenRule("worker", f"{name} ended with {type(error).__name__}: {error}"))
 
     def _start_client(self) -> None:
         workflow = self._setup.workflow
@@ -232,7 +232,7 @@ class Stage:
             await app.open()
             await client.run()
         except Exception as error:
-            self.fail(Broken("client", f"it ended with {type(error).__name__}: {error}"))
+            self.fail(BrokenRule("client", f"it ended with {type(error).__name__}: {error}"))
 
     # ── playing ─────────────────────────────────────────────────────────────────────────
 
@@ -245,7 +245,7 @@ class Stage:
         except _BrokenError as error:
             self._broken = error.broken
         except DeadlockError as error:
-            self._broken = Broken("deadlock", str(error))
+            self._broken = BrokenRule("deadlock", str(error))
         except StepsExceededError:
             self._too_long = True
 
@@ -254,7 +254,7 @@ class Stage:
         if "never retrieved" in context.get("message", "") and self._has_real_handlers():
             # A task that a handler created and abandoned. That is the handler's business.
             return
-        self.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
+        self.fail(BrokenRule("unexpected", f"{context.get('message')}: {error!r}"))
 
     def _has_real_handlers(self) -> bool:
         return any(role.is_real for role in self._setup.roles.values())
@@ -318,7 +318,7 @@ class Stage:
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
-    def fail(self, broken: Broken) -> None:
+    def fail(self, broken: BrokenRule) -> None:
         """A rule is broken: end the world."""
         self._note(f"BROKEN {broken}")
         self.loop.fail(_BrokenError(broken))
@@ -389,17 +389,17 @@ class _Nowhere(io.TextIOBase):
 class _Errors(logging.Handler):
     """A worker that logs an error has hit a bug in Minuet."""
 
-    def __init__(self, fail: Callable[[Broken], None]) -> None:
+    def __init__(self, fail: Callable[[BrokenRule], None]) -> None:
         super().__init__(logging.ERROR)
         self._fail = fail
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
+        self._fail(BrokenRule("logged", f"{record.getMessage()}: {error!r}"))
 
 
 @contextlib.contextmanager
-def _errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
+def _errors_logged(fail: Callable[[BrokenRule], None]) -> Iterator[None]:
     logger = logging.getLogger("minuet.worker")
     handler = _Errors(fail)
     level, propagate = logger.level, logger.propagate

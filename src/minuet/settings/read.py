@@ -1,4 +1,4 @@
-"""Reading the settings, and telling everything that is wrong with them at once."""
+"""Read the settings, and report all their problems at once."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from minuet.settings.table import (
     Value,
 )
 
-#: Ours alone: a name that begins so and is in no row is a mistake.
+#: Reserved for Minuet: a name with this prefix that has no row is a mistake.
 PREFIX = "MINUET_"
 
-#: No settings: what the tests and the demo tell their own processes.
+#: Not settings: the tests and the demo pass these to their own processes.
 PRIVATE = ("MINUET_TEST_", "MINUET_DEMO_")
 
 _FLAGS = {
@@ -71,7 +71,7 @@ class Settings:
         return self.sources[name].value
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody has set it."""
+        """Whether it is set in the environment."""
         return self.sources[name].is_set
 
     # ── what follows from them ──────────────────────────────────────────────────────────
@@ -119,10 +119,10 @@ class Settings:
 
 
 def read_settings(variables: Mapping[str, str], *, given: Sequence[str] = ()) -> Settings:
-    """Read the settings from environment variables; ConfigError with all that is wrong.
+    """Read the settings from environment variables; ConfigError lists all problems.
 
-    A variable that is set to nothing counts as not set. Those that are `given` otherwise need
-    not be set.
+    A variable that is set to nothing counts as not set. Those in `given` come from
+    elsewhere and need not be set.
     """
     texts = {name: text for name, text in variables.items() if text.strip()}
     environment = _environment(texts)
@@ -164,12 +164,12 @@ def masked(url: str) -> str:
 
 
 def is_true(text: str | None) -> bool:
-    """What the text of a flag says; anything that is not a flag counts as yes."""
+    """The value of a flag's text; anything that is not a flag counts as true."""
     return bool(text) and _FLAGS.get(str(text).strip().lower(), True)
 
 
 def _environment(texts: Mapping[str, str]) -> Environment:
-    """Which defaults count; a wrong one is found when its row is read."""
+    """The environment whose defaults count; a wrong name is found when its row is read."""
     text = texts.get("MINUET_ENV", "").strip()
     return next((name for name in ENVIRONMENTS if name == text), "dev")
 
@@ -183,7 +183,7 @@ def _names(setting: Setting, texts: Mapping[str, str]) -> list[str]:
 
 
 def _parse(setting: Setting, text: str) -> Value:
-    """The value that a text stands for; ValueError when it is none."""
+    """The value of a text; ValueError when it is not valid."""
     if setting.kind == "flag":
         if text.lower() not in _FLAGS:
             raise ValueError(text)
@@ -218,7 +218,7 @@ def _missing(settings: Settings, given: Sequence[str]) -> list[str]:
 
 
 def _contradictions(settings: Settings) -> list[str]:
-    """What is wrong with values that are right one by one."""
+    """Problems of values that are each valid but do not fit together."""
     found = []
     if settings["RETRY_MAX_DELAY"] < settings["RETRY_INITIAL_DELAY"]:
         found.append("RETRY_MAX_DELAY is less than RETRY_INITIAL_DELAY")
@@ -228,8 +228,8 @@ def _contradictions(settings: Settings) -> list[str]:
 
 
 def find_unknown(variables: Mapping[str, str]) -> list[str]:
-    """What to say about names that look like settings and are none."""
-    # Without what they begin with, so that MINUET_CONCURRENCY finds WORKER_CONCURRENCY.
+    """Messages about names that look like settings but are not."""
+    # Without their prefixes, so that MINUET_CONCURRENCY finds WORKER_CONCURRENCY.
     ends = {name.partition("_")[2]: name for name in BY_NAME}
     found = []
     for name in sorted(variables):

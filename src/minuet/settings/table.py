@@ -17,7 +17,7 @@ Environment: TypeAlias = Literal["dev", "test", "prod"]
 
 ENVIRONMENTS: tuple[Environment, ...] = ("dev", "test", "prod")
 
-#: The store of those who have chosen none.
+#: The store when none is chosen.
 DEFAULT_STORE = "sqlite:///minuet.db"
 
 #: URL schemes of stores.
@@ -40,7 +40,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     default: Value = None
     #: Where an environment (`MINUET_ENV`) has another default.
     defaults: dict[Environment, Value] = {}
-    #: Environments in which it must be set.
+    #: Environments in which it is required.
     required: tuple[Environment, ...] = ()
     #: What a number may be, both ends included.
     least: float = 0
@@ -54,7 +54,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.name.endswith(FAMILY)
 
     def default_in(self, environment: Environment) -> Value:
-        """The value that counts when nobody sets it."""
+        """The value when it is not set."""
         return self.defaults.get(environment, self.default)
 
     @property
@@ -101,7 +101,7 @@ TABLE: tuple[Setting, ...] = (
         default=30.0,
         least=0.1,
         most=3600,
-        help="After so long without a sign of life, a worker's nodes are given to others.",
+        help="After this time without a renewal, a worker's nodes are given to others.",
     ),
     Setting(
         name="MINUET_DEBUG",
@@ -151,7 +151,7 @@ TABLE: tuple[Setting, ...] = (
         most=3_600_000,
         unused=True,
         help="Accepted without effect: an idle worker waits for at most a second at a time, "
-        "because it also looks for what has fallen due.",
+        "because it also checks for what has fallen due.",
     ),
     Setting(
         name="POSTGRES_HOST",
@@ -197,7 +197,7 @@ TABLE: tuple[Setting, ...] = (
         default=5.0,
         least=0.1,
         most=DAY_S,
-        help="How often a worker says that it is there. What it holds depends on its leases alone, "
+        help="How often a worker sends a heartbeat. What it holds depends on its leases alone, "
         "which it renews every third of MINUET_LEASE.",
     ),
     Setting(
@@ -206,7 +206,7 @@ TABLE: tuple[Setting, ...] = (
         default=15.0,
         least=0.1,
         most=DAY_S,
-        help="A worker that was not heard of for so long is shown as `stale`.",
+        help="A worker that sent no heartbeat for this long is shown as `stale`.",
     ),
     Setting(
         name="MINUET_HEARTBEAT_TIMEOUT_SECONDS",
@@ -214,8 +214,8 @@ TABLE: tuple[Setting, ...] = (
         default=30.0,
         least=0.1,
         most=DAY_S,
-        help="A worker that was not heard of for so long is shown as `dead`. Its nodes are given "
-        "to others when its leases run out, whatever it is called by then.",
+        help="A worker that sent no heartbeat for this long is shown as `dead`. Its nodes are "
+        "given to others when its leases run out, whichever status is shown then.",
     ),
     Setting(
         name="MINUET_WORKER_NAME",
@@ -226,8 +226,8 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         name="MINUET_WORKER_CAPABILITIES",
         kind="text",
-        help="What a worker has to offer: `gpu=1,zone=eu`. Its `cpu_cores` and `memory_gb` are "
-        "found out unless they stand here.",
+        help="What a worker offers: `gpu=1,zone=eu`. Its `cpu_cores` and `memory_gb` are "
+        "detected unless they are given here.",
     ),
     Setting(
         name="MINUET_WORKER_LABELS",
@@ -245,7 +245,7 @@ TABLE: tuple[Setting, ...] = (
         least=0.1,
         most=3600,
         help="For a handler, its name in capitals (STALE_TIMEOUT_LLM_SERVICE): its nodes are left "
-        "to a silent worker for at least so long. A worker has one lease for all it holds: the "
+        "to a silent worker for at least this long. A worker has one lease for all it holds: the "
         "longest of MINUET_LEASE and these, for the handlers that it has. A handler that takes "
         "longer needs none of this, because leases are renewed while it runs.",
     ),
@@ -273,7 +273,7 @@ TABLE: tuple[Setting, ...] = (
         default=15.0,
         most=DAY_S,
         unused=True,
-        help="Accepted without effect: every worker looks for what has run out or fallen due at "
+        help="Accepted without effect: every worker checks for what has run out or fallen due at "
         "least once a second.",
     ),
     Setting(
@@ -282,7 +282,7 @@ TABLE: tuple[Setting, ...] = (
         default=30.0,
         most=DAY_S,
         unused=True,
-        help="Accepted without effect: results wait for nobody; the worker that has one commits "
+        help="Accepted without effect: results do not wait; the worker that has one commits "
         "it together with what follows from it.",
     ),
     Setting(
@@ -314,13 +314,13 @@ TABLE: tuple[Setting, ...] = (
         default=2.0,
         least=1,
         most=1000,
-        help="Each delay is so many times the one before.",
+        help="Factor between a delay and the next one.",
     ),
     Setting(
         name="RETRY_JITTER",
         kind="flag",
         default=True,
-        help="Make each delay a little longer, by chance, so that not all come back at once.",
+        help="Make each delay a little longer, by chance, so that retries do not come all at once.",
     ),
 )
 

@@ -58,7 +58,7 @@ _CHECKS = [(id_, check) for id_, check in INVARIANTS.items() if id_ != "I6"]
 SWEEPS_MAX = 100
 
 
-class Broken(msgspec.Struct, frozen=True):
+class BrokenRule(msgspec.Struct, frozen=True):
     """A rule or an invariant was broken."""
 
     id: str
@@ -92,7 +92,7 @@ class Checker:
         model: ModelStore,
         programs: dict[str, Program],
         coverage: Coverage,
-        fail: Callable[[Broken], None],
+        fail: Callable[[BrokenRule], None],
         now: Callable[[], float],
         lease_s: float,
         has_blob: Callable[[str, str, str], bool] | None = None,
@@ -392,7 +392,7 @@ class Checker:
         return self._books[run].events
 
     def _broken(self, id_: str, message: str, run: str = "") -> None:
-        self._fail(Broken(id_, message, run))
+        self._fail(BrokenRule(id_, message, run))
 
     def _note(self, run: str, event: Event) -> None:
         hit = self._coverage.hit

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from minuet.simulation.checker import Broken
+from minuet.simulation.checker import BrokenRule
 
 #: A world with more steps does not end.
 STEPS_MAX = 400_000
@@ -48,7 +48,7 @@ class Outcome(msgspec.Struct, frozen=True):
     """The outcome of a world."""
 
     config: Config
-    broken: Broken | None
+    broken: BrokenRule | None
     #: A hash of everything that happened.
     history: str
     steps: int

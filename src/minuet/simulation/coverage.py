@@ -16,13 +16,13 @@ from minuet.store.records import (
     Failed,
     Released,
     Reply,
-    Retry,
+    Retried,
     Slot,
     Swept,
     Waiting,
 )
 
-_ITEMS = (Done, Retry, Failed, Waiting, Released, Slot)
+_ITEMS = (Done, Retried, Failed, Waiting, Released, Slot)
 
 #: What an intruder tries with the ids of others.
 HOSTILE = (

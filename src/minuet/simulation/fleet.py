@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import StoreUnavailableError
-from minuet.simulation.checker import Broken
+from minuet.simulation.checker import BrokenRule
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
@@ -77,7 +77,7 @@ class Placing:
         model: ModelStore,
         chance: random.Random,
         coverage: Coverage,
-        fail: Callable[[Broken], None],
+        fail: Callable[[BrokenRule], None],
     ) -> None:
         self._model = model
         self._chance = chance
@@ -122,7 +122,7 @@ class Placing:
             self._coverage.hit("placed token taken")
             if not known[0].is_met(identity):
                 message = f"{grant.node!r} was given to {identity.name}, which does not qualify"
-                self._fail(Broken("placement", message, grant.run))
+                self._fail(BrokenRule("placement", message, grant.run))
 
     def begin(self, instance: Key, process: Process) -> None:
         """A handler starts."""
@@ -135,7 +135,7 @@ class Placing:
                 f"{process.name} runs {self._running[name]} instances of {instance[1]!r} at once, "
                 f"and may run {known[1]}"
             )
-            self._fail(Broken("parallel", message, instance[0]))
+            self._fail(BrokenRule("parallel", message, instance[0]))
 
     def end(self, instance: Key, process: Process) -> None:
         """A handler has ended, with any outcome."""

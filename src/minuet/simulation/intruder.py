@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import MinuetError, RunConflictError, RunNotFoundError, SessionError
-from minuet.simulation.checker import Broken
+from minuet.simulation.checker import BrokenRule
 from minuet.simulation.coverage import HOSTILE, Coverage
 from minuet.simulation.loop import Process
 from minuet.simulation.server import Server, apply
@@ -31,7 +31,7 @@ from minuet.store.records import (
     Released,
     Reply,
     Resume,
-    Retry,
+    Retried,
     RetryRun,
     Run,
     Slot,
@@ -61,7 +61,7 @@ class Intruder:
         tenants: tuple[str, ...],
         chance: random.Random,
         coverage: Coverage,
-        fail: Callable[[Broken], None],
+        fail: Callable[[BrokenRule], None],
         trace: Callable[[str], None],
     ) -> None:
         self._server = server
@@ -112,7 +112,7 @@ class Intruder:
         return tables
 
     def _broken(self, message: str, run: Run) -> None:
-        self._fail(Broken("I24", message, run.run))
+        self._fail(BrokenRule("I24", message, run.run))
 
     # ── what it tries ───────────────────────────────────────────────────────────────────
 
@@ -124,7 +124,7 @@ class Intruder:
         item = self._chance.choice(
             (
                 Done(*held, run.plan),
-                Retry(*held),
+                Retried(*held),
                 Failed(*held, dead_letter="hostile"),
                 Waiting(*held, delay_ms=1),
                 Released(*held),

@@ -13,7 +13,7 @@ import msgspec
 
 from minuet import events as happened
 from minuet.kernel.view import run_output
-from minuet.simulation.checker import Broken
+from minuet.simulation.checker import BrokenRule
 from minuet.simulation.handlers import Start
 from minuet.simulation.logged import LogModel
 from minuet.simulation.server import apply
@@ -61,12 +61,12 @@ def _record_is_right(world: World, log: LogModel) -> None:
         if log.is_deleted(run.run):
             continue
         if log.events(run.run) != world.model.events(run.run):
-            world.fail(Broken("I25", "its record is another one", run.run))
+            world.fail(BrokenRule("I25", "its record is another one", run.run))
         found, _ = apply(log.find_break(run.tenant, run.run))
         if found is not None:
-            world.fail(Broken("I25", f"the chain of its record breaks at {found}", run.run))
+            world.fail(BrokenRule("I25", f"the chain of its record breaks at {found}", run.run))
     for name in log.orphans():
-        world.fail(Broken("I18", "blobs of it are left although it is gone", name))
+        world.fail(BrokenRule("I18", "blobs of it are left although it is gone", name))
 
 
 def _leases_are_kept(world: World) -> None:
@@ -75,7 +75,7 @@ def _leases_are_kept(world: World) -> None:
         for seq, _, event in world.checker.events(run.run):
             if isinstance(event, happened.LeaseExpired):
                 message = f"event {seq}: a healthy worker lost its lease on {event.node!r}"
-                world.fail(Broken("I14", message, run.run))
+                world.fail(BrokenRule("I14", message, run.run))
 
 
 def _promises_are_kept(world: World) -> None:
@@ -86,7 +86,7 @@ def _promises_are_kept(world: World) -> None:
             continue
         same = [r.run for r in world.model.runs() if f"{r.tenant} {r.idempotency_key}" == key]
         if same != [run]:
-            world.fail(Broken("I27", f"{key} was acknowledged as {run}, and there are {same}"))
+            world.fail(BrokenRule("I27", f"{key} was acknowledged as {run}, and there are {same}"))
     for promise in world.promises.made:
         if promise.run in deleted:
             continue
@@ -95,7 +95,7 @@ def _promises_are_kept(world: World) -> None:
         wanted = _EVENTS[promise.what]
         if not any(isinstance(event, wanted) for _, _, event in history[: promise.seq]):
             message = f"{promise.what} was acknowledged at event {promise.seq} and is not there"
-            world.fail(Broken("I27", message, promise.run))
+            world.fail(BrokenRule("I27", message, promise.run))
 
 
 def _ends_stay(world: World) -> None:
@@ -109,16 +109,16 @@ def _ends_stay(world: World) -> None:
         retried = any(isinstance(event, happened.RunRetried) for _, _, event in events[seen.seq :])
         if not retried and run.status != seen.status:
             message = f"it was seen as {seen.status} and is {run.status}"
-            world.fail(Broken("I28", message, seen.run))
+            world.fail(BrokenRule("I28", message, seen.run))
         if seen.status == "COMPLETED":
             state = world.checker.state(seen.run)
             if retried or len(events) != seen.seq:
-                world.fail(Broken("I28", "something followed its completion", seen.run))
+                world.fail(BrokenRule("I28", "something followed its completion", seen.run))
             if any(b"$blob" in (t.output or b"") for t in state.tokens.values()):
                 continue
             output = msgspec.json.encode(run_output(world.programs[run.plan], state))
             if output != seen.output:
-                world.fail(Broken("I28", "its output was seen otherwise", seen.run))
+                world.fail(BrokenRule("I28", "its output was seen otherwise", seen.run))
 
 
 def _order_is_kept(world: World) -> None:
@@ -132,7 +132,7 @@ def _order_is_kept(world: World) -> None:
                 and first.seq >= second.seq
             ):
                 message = f"{first.what} at {first.seq} came before {second.what} at {second.seq}"
-                world.fail(Broken("I31", message, first.run))
+                world.fail(BrokenRule("I31", message, first.run))
 
 
 def _keys_are_stable(world: World) -> None:
@@ -141,9 +141,9 @@ def _keys_are_stable(world: World) -> None:
     for instance, starts in world.outside.starts.items():
         keys = {start.key for start in starts}
         if len(keys) != 1:
-            world.fail(Broken("I30", f"{instance[1:]} had {len(keys)} keys", instance[0]))
+            world.fail(BrokenRule("I30", f"{instance[1:]} had {len(keys)} keys", instance[0]))
         if owners.setdefault(starts[0].key, instance) != instance:
-            world.fail(Broken("I30", f"{instance[1:]} shares its key", instance[0]))
+            world.fail(BrokenRule("I30", f"{instance[1:]} shares its key", instance[0]))
 
 
 def _starts(world: World) -> Iterator[tuple[Key, list[Start]]]:
@@ -158,7 +158,9 @@ def _inputs_stay(world: World) -> None:
     """I30: all starts of an instance have the same inputs."""
     for instance, starts in _starts(world):
         if len({start.inputs for start in starts}) != 1:
-            world.fail(Broken("I30", f"{instance[1:]} was started with two inputs", instance[0]))
+            world.fail(
+                BrokenRule("I30", f"{instance[1:]} was started with two inputs", instance[0])
+            )
 
 
 def _starts_are_explained(world: World) -> None:
@@ -168,7 +170,7 @@ def _starts_are_explained(world: World) -> None:
         if token is None or len(starts) > token.delivery:
             times = 0 if token is None else token.delivery
             message = f"{instance[1:]} was started {len(starts)} times, handed out {times} times"
-            world.fail(Broken("I29", message, instance[0]))
+            world.fail(BrokenRule("I29", message, instance[0]))
 
 
 def _effects_are_there(world: World) -> None:
@@ -183,7 +185,7 @@ def _effects_are_there(world: World) -> None:
             starts = world.outside.starts.get(instance)
             if not starts or world.outside.sink.get(starts[0].key) != instance:
                 message = f"{(node, scope)} completed and left no effect"
-                world.fail(Broken("I29", message, run.run))
+                world.fail(BrokenRule("I29", message, run.run))
 
 
 def _steps_stay(world: World) -> None:
@@ -191,7 +193,7 @@ def _steps_stay(world: World) -> None:
     for (instance, name), values in world.outside.steps.items():
         if instance[0] not in world.deleted and len(set(values)) != 1:
             message = f"step {name!r} of {instance[1:]} gave {values}"
-            world.fail(Broken("steps-stay", message, instance[0]))
+            world.fail(BrokenRule("steps-stay", message, instance[0]))
 
 
 # ── the same world without faults ───────────────────────────────────────────────────────────

@@ -240,16 +240,18 @@ class SimLog:
             "list_deleted", lambda: self._log.list_deleted(changed_ms, limit)
         )
 
-    async def claim_check(self, identity: str, owner: str) -> Claim:
+    async def claim_comparison(self, identity: str, owner: str) -> Claim:
         return await self._server.call(
-            "claim_check", lambda: self._log.claim_check(identity, owner)
+            "claim_comparison", lambda: self._log.claim_comparison(identity, owner)
         )
 
-    async def finish_check(self, identity: str) -> None:
-        await self._server.call("finish_check", lambda: self._log.finish_check(identity))
+    async def finish_comparison(self, identity: str) -> None:
+        await self._server.call("finish_comparison", lambda: self._log.finish_comparison(identity))
 
-    async def release_check(self, identity: str, owner: str) -> None:
-        await self._server.call("release_check", lambda: self._log.release_check(identity, owner))
+    async def release_comparison(self, identity: str, owner: str) -> None:
+        await self._server.call(
+            "release_comparison", lambda: self._log.release_comparison(identity, owner)
+        )
 
     async def read_run(self, tenant: str, run: str) -> Run | None:
         return await self._server.call("read_run", lambda: self._log.read_run(tenant, run))

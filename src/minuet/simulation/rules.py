@@ -25,7 +25,7 @@ from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import decode, encode
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
-from minuet.store.records import Done, Exchange, Key, Reply, Retry, Slot
+from minuet.store.records import Done, Exchange, Key, Reply, Retried, Slot
 
 #: How often a token may be handed out. One that comes back at once each time is in a busy loop.
 DELIVERIES_MAX = 200
@@ -121,7 +121,7 @@ def _results(
                 yield "busy", f"{key[1:]} asks again and again for the slot that it holds", item.run
         if isinstance(item, Done) and run is not None and run.plan != item.plan:
             yield "I19", f"{key[1:]} was routed by a plan that the run does not have", item.run
-        if isinstance(item, Retry) and token is not None and token.state == "ready":
+        if isinstance(item, Retried) and token is not None and token.state == "ready":
             delay_ms = (token.due_ms or 0) - reply.now_ms
             if delay_ms != item.delay_ms:
                 message = f"{key[1:]} is due in {delay_ms} ms, not in {item.delay_ms}"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from minuet.kernel import settle
-from minuet.simulation.checker import Broken
+from minuet.simulation.checker import BrokenRule
 
 
 @contextmanager
@@ -24,17 +24,17 @@ def small_parts(sends_max: int) -> Iterator[None]:
 class _Errors(logging.Handler):
     """A worker that logs an error has hit a bug in Minuet."""
 
-    def __init__(self, fail: Callable[[Broken], None]) -> None:
+    def __init__(self, fail: Callable[[BrokenRule], None]) -> None:
         super().__init__(logging.ERROR)
         self._fail = fail
 
     def emit(self, record: logging.LogRecord) -> None:
         error = record.exc_info[1] if record.exc_info else None
-        self._fail(Broken("logged", f"{record.getMessage()}: {error!r}"))
+        self._fail(BrokenRule("logged", f"{record.getMessage()}: {error!r}"))
 
 
 @contextmanager
-def errors_logged(fail: Callable[[Broken], None]) -> Iterator[None]:
+def errors_logged(fail: Callable[[BrokenRule], None]) -> Iterator[None]:
     """Fail if a worker logs an error."""
     logger = logging.getLogger("minuet")
     handler = _Errors(fail)

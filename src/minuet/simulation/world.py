@@ -26,7 +26,7 @@ from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
 from minuet.plan.digest import digest_plan, encode_plan
-from minuet.simulation.checker import Broken, Checker
+from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script, draw_actions
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.coverage import Coverage
@@ -66,7 +66,7 @@ TRACE_LINES = 400
 class BrokenError(Exception):
     """Carries a broken rule out of the world."""
 
-    def __init__(self, broken: Broken) -> None:
+    def __init__(self, broken: BrokenRule) -> None:
         self.broken = broken
         super().__init__(str(broken))
 
@@ -282,7 +282,7 @@ class World:
         return self.streams.get("restarts").choice((0.1, 1.0, 3.0))
 
     def _worker_failed(self, name: str, error: BaseException) -> None:
-        self.fail(Broken("worker", f"{name} ended with {type(error).__name__}: {error}"))
+        self.fail(BrokenRule("worker", f"{name} ended with {type(error).__name__}: {error}"))
 
     def _start_clients(self) -> None:
         """Start processes that share the scripts. A killed client starts again."""
@@ -312,7 +312,7 @@ class World:
             await client.run()
         except Exception as error:
             name = type(error).__name__
-            self.fail(Broken("client", f"{process.name} ended with {name}: {error}"))
+            self.fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))
 
     # ── running ─────────────────────────────────────────────────────────────────────────
 
@@ -340,7 +340,9 @@ class World:
         deadline = self.loop.time() + LIVENESS_S
         while not self._is_over():
             if self.loop.time() > deadline:
-                self.fail(Broken("I37", f"not over long after the faults: {self._unfinished()}"))
+                self.fail(
+                    BrokenRule("I37", f"not over long after the faults: {self._unfinished()}")
+                )
             await asyncio.sleep(0.25)
             self._resume_paused()
         if self.log is not None:
@@ -416,7 +418,7 @@ class World:
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
 
-    def fail(self, broken: Broken) -> None:
+    def fail(self, broken: BrokenRule) -> None:
         """A rule is broken: end the world."""
         self.trace(f"BROKEN {broken}")
         self.loop.fail(BrokenError(broken))
@@ -427,7 +429,7 @@ class World:
         self._hash.update(text.encode())
         self._trace.append(text)
 
-    def outcome(self, broken: Broken | None) -> Outcome:
+    def outcome(self, broken: BrokenRule | None) -> Outcome:
         """The outcome of the world."""
         for run in self.model.runs():
             for record in self.model.events(run.run):
@@ -475,7 +477,7 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
     if difference is None:
         outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
         return outcome
-    return msgspec.structs.replace(outcome, broken=Broken("compared", difference))
+    return msgspec.structs.replace(outcome, broken=BrokenRule("compared", difference))
 
 
 def run_world(world: World) -> Outcome:
@@ -492,7 +494,7 @@ def run_world(world: World) -> Outcome:
             gc.enable()
 
 
-def _run(world: World) -> Broken | None:
+def _run(world: World) -> BrokenRule | None:
     loop = world.loop
     loop.set_exception_handler(lambda _, context: _unexpected(world, context))
     main = loop.create_task(world.run(), context=loop.outer)
@@ -501,12 +503,12 @@ def _run(world: World) -> Broken | None:
     except BrokenError as error:
         return error.broken
     except DeadlockError as error:
-        return Broken("deadlock", str(error))
+        return BrokenRule("deadlock", str(error))
     except StepsExceededError as error:
-        return Broken("steps", f"no end after {error}")
+        return BrokenRule("steps", f"no end after {error}")
     return None
 
 
 def _unexpected(world: World, context: dict[str, Any]) -> None:
     error = context.get("exception")
-    world.fail(Broken("unexpected", f"{context.get('message')}: {error!r}"))
+    world.fail(BrokenRule("unexpected", f"{context.get('message')}: {error!r}"))

@@ -128,7 +128,7 @@ class Done(HandIn, frozen=True, tag="done"):
     cursor: int | None = None
 
 
-class Retry(HandIn, frozen=True, tag="retry"):
+class Retried(HandIn, frozen=True, tag="retry"):
     """The attempt failed; try again after `delay_ms`."""
 
     error: dict[str, Any] = {}
@@ -164,7 +164,7 @@ class Slot(HandIn, frozen=True, tag="slot"):
     limit: int = 1
 
 
-Item: TypeAlias = Done | Retry | Failed | Waiting | Released | Slot
+Item: TypeAlias = Done | Retried | Failed | Waiting | Released | Slot
 
 
 class Held(Record, frozen=True, array_like=True):

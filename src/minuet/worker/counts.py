@@ -1,4 +1,4 @@
-"""What a worker has done so far, and whether its store is there: for people who watch it."""
+"""What a worker has done so far, and whether its store is available: for people who watch it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from minuet.store.records import Done, Failed, Item, Released, Retry, Waiting
+from minuet.store.records import Done, Failed, Item, Released, Retried, Waiting
 
 _log = logging.getLogger("minuet.worker")
 
@@ -30,7 +30,7 @@ class Counts(msgspec.Struct):
                 setattr(self, item.outcome, getattr(self, item.outcome) + 1)
         elif isinstance(item, Failed):
             self.failed += 1
-        elif isinstance(item, Retry):
+        elif isinstance(item, Retried):
             self.retried += 1
         elif isinstance(item, Waiting):
             self.waiting += 1
@@ -39,7 +39,7 @@ class Counts(msgspec.Struct):
 
 
 class Outage:
-    """Says once that the store is away, and once that it is back."""
+    """Logs once that the store is not available, and once that it is back."""
 
     def __init__(self) -> None:
         self._since: float | None = None

@@ -35,7 +35,7 @@ class Draining:
         self.begun.set()
 
     def deadline(self) -> float:
-        """When handlers have to end, counted from the first time that somebody asks."""
+        """When handlers have to end. The time starts at the first call of this."""
         if self._deadline is None:
             self._deadline = asyncio.get_running_loop().time() + self._drain_ms / 1000
         return self._deadline

@@ -1,4 +1,4 @@
-"""Starting what was granted: at once, as a task, or alone; and what follows when a task ends."""
+"""Start what was granted: at once, as a task, or alone; and handle the end of a task."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Executing:
         workload = self._workload
         replaced = workload.begin(assignment)
         if replaced is not None:
-            # Its lease ran out, and the token has come back to this very worker. Releasing it says
-            # that no worker died; the lease itself is worth nothing any more.
+            # Its lease ran out, and the same worker has taken the token again. Releasing it says
+            # that no worker died; the old lease no longer counts.
             replaced.abandon()
             workload.finish(replaced, replaced.release())
         try:
@@ -54,7 +54,7 @@ class Executing:
             return
         if item is not None:
             workload.finish(assignment, item)
-        elif not workload.suspect.is_like(assignment):
+        elif not workload.suspect.is_suspect(assignment):
             self.start(assignment)
         elif workload.suspect.assignment is None:
             workload.suspect.keep(assignment, _now())
@@ -98,7 +98,7 @@ class Executing:
         else:
             item = task.result()
             if isinstance(item, Released) and not self._draining.is_begun:
-                # A part of the store is away.
+                # A part of the store is not available.
                 self._pause.begin(_now())
         if item is not None:
             workload.finish(assignment, item)

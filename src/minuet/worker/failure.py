@@ -1,4 +1,4 @@
-"""From what a handler or a node type raised to an error that can be kept, and whether to retry.
+"""Turn what a handler or a node type raised into an error that can be stored; decide on a retry.
 
 The first of these rules that applies decides:
 
@@ -6,15 +6,15 @@ The first of these rules that applies decides:
 * What the policy's `no_retry_on` names is not retried.
 * With `retry_on`, what it names is retried, and nothing else.
 * Retryable is retried.
-* Under a policy that somebody wrote, everything is retried.
+* Under a policy that an author wrote, everything is retried.
 * Otherwise everything is retried except NOT_RETRIED, which would fail in the same way again.
   Network errors, timeouts and services that are down may pass.
 
 What goes wrong before or after the handler (a template, an argument, a value that cannot be kept)
 is not retried under any policy: it would fail in the same way again.
 
-An exception is an object of the user's. Whatever it does when it is asked for its text, code or
-cause, an error comes out of here.
+An exception is the user's object. Reading its text, code or cause may raise; an error is made of it
+in any case.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from minuet.errors import (
     Retryable,
     StoreUnavailableError,
 )
-from minuet.kernel.settle import Failed
+from minuet.kernel.settle import AttemptFailed
 from minuet.worker.policy import UNWRITTEN, Policies, Policy
 from minuet.worker.trace import Mask, add_trace, name_of, text_of
 
@@ -61,15 +61,15 @@ class Failures:
         self._policies = policies
         self._read_secret = read_secret
 
-    def around(self, assignment: Assignment, error: BaseException) -> Failed:
+    def outside_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node when something before or after its handler raised."""
         return failure_of(error, UNWRITTEN, self._secrets(assignment))
 
-    def inside(self, assignment: Assignment, error: BaseException) -> Failed:
+    def in_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node whose handler raised."""
         return failure_of(error, self._policy(assignment), self._secrets(assignment))
 
-    def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> Failed:
+    def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> AttemptFailed:
         """The outcome of a node whose attempt took too long; `left` says what still runs."""
         return timed_out(timeout_ms, self._policy(assignment), left=left)
 
@@ -94,16 +94,16 @@ class Failures:
 
 def failure_of(
     error: BaseException, policy: Policy = UNWRITTEN, secrets: Sequence[str] = ()
-) -> Failed:
-    """What to make of an exception; one that came out of a handler comes with its policy.
+) -> AttemptFailed:
+    """The failure that an exception means. One that a handler raised comes with its policy.
 
     `secrets` are values that must not be kept.
     """
     after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
     record = describe(error, secrets)
-    # By its type: an exception of the user's may claim to be of any class.
+    # By its type: a user's exception may claim to be of any class.
     retryable = _is_retried(type(error), record["code"], policy)
-    return Failed(record, retryable=retryable, after_ms=after_ms)
+    return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
 
 
 def _is_retried(kind: type[BaseException], code: str, policy: Policy) -> bool:
@@ -171,17 +171,17 @@ def _code(error: BaseException) -> str:
     return "handler_raised"
 
 
-def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> Failed:
-    """An attempt that took too long; `left` says what it has left behind."""
+def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") -> AttemptFailed:
+    """An attempt that took too long; `left` says what still runs."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
-    return Failed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
+    return AttemptFailed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
 
 
-def crash_loop(expiry: int) -> Failed:
+def crash_loop(expiry: int) -> AttemptFailed:
     """A node that keeps killing its workers."""
     message = (
         f"{expiry} workers died or hung while they ran this node and did not come back; "
-        "it is not tried again until somebody retries the run"
+        "it is not tried again until the run is retried"
     )
-    return Failed({"code": "crash_loop", "message": message}, reason="crash_loop")
+    return AttemptFailed({"code": "crash_loop", "message": message}, reason="crash_loop")

@@ -1,4 +1,4 @@
-"""Who a worker is and what it has to offer: its name, its machine, its capabilities."""
+"""Who a worker is and what it offers: its name, its machine, its capabilities."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from minuet.plan.placement import Offer
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """A worker as it introduces itself."""
+    """What a worker says about itself when it registers."""
 
     name: str = ""
-    #: `cpu_cores`, `memory_gb`, `gpu`, `labels`, and whatever else somebody may ask for.
+    #: `cpu_cores`, `memory_gb`, `gpu`, `labels`, and anything else that a node may require.
     capabilities: dict[str, Any] = {}
     #: What it can execute beside its node types and handlers.
     executors: tuple[str, ...] = ()
@@ -29,7 +29,7 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 def offer_of(identity: Identity, handlers: Handlers, worker: str = "") -> Offer:
-    """What a worker with these handlers offers to those who ask for more than a handler."""
+    """What a worker with these handlers offers to nodes with placement constraints."""
     types = {name for name, kind in NODE_TYPES.items() if kind.kind != "later"}
     executors = types.union(handlers.names(), identity.executors)
     return Offer(worker, identity.name, frozenset(executors), identity.capabilities)
@@ -40,7 +40,7 @@ def identity_here(
     capabilities: Mapping[str, Any] | None = None,
     executors: Iterable[str] = (),
 ) -> Identity:
-    """A worker of this process; its machine's cores and memory unless told otherwise."""
+    """A worker of this process. `capabilities` override its machine's cores and memory."""
     host = socket.gethostname()
     return Identity(
         name or host,
@@ -48,7 +48,7 @@ def identity_here(
         tuple(sorted(set(executors))),
         host,
         os.getpid(),
-        # The package is loaded, or this module would not be; importing it here would be upwards.
+        # The package is loaded, because this module is. An import would break the layers.
         sys.modules["minuet"].__version__,
     )
 
@@ -61,6 +61,6 @@ def _machine() -> dict[str, Any]:
     try:
         size = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):
-        # Not told on this system: whoever needs it to be known says it.
+        # This system does not report it. Users who need it pass it as a capability.
         return found
     return {**found, "memory_gb": round(size / 2**30, 1)}

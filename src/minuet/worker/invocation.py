@@ -1,4 +1,4 @@
-"""What is called to run a node outside the event loop's own turn: a handler, or a node type's I/O.
+"""What is called to run a node that may wait: a handler, or a node type's I/O.
 
 Both are called in the same way, so both have leases that are renewed, timeouts, cancellation,
 retries and the same context.
@@ -28,9 +28,9 @@ class Invocation(NamedTuple):
     function: Callable[..., Any]
     positional: tuple[Any, ...]
     named: dict[str, Any]
-    #: The assignment has it as well, for those who cancel.
+    #: The assignment has it as well, for cancellation.
     context: Context
-    #: Time that the attempt may take; None: any.
+    #: Time that the attempt may take; None: no limit.
     timeout_ms: int | None
     #: Whether it is awaited on the loop; else it runs in a thread.
     is_async: bool = True
@@ -84,7 +84,7 @@ class Invocations:
         )
 
     def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
-        """Make the context, and let what this asyncio task logs be of this node."""
+        """Make the context, and attribute the log lines of this asyncio task to this node."""
         grant = assignment.grant
         context = assignment.context = Context(
             services=self._services,
@@ -105,6 +105,6 @@ class Invocations:
 
 
 def _own_config(assignment: Assignment, node: Node) -> dict[str, Json]:
-    """The rendered config. What is called may change it, and the plan's is for all runs."""
+    """The rendered config, as a copy: the function may change it, and all runs share the plan's."""
     config = render_config(assignment, node)
     return copy.deepcopy(config) if config else {}

@@ -22,7 +22,7 @@ _log = logging.getLogger("minuet.worker")
 
 
 class LeftoverThreads:
-    """The threads of one worker that run although nobody waits for them."""
+    """The threads of one worker whose attempts have timed out."""
 
     def __init__(self) -> None:
         self._threads: dict[Key, asyncio.Future[Any]] = {}

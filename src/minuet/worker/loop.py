@@ -18,7 +18,7 @@ from minuet.store.records import (
     Released,
     Reply,
     Result,
-    Retry,
+    Retried,
     Slot,
     Take,
     Waiting,
@@ -36,10 +36,10 @@ from minuet.worker.workload import ITEMS_MAX, Workload
 
 _log = logging.getLogger("minuet.worker")
 
-#: Inline nodes taken in one exchange: enough to share a commit, little enough to be brief.
+#: Inline nodes taken in one exchange: enough to share a commit, few enough to be quick.
 INLINE_TAKE_MAX = 500
 
-#: So many tokens granted at once are worth executing in two parts, where that helps.
+#: Least number of tokens granted at once that are executed in two parts, where that helps.
 PARTS_MIN = 16
 
 #: Longest idle wait: other processes' work is found by polling.
@@ -197,7 +197,7 @@ class Loop:
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
                 _log.info("%s of run %s came too late (%s)", assignment.key[1], run, result)
-            elif isinstance(item, Retry | Waiting):
+            elif isinstance(item, Retried | Waiting):
                 self._sweeping.expect(item)
             if result == "applied":
                 self._counts.add(item)

@@ -1,8 +1,8 @@
-"""A worker's place in the fleet: it says that it is there, and hears what is wanted of it.
+"""A worker's place in the fleet: heartbeats, requests to drain, and queues to serve.
 
 This runs beside the exchanges and never delays them. A heartbeat every few seconds is one small
-write; its answer says whether somebody wants the worker to drain. In between, it looks for queues
-with placement constraints, which nobody could have named to it before.
+write; its answer says whether the worker should drain. In between, the worker polls for queues with
+placement constraints: their names are not known before runs use them.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from minuet.store.records import WorkerRecord
 
 _log = logging.getLogger("minuet.worker")
 
-#: Seconds between two looks for queues, and until a heartbeat that failed is tried again.
-LOOK_S = 1.0
+#: Seconds between two polls for queues, and until a failed heartbeat is repeated.
+POLL_S = 1.0
 
-#: How long to wait for a call that is on its way before signing off without it.
+#: How long to wait for a pending call before deregistering.
 LEAVE_S = 1.0
 
-#: Queues that are looked at in one go.
+#: Queues read by one poll.
 QUEUES_MAX = 1_000
 
 
@@ -56,9 +56,9 @@ class Membership:
         self._ended = False
 
     def begin(self) -> None:
-        """Register, and be heard of from now on."""
+        """Register, and send heartbeats from now on."""
         self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(_tell)
+        self._task.add_done_callback(_log_failure)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
@@ -70,16 +70,16 @@ class Membership:
                     if await self._store.register_worker(self._record()):
                         self._drain()
                     self._beat_at = sent_at + self._heartbeat_s
-                await self._look()
+                await self._find_placed_queues()
             except StoreUnavailableError:
-                # The exchanges say so.
+                # The exchanges log it.
                 pass
             # A driver may lose a cancellation: then the flag ends this.
             if not self._ended:
-                await asyncio.sleep(min(LOOK_S, max(0.01, self._beat_at - loop.time())))
+                await asyncio.sleep(min(POLL_S, max(0.01, self._beat_at - loop.time())))
 
-    async def _look(self) -> None:
-        """Look for queues with constraints in which something is ready."""
+    async def _find_placed_queues(self) -> None:
+        """Find queues with constraints in which something is ready."""
         queues = await self._store.find_queues(
             self._tenant, MARK, after=self._after, limit=QUEUES_MAX
         )
@@ -93,7 +93,7 @@ class Membership:
             self._task.cancel()
 
     async def leave(self) -> None:
-        """Go, and say so."""
+        """Stop sending heartbeats, and deregister."""
         self.end()
         if self._task is not None:
             await asyncio.wait({self._task}, timeout=LEAVE_S)
@@ -101,9 +101,9 @@ class Membership:
             try:
                 await self._store.remove_worker(self._tenant, self._worker)
             except StoreUnavailableError as error:
-                _log.info("the worker could not sign off: %s", error)
+                _log.info("the worker could not deregister: %s", error)
 
 
-def _tell(task: asyncio.Task[None]) -> None:
+def _log_failure(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and task.exception() is not None:
-        _log.error("the worker is not heard of any more", exc_info=task.exception())
+        _log.error("the worker's heartbeats have ended because of a bug", exc_info=task.exception())

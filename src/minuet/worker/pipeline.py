@@ -1,4 +1,4 @@
-"""The way of one token through a worker, from the grant to the item that is handed in.
+"""The steps that take one token through a worker, from the grant to the item that is handed in.
 
     prepare ─► render ─► run ─► settle
 
@@ -15,7 +15,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from minuet.errors import LeaseLost, MinuetError, RunNotFoundError, StoreUnavailableError
-from minuet.kernel.settle import Failed, Outcome
+from minuet.kernel.settle import AttemptFailed, Outcome
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
@@ -69,7 +69,7 @@ class Pipeline:
         assignment.outcome = outcome
         item = self._settling.settle_small(assignment)
         if item is None:
-            # Its output must be stored first, by `run`.
+            # `run` must store its output first.
             assignment.outcome = None
         return item
 
@@ -124,7 +124,7 @@ class Pipeline:
         outcome = assignment.outcome
         if assignment.releasing or outcome is None:
             return assignment.release()
-        if assignment.loaded is None and isinstance(outcome, Failed):
+        if assignment.loaded is None and isinstance(outcome, AttemptFailed):
             return assignment.fail_without_plan(outcome.error)
         try:
             item = self._settling.settle_small(assignment) if assignment.large is None else None
@@ -134,7 +134,7 @@ class Pipeline:
                 raise
             return None if assignment.abandoned else assignment.release()
         except RunNotFoundError:
-            return None  # It was ended and deleted meanwhile.
+            return None  # The run has been ended and deleted meanwhile.
 
     async def _find_outcome(self, assignment: Assignment) -> None:
         """Run the node and note its outcome, or that the token is to be given back."""
@@ -148,12 +148,12 @@ class Pipeline:
             assignment.releasing = True
         except LeaseLost as error:
             if assignment.context is not None and assignment.context.cancelled:
-                # The worker said so. If the lease is not lost after all, others may go on.
+                # The worker cancelled it. If the lease is still valid, others can take the token.
                 assignment.releasing = True
             else:
-                assignment.outcome = self._failures.around(assignment, error)
+                assignment.outcome = self._failures.outside_handler(assignment, error)
         except Exception as error:
-            assignment.outcome = self._failures.around(assignment, error)
+            assignment.outcome = self._failures.outside_handler(assignment, error)
 
     async def _outcome(self, assignment: Assignment) -> Outcome:
         preparing = self.preparing
@@ -183,7 +183,9 @@ class Pipeline:
             # Hand in what there is: the store will ask for the new plan again.
             pass
         except MinuetError as error:
-            return assignment.fail_without_plan(self._failures.around(assignment, error).error)
+            return assignment.fail_without_plan(
+                self._failures.outside_handler(assignment, error).error
+            )
         return self._settling.settle(assignment)
 
     def settle_as(self, assignment: Assignment, outcome: Outcome) -> Item:

@@ -1,8 +1,8 @@
-"""The queues with placement constraints that a worker may serve, and what of them it may take.
+"""The queues with placement constraints that a worker may serve, and how much it may take.
 
-Whether a worker qualifies is found out once for each queue, from its name (`plan.placement`).
-How many instances of a node run here at once is counted here, where they run: the queue of a node
-that has as many as it may is left alone until one of them has ended.
+Whether a worker qualifies is decided once for each queue, from its name (`plan.placement`). The
+worker counts how many instances of a node it runs at once. When a node has reached its limit, the
+worker takes nothing from its queue until one of them has ended.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ import msgspec
 from minuet.plan.placement import Offer, Placement, read_placement, unmet
 from minuet.store.records import Take
 
-#: A queue in which nothing was ready for so long is not asked any more until it is found again.
+#: A queue in which nothing was ready for this long is dropped until it is found again.
 KEEP_S = 60.0
 
-#: Verdicts that are kept.
+#: Queue names whose verdict is kept.
 VERDICTS_MAX = 10_000
 
 #: Workflow and node: what the limit of a node counts.
-Whose = tuple[str, str]
+LimitedNode = tuple[str, str]
 
 
 class _Known(msgspec.Struct):
     """A queue that this worker serves."""
 
     placement: Placement
-    #: When something was last found ready in it; None: somebody wants it served for good.
+    #: When something was last found ready in it; None: the user named it, and it stays.
     found_at: float | None
 
 
@@ -40,7 +40,7 @@ class PlacedQueues:
         self._known: dict[str, _Known] = {}
         #: The constraints of queues that were met, by name; None: this worker does not qualify.
         self._verdicts: dict[str, Placement | None] = {}
-        #: With room for one: whether these queues had it last.
+        #: With room for one token: whether it went to these queues last.
         self._turn = False
 
     def __bool__(self) -> bool:
@@ -50,13 +50,13 @@ class PlacedQueues:
         return iter(self._known)
 
     def offer(self, offer: Offer) -> None:
-        """The worker has something else to offer than before."""
+        """The worker's offer has changed."""
         if offer != self._offer:
             self._offer = offer
             self._verdicts.clear()
 
     def insist(self, queue: str) -> bool:
-        """Serve a queue because somebody says so; False: its name says no constraints."""
+        """Serve a queue that the user named; False: its name has no constraints."""
         placement = read_placement(queue)
         if placement is not None:
             self._known[queue] = _Known(placement, None)
@@ -86,7 +86,7 @@ class PlacedQueues:
         return queue in self._known or (placement is not None and placement.queue in served)
 
     def forget(self, now: float) -> None:
-        """Leave queues alone in which nothing has been ready for long."""
+        """Drop queues in which nothing has been ready for long."""
         self._known = {
             queue: known
             for queue, known in self._known.items()
@@ -103,17 +103,19 @@ class PlacedQueues:
             self._verdicts[queue] = placement
         return self._verdicts[queue]
 
-    def open(self, running: Mapping[Whose, int]) -> tuple[tuple[str, ...], int]:
+    def open(self, running: Mapping[LimitedNode, int]) -> tuple[tuple[str, ...], int]:
         """The queues to take from, and how many tokens at most from all of them together, so
         that no node has more instances than it may."""
         free = {
             queue: left
             for queue, known in self._known.items()
-            if (left := known.placement.limit - running.get(_whose(known.placement), 0)) > 0
+            if (left := known.placement.limit - running.get(_limited_node(known.placement), 0)) > 0
         }
         return tuple(free), min(free.values(), default=0)
 
-    def share(self, room: int, served: tuple[str, ...], running: Mapping[Whose, int]) -> list[Take]:
+    def share(
+        self, room: int, served: tuple[str, ...], running: Mapping[LimitedNode, int]
+    ) -> list[Take]:
         """Divide the room of a worker between these queues and the others that it serves."""
         placed, limit = self.open(running)
         if not placed:
@@ -125,5 +127,5 @@ class PlacedQueues:
         return [Take(placed, limit), Take(served, room - limit)]
 
 
-def _whose(placement: Placement) -> Whose:
+def _limited_node(placement: Placement) -> LimitedNode:
     return (placement.workflow, placement.node)

@@ -27,7 +27,7 @@ class Policies:
 
     def __init__(self, handlers: Handlers, default: Retry) -> None:
         self._handlers = handlers
-        #: What documents that leave it open were compiled with here.
+        #: The settings' policy, with which documents without one were compiled.
         self._default = default
 
     def of(self, node: Node) -> Policy:

@@ -1,4 +1,4 @@
-"""Finding what a token needs before its node can run, and what can be said without running it."""
+"""Load what a token needs before its node can run; find outcomes that need no run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from minuet.bridge.programs import Programs
 from minuet.errors import DamagedRowError, HandlerError
-from minuet.kernel.settle import Failed, Outcome, Skipped, Succeeded
+from minuet.kernel.settle import AttemptFailed, Outcome, Skipped, Succeeded
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node
 from minuet.store.base import Store
@@ -38,7 +38,7 @@ class Preparing:
         return True
 
     async def load_program(self, assignment: Assignment) -> None:
-        """Find the program and the node on the run's present plan, in the store if need be."""
+        """Find the program and the node on the run's present plan, if necessary from the store."""
         assignment.loaded = await self._programs.load(
             assignment.header.plan, run=assignment.grant.run, tenant=self._tenant
         )
@@ -67,13 +67,13 @@ class Preparing:
             loaded.keep_config(node, _read_config(node.config_ref, data))
 
     def known_outcome(self, assignment: Assignment) -> Outcome | None:
-        """What can be said without running anything; None: the node must run."""
+        """The outcome, if it is known without running the node; None: the node must run."""
         grant = assignment.grant
         if grant.skip:
             return Skipped()
         if assignment.node is None:
             error = {"code": "unknown_node", "message": f"the plan has no node {grant.node!r}"}
-            return Failed(error)
+            return AttemptFailed(error)
         try:
             assignment.check_rows()
         except DamagedRowError as error:
@@ -89,7 +89,7 @@ class Preparing:
 
 
 def _is_inline(node: Node) -> bool:
-    """Whether a node reaches nothing outside. It cannot be why its workers died."""
+    """Whether a node reaches nothing outside, so that it cannot have killed its workers."""
     node_type = NODE_TYPES.get(node.type)
     return node_type is not None and node_type.run is not None
 

@@ -1,17 +1,18 @@
-"""Settings for a process that exists to run a worker. A library in somebody else's process
-must not touch these; the command line, whose process it is, does."""
+"""Settings of a process that exists to run a worker. The command line applies them to its own
+process; a library must not."""
 
 from __future__ import annotations
 
 import gc
 
-#: Containers made before the collector looks at the young ones. A worker makes a few thousand
-#: in each round and lets go of them all by itself; Python's 700 has it looking all the time.
+#: Containers allocated before a collection of the youngest generation. A worker allocates a few
+#: thousand in each round, and reference counting frees them; with Python's 700 the collector would
+#: run all the time.
 YOUNG_MAX = 50_000
 
 
 def tune_process() -> None:
-    """Let the garbage collector leave alone what was loaded so far, and look less often."""
+    """Exempt what was loaded so far from garbage collection, and collect less often."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG_MAX, 20, 50)

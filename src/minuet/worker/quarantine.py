@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from minuet.worker.assignment import Assignment
 
-#: How long the process takes nothing beside a token on its last chance (one that kills its
-#: worker usually does so soon), and how long after another one came meanwhile.
+#: How long the process takes nothing while a token on its last chance runs (one that kills its
+#: worker usually does it early), and how long after another such token was refused.
 ALONE_SECONDS = 5.0
 AGAIN_SECONDS = 1.0
 
@@ -28,16 +28,16 @@ class Quarantine:
         self._alone_until = 0.0
         self.assignment: Assignment | None = None
 
-    def is_like(self, assignment: Assignment) -> bool:
+    def is_suspect(self, assignment: Assignment) -> bool:
         """Whether the token is given up if one more of its workers dies."""
         return 0 < assignment.grant.expiry == self._crashes_max - 1
 
     def keep(self, assignment: Assignment, now: float) -> None:
-        """This is the one; from now on nothing is taken."""
+        """Keep this one; nothing is taken for a while."""
         self.assignment, self._alone_until = assignment, now + ALONE_SECONDS
 
     def refuse(self, now: float) -> None:
-        """Another one came and was given back: take nothing for a while, or it comes again."""
+        """Another one was given back: take nothing for a while, or it is granted again."""
         self._alone_until = max(self._alone_until, now + AGAIN_SECONDS)
 
     def begin(self, now: float) -> Assignment | None:

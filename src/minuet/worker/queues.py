@@ -1,8 +1,8 @@
-"""Which queues a worker takes from, and of which runs.
+"""Which queues a worker takes from, and which runs it serves.
 
-It always takes from the queues of inline nodes. Beside these it takes from one queue for each
-handler and node type with I/O that it has, and from those that were asked for; or only from those
-that somebody has chosen. Queues with placement constraints that it meets come on top
+It always takes from the queues of inline nodes. It also takes from one queue for each
+handler and node type with I/O that it has, and from those that `serve` added; or, if the user chose
+queues, only from these. Queues with placement constraints that it meets are added
 (`placed_queues`).
 """
 
@@ -17,7 +17,7 @@ from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.store.records import Take
 from minuet.worker.identity import Identity, offer_of
-from minuet.worker.placed_queues import PlacedQueues, Whose
+from minuet.worker.placed_queues import LimitedNode, PlacedQueues
 
 #: Queues of nodes that need no permit; "" holds skips.
 INLINE = ("", "inline")
@@ -39,14 +39,14 @@ class Queues:
         self._identity = identity
         self._worker = worker
         self._extra: set[str] = set()
-        #: Those of the handlers and types when they were last counted, and the extra ones.
+        #: The queues of the handlers and types when they were last counted, and the extra ones.
         self._served: tuple[str, ...] = ()
         self._counted = -1
         self.placed = PlacedQueues(self.offer())
         self._chosen = chosen
         if chosen is not None:
             self._chosen = tuple(queue for queue in chosen if not self.placed.insist(queue))
-        #: The runs that the worker takes tokens of; None: any run.
+        #: The runs whose tokens the worker takes; None: any run.
         self.runs: set[str] | None = set() if named_runs_only else None
 
     def work_on(self, runs: Iterable[str]) -> bool:
@@ -57,7 +57,7 @@ class Queues:
         return True
 
     def leave(self, run: str) -> None:
-        """Take tokens of this run no more, if the worker takes those of named runs only."""
+        """Stop taking tokens of this run, if the worker takes those of named runs only."""
         if self.runs is not None:
             self.runs.discard(run)
 
@@ -66,7 +66,7 @@ class Queues:
         return None if self.runs is None else tuple(sorted(self.runs))
 
     def offer(self) -> Offer:
-        """What nodes with constraints can expect of this worker."""
+        """What this worker offers to nodes with constraints."""
         return offer_of(self._identity, self._handlers, self._worker)
 
     def serve(self, queues: Sequence[str]) -> None:
@@ -118,18 +118,18 @@ class Queues:
         return (*self.plain, *self.placed)
 
     def may_serve(self, queue: str) -> bool:
-        """Whether the worker takes from this queue, or will once it has heard of it."""
+        """Whether the worker takes from this queue, or will once it has found it."""
         plain = self.plain
         return queue in plain or self.placed.may_serve(queue, plain)
 
-    def open(self, running: Callable[[], Mapping[Whose, int]]) -> tuple[str, ...]:
+    def open(self, running: Callable[[], Mapping[LimitedNode, int]]) -> tuple[str, ...]:
         """Those from which there is something to take while these nodes run here."""
         if not self.placed:
             return self.plain
         return (*self.plain, *self.placed.open(running())[0])
 
-    def takes(self, room: int, running: Callable[[], Mapping[Whose, int]]) -> list[Take]:
-        """What to ask for when there is room for so many."""
+    def takes(self, room: int, running: Callable[[], Mapping[LimitedNode, int]]) -> list[Take]:
+        """What to ask for when there is room for this many tokens."""
         if not self.placed:
             return [Take(self.served, room)]
         return self.placed.share(room, self.served, running())

@@ -4,8 +4,8 @@ This is the border to user code: whatever a document, an input, a handler or a s
 becomes the node's outcome. What still leaves is a cancellation by the worker, LeaseLost, an
 outage of the worker's own store, or a KeyboardInterrupt.
 
-Only calls that the worker makes to its own store may say that the store is away. A handler may
-use stores of its own, and their trouble is the handler's.
+Only calls that the worker makes to its own store may report that the store is not available. A
+handler may use stores of its own, and their errors are the handler's.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from minuet.bridge.values import encode
 from minuet.errors import HandlerError, LeaseLost
-from minuet.kernel.settle import Failed, Outcome, Succeeded, Waiting
+from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
 from minuet.nodes.spec import NodeType, Wait
 from minuet.plan.plan import Node
@@ -56,20 +56,22 @@ class Running:
             call = make_call(assignment, node, render_config(assignment, node))
             return _outcome_of(assignment, node_type.run(call))
         except Exception as error:
-            # Whatever it is, it is this node's trouble and not the worker's.
-            return self._failures.around(assignment, error)
+            # Any error here is the node's, not the worker's.
+            return self._failures.outside_handler(assignment, error)
 
     async def run(self, assignment: Assignment, node: Node) -> Outcome:
         """Run a node's handler, or the I/O of its type."""
         try:
             invocation = self._invocations.of(assignment, node)
         except HandlerError as error:
-            return Failed(self._failures.around(assignment, error).error, reason="no_handler")
+            return AttemptFailed(
+                self._failures.outside_handler(assignment, error).error, reason="no_handler"
+            )
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            # It would be the same next time.
-            return Failed(self._failures.around(assignment, error).error)
+            # The next attempt would fail in the same way.
+            return AttemptFailed(self._failures.outside_handler(assignment, error).error)
         if invocation.has_effects and not await self._store.wait_until_durable(
             self._tenant, assignment.held
         ):
@@ -85,13 +87,13 @@ class Running:
         except asyncio.CancelledError as error:
             if assignment.is_ended:
                 raise
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if _is_workers(error, invocation.context):
                 raise
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
 
     async def _run_with_timeout(
         self, assignment: Assignment, invocation: Invocation, timeout_ms: int
@@ -127,7 +129,7 @@ class Running:
                 raise error
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
-            return self._failures.inside(assignment, error)
+            return self._failures.in_handler(assignment, error)
         return _outcome_of(assignment, result)
 
 
@@ -141,13 +143,13 @@ def _call(invocation: Invocation) -> tuple[Any, Any]:
 
 
 def _is_workers(error: BaseException, context: Context) -> bool:
-    """Whether an exception that came out of a handler is the worker's own: its store is away, or
-    it has cancelled the handler."""
+    """Whether an exception that came out of a handler is the worker's own: its store is not
+    available, or it has cancelled the handler."""
     return error is context.outage or (context.cancelled and isinstance(error, LeaseLost))
 
 
 def _outcome_of(assignment: Assignment, value: Any) -> Outcome:
-    """What a node has returned, turned into JSON, which may run code of the user's."""
+    """What a node has returned, turned into JSON. This may run the user's code."""
     if issubclass(type(value), Wait):
         data = encode(value.data)[1]
         return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)

@@ -26,7 +26,7 @@ class WorkerServices:
         self._secrets = secrets
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
-        """Whether a step has a result, and which."""
+        """Whether a step has a result, and the result."""
         key = (context.run_id, context.node_id, context.scope_text)
         with _outage_of(context):
             known = (await self._store.read_steps(self._tenant, key)).get(name)
@@ -48,7 +48,7 @@ class WorkerServices:
 
     def read_secret(self, name: str) -> str:
         """A secret's value; LookupError if there is none."""
-        # A provider is an object of the user's, and need not keep to its type.
+        # A provider is the user's object and may return a value of another type.
         value: Any = self._secrets.get(name)
         if value is None:
             raise LookupError(name)

@@ -68,7 +68,7 @@ class Session:
 
     async def call(self, request: Exchange) -> Reply:
         """Exchange, and repeat the same call until it is answered. StoreUnavailableError only when
-        the worker drains and its time is over."""
+        the worker drains and its time is up."""
         pause_ms = BACKOFF_MS[0]
         while True:
             try:

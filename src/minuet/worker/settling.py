@@ -11,7 +11,7 @@ import msgspec
 from minuet.bridge.values import needs_blob
 from minuet.errors import StoreUnavailableError
 from minuet.ids import Ids
-from minuet.kernel.settle import Failed, Succeeded, settle
+from minuet.kernel.settle import AttemptFailed, Succeeded, settle
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
@@ -64,13 +64,13 @@ class Settling:
         try:
             return self._settle(assignment)
         except Exception as error:
-            if isinstance(assignment.outcome, Failed):
+            if isinstance(assignment.outcome, AttemptFailed):
                 raise
             return self.settle_error(assignment, error)
 
     def settle_error(self, assignment: Assignment, error: Exception) -> Item:
-        """What was to be done with a token has raised: that is its node's outcome."""
-        assignment.outcome = self._failures.around(assignment, error)
+        """Work on the token raised: make this its node's outcome."""
+        assignment.outcome = self._failures.outside_handler(assignment, error)
         return self._settle(assignment)
 
     def _settle(self, assignment: Assignment) -> Item:
@@ -80,7 +80,7 @@ class Settling:
         grant = assignment.grant
         if node is None:
             node = Node(id=grant.node)
-        if isinstance(outcome, Failed):
+        if isinstance(outcome, AttemptFailed):
             node = msgspec.structs.replace(node, retry=self._policies.of(node).retry)
         is_done = isinstance(outcome, Succeeded)
         settlement = settle(

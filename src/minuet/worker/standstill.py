@@ -1,4 +1,4 @@
-"""Noticing that the event loop stood still, and naming the handlers that ran meanwhile.
+"""Notice that the event loop stood still, and name the handlers that ran meanwhile.
 
 A handler that computes without giving the interpreter up (a C extension, a large regular
 expression, an `async def` that never awaits) holds up everything else in its process, the renewal
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger("minuet.worker")
 
 #: Time between two checks, and shortest standstill that is worth a warning, in seconds.
-LOOK_S = 1.0
-WORTH_S = 1.0
+CHECK_S = 1.0
+WARN_S = 1.0
 
-#: Handlers that are named.
+#: Handlers named in one warning.
 NAMED_MAX = 5
 
 
@@ -52,9 +52,9 @@ class Standstill:
         while True:
             self._seen = dict.fromkeys(self._executing())
             began = loop.time()
-            await asyncio.sleep(LOOK_S)
-            late_s = loop.time() - began - LOOK_S
-            if late_s >= max(WORTH_S, self._lease_s / 3):
+            await asyncio.sleep(CHECK_S)
+            late_s = loop.time() - began - CHECK_S
+            if late_s >= max(WARN_S, self._lease_s / 3):
                 self._warn(late_s)
 
     def _warn(self, late_s: float) -> None:

@@ -1,4 +1,4 @@
-"""When a worker looks for expired leases and due timers, by the store's clock."""
+"""When a worker sweeps for expired leases and due timers, by the store's clock."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 from minuet.clock import Clock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
-from minuet.store.records import Retry, Waiting
+from minuet.store.records import Retried, Waiting
 from minuet.worker.counts import Outage
 
 #: Longest time between two sweeps; earlier when something falls due.
@@ -27,15 +27,15 @@ class Sweeping:
         self.due_at = 0.0
 
     def set_clock(self, store_ms: int) -> None:
-        """The store has just said what time it is."""
+        """Note the store's time, which it has just reported."""
         self._ahead_ms = store_ms - self._clock.now_ms()
 
     def now_ms(self) -> int:
-        """The store's time, as far as it is known here: it decides what is due."""
+        """The estimated time of the store, which decides what is due."""
         return self._clock.now_ms() + self._ahead_ms
 
     async def sweep(self) -> None:
-        """Make what is due ready, and find out when to look next."""
+        """Make what is due ready, and set when to sweep next."""
         delay_ms = SWEEP_MS
         loop = asyncio.get_running_loop()
         try:
@@ -49,7 +49,7 @@ class Sweeping:
         # Never at once again: what is due now may need a later tick of the store's clock.
         self.due_at = loop.time() + max(delay_ms, 1) / 1000
 
-    def expect(self, item: Retry | Waiting) -> None:
+    def expect(self, item: Retried | Waiting) -> None:
         """The item's token falls due later: sweep then, if that is before the next sweep."""
         delay_ms = item.delay_ms
         if delay_ms is None:
@@ -61,7 +61,7 @@ class Sweeping:
         self.due_at = min(self.due_at, at)
 
     def let_others_renew(self, now: float, pause_ms: int, lease_ms: int) -> None:
-        """The store is back. Sweep only after the other workers, which may pause for so long,
+        """The store is back. Sweep only after the other workers, which may pause for `pause_ms`,
         have come back as well and renewed their leases."""
         grace_ms = min(pause_ms + SWEEP_MS, lease_ms)
         self.due_at = max(self.due_at, now + grace_ms / 1000)

@@ -1,7 +1,7 @@
-"""Taking nothing for a while after a part of the store was away.
+"""Take nothing for a while after a part of the store was not available.
 
 What a node needs (its plan, a large value) may be out of reach while tokens are not. A token that
-was given back for that reason would only come again at once.
+was given back for that reason would be granted again at once.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ class TakePause:
         self._until, self._next_ms = 0.0, first_ms
 
     def begin(self, now: float) -> None:
-        """A token was given back; those that come back during a pause do not make it longer."""
+        """A token was given back; more of them during a pause do not make it longer."""
         if now >= self._until:
             self._until = now + self._next_ms / 1000
             self._next_ms = min(self._next_ms * 2, self._longest_ms)

@@ -28,13 +28,13 @@ import msgspec
 #: Text of an error that is kept.
 MESSAGE_LENGTH_MAX = 2_000
 
-#: Text of an error that is looked at, to find secrets in it.
+#: Text of an error that is searched for secrets.
 TEXT_LENGTH_MAX = 100_000
 
 #: Everything that is kept of an error beside its code, type and message.
 TRACE_BYTES_MAX = 8 * 1024
 
-#: Frames of one exception: so many of the outermost and of the innermost ones.
+#: Frames kept of one exception: of the outermost and of the innermost ones.
 FRAMES_FIRST = 4
 FRAMES_LAST = 12
 
@@ -47,12 +47,12 @@ NAME_LENGTH_MAX = 100
 FILE_LENGTH_MAX = 200
 CODE_LENGTH_MAX = 160
 
-#: Secrets shorter than this are not masked: they would be found in every other word.
+#: Secrets shorter than this are not masked: they would match in ordinary words.
 SECRET_LENGTH_MIN = 4
 
 #: The folder of this package.
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
-#: Handlers that come with Minuet, as an example of a user's.
+#: Handlers that come with Minuet, as examples of users' handlers.
 _EXAMPLES = os.path.join(_OWN, "demo", "")
 
 
@@ -64,7 +64,7 @@ class Mask:
         # The longest first: one secret may be a part of another.
         values.sort(key=len, reverse=True)
         forms = ["".join(map(_form, value)) for value in values]
-        # As it stands in an address.
+        # Percent-encoded, as in an address.
         forms += [re.escape(urllib.parse.quote(v, safe="", errors="replace")) for v in values]
         self._pattern = re.compile("|".join(forms)) if forms else None
 
@@ -73,7 +73,7 @@ class Mask:
 
 
 def _form(character: str) -> str:
-    """How a character of a secret may stand in text: as it is, or as `repr` and JSON escape it,
+    """How a character of a secret may appear in text: unchanged, or escaped by `repr` or JSON,
     perhaps several times."""
     if character == "\\":
         return r"\\+"
@@ -91,7 +91,7 @@ def name_of(error: BaseException) -> str:
 
 
 def text_of(error: BaseException, mask: Mask) -> str:
-    """The text of an exception, whatever it does when it is asked for it."""
+    """The text of an exception, even if reading it raises."""
     name = name_of(error)
     try:
         text = str(error)[:TEXT_LENGTH_MAX] or name
@@ -103,7 +103,7 @@ def text_of(error: BaseException, mask: Mask) -> str:
 
 
 def clean(text: str) -> str:
-    """Text that can be written as UTF-8, whatever it held."""
+    """The text, with `?` for what cannot be written as UTF-8."""
     return text.encode("utf-8", "replace").decode("utf-8")
 
 
@@ -113,7 +113,7 @@ def add_trace(record: dict[str, Any], error: BaseException, mask: Mask) -> None:
 
 
 class _Trace:
-    """Adds to records until nothing is left of the bytes that all of them may have."""
+    """Adds to records until the bytes that they may have together are used up."""
 
     def __init__(self, mask: Mask) -> None:
         self._mask = mask
@@ -180,7 +180,7 @@ class _Trace:
         """Whether there is room for a record; if so, it is taken."""
         size = len(msgspec.json.encode(record)) + 16
         if size > self._left:
-            # Nothing smaller that comes later may stand in for it.
+            # No smaller record that comes later may take its place.
             self._left = 0
             return False
         self._left -= size

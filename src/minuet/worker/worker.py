@@ -1,12 +1,12 @@
-"""The worker: takes tokens, has them executed, hands them in, again and again.
+"""The worker: takes tokens, has them executed and hands them in, in a loop.
 
     Loop ─► Executing ─► Pipeline ─► Workload.finished ─► Loop
 
 Nothing here decides what a workflow means (the kernel does) or what is true (the store does): a
 worker may die at any line, and its tokens are taken by another once their leases have run out.
 
-`run` ends after `stop`: no more takes, running handlers get `drain_ms` to finish, the rest is
-given back, and everything is handed in.
+`run` ends after `stop`: it takes nothing more, running handlers get `drain_ms` to finish, the rest
+is given back, and everything is handed in.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from minuet.worker.workload import Workload
 
 _log = logging.getLogger("minuet.worker")
 
-#: Handlers that run at once, unless somebody says otherwise.
+#: Handlers that run at once, by default.
 CONCURRENCY = 4
 
 LEASE_MS = 30_000
@@ -191,7 +191,7 @@ class Worker:
             self._workload.wake.set()
 
     def leave(self, run: str) -> None:
-        """Work on this run no more, if it works on named runs only."""
+        """Stop working on this run, if it works on named runs only."""
         self._queues.leave(run)
 
     def abandon_run(self, run: str) -> None:
@@ -207,7 +207,7 @@ class Worker:
 
     @property
     def name(self) -> str:
-        """What people call it."""
+        """Its name for people."""
         return self._identity.name
 
     @property
@@ -216,11 +216,11 @@ class Worker:
         return self._queues.all
 
     def may_serve(self, queue: str) -> bool:
-        """Whether it takes from this queue, or will once it has heard of it."""
+        """Whether it takes from this queue, or will once it has found it."""
         return self._queues.may_serve(queue)
 
     def unfinished(self) -> list[str]:
-        """The node instances whose handlers run, in words; also those that nobody wants."""
+        """The node instances whose handlers run, in words, even if no result is wanted."""
         return self._workload.unfinished()
 
     @property

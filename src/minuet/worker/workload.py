@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from minuet.kernel.scope import show
 from minuet.store.records import Held, Item, Key, Slot
 from minuet.worker.assignment import Assignment
-from minuet.worker.placed_queues import Whose
+from minuet.worker.placed_queues import LimitedNode
 from minuet.worker.quarantine import Quarantine
 
 #: Items handed in by one exchange.
@@ -43,7 +43,7 @@ class Workload:
         return not (self.assignments or self.finished or self.granted)
 
     def unfinished(self) -> list[str]:
-        """The node instances whose handlers run, in words; also those that nobody wants."""
+        """The node instances whose handlers run, in words, even if no result is wanted."""
         return sorted(
             f"{one.key[1]}{show(one.scope)} of run {one.key[0]}" for one in tuple(self.executing)
         )
@@ -55,9 +55,9 @@ class Workload:
             if one.task or (one is suspect and one.outcome is None):
                 yield one.held
 
-    def running(self) -> Counter[Whose]:
+    def running(self) -> Counter[LimitedNode]:
         """How many instances of each node are in hand here and not done, or still run although
-        nobody wants them any more."""
+        their result is no longer wanted."""
         done = {one for one, item in self.finished if not isinstance(item, Slot)}
         busy = {one for one in self.assignments.values() if one not in done} | self.executing
         busy.update(self.granted)
@@ -70,7 +70,7 @@ class Workload:
         self.granted += assignments
 
     def next_granted(self, count: int) -> list[Assignment]:
-        """Take the first of those that are to be begun."""
+        """Take the next one to begin."""
         first, self.granted = self.granted[:count], self.granted[count:]
         return first
 
@@ -85,7 +85,7 @@ class Workload:
         self.finished.append((assignment, item))
 
     def next_finished(self) -> list[tuple[Assignment, Item]]:
-        """Take the first of those that are to be handed in: as many as one exchange may have."""
+        """Take the next items to hand in: as many as one exchange may have."""
         first, self.finished = self.finished[:ITEMS_MAX], self.finished[ITEMS_MAX:]
         return first
 

@@ -74,11 +74,11 @@ async def test_a_run_that_has_lost_its_last_steps_gets_them_back(pair: Pair) -> 
 async def test_a_hot_half_is_compared_by_one_process_and_only_once(pair: Pair) -> None:
     run = await pair.create()
     await flush_all(pair, [run])
-    assert await pair.log.claim_check("new", "one") == "yours"
-    assert await pair.log.claim_check("new", "two") == "wait"
-    assert await pair.log.claim_check("new", "one") == "yours"
-    await pair.log.finish_check("new")
-    assert await pair.log.claim_check("new", "two") == "done"
+    assert await pair.log.claim_comparison("new", "one") == "yours"
+    assert await pair.log.claim_comparison("new", "two") == "wait"
+    assert await pair.log.claim_comparison("new", "one") == "yours"
+    await pair.log.finish_comparison("new")
+    assert await pair.log.claim_comparison("new", "two") == "done"
 
     await lose(pair, run)
     await guard_of(pair, "new").check()
@@ -98,12 +98,12 @@ async def test_a_comparison_that_was_given_up_is_taken_over_at_once(pair: Pair) 
     store = LoggedStore(hot, pair.log, make_rows, owner="one")
     store.start()
     await reached.wait()
-    assert await pair.log.claim_check("new", "two") == "wait"
+    assert await pair.log.claim_comparison("new", "two") == "wait"
 
     await end(*store._tasks)
     await store._guard.release()
 
-    assert await pair.log.claim_check("new", "two") == "yours"
+    assert await pair.log.claim_comparison("new", "two") == "yours"
 
 
 async def test_an_old_server_that_comes_back_is_compared_once_more(pair: Pair) -> None:

@@ -23,7 +23,7 @@ from minuet.store.records import (
     Pause,
     Released,
     Resume,
-    Retry,
+    Retried,
     RetryRun,
     Run,
     Slot,
@@ -200,7 +200,7 @@ class _Worker:
             case "failed":
                 return Failed(*name, error={"code": "x"}, dead_letter="x")
             case "retry":
-                return Retry(*name, error={"code": "x"})
+                return Retried(*name, error={"code": "x"})
             case "waiting":
                 return Waiting(*name, delay_ms=1)
             case "released":

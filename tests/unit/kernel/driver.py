@@ -19,7 +19,7 @@ from minuet.kernel.lifecycle import NodeStatus, check_node_transition
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import decode, encode
 from minuet.kernel.settle import (
-    Failed,
+    AttemptFailed,
     NodeFailed,
     Outcome,
     Retried,
@@ -326,7 +326,7 @@ def item(grant: records.Grant, settlement: Settlement) -> records.Item:
                 cursor=settlement.cursor,
             )
         case Retried():
-            return records.Retry(*token, error=settlement.error, delay_ms=settlement.delay_ms)
+            return records.Retried(*token, error=settlement.error, delay_ms=settlement.delay_ms)
         case NodeFailed():
             return records.Failed(
                 *token, error=settlement.error, dead_letter=settlement.dead_letter
@@ -353,8 +353,8 @@ def outputs(table: dict[str, Json]) -> Handler:
         if isinstance(value, list):
             value = value[scope[-1]]
         if isinstance(value, Exception):
-            return Failed({"code": "broken", "message": str(value)})
-        if isinstance(value, Failed | Waiting):
+            return AttemptFailed({"code": "broken", "message": str(value)})
+        if isinstance(value, AttemptFailed | Waiting):
             return value
         return Succeeded(value)
 

@@ -11,7 +11,7 @@ from minuet.kernel.explain.answer import Explanation, explain
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, replay
 from minuet.kernel.program import Program
-from minuet.kernel.settle import Failed, Waiting
+from minuet.kernel.settle import AttemptFailed, Waiting
 from minuet.store import records
 
 from .driver import Driver, outputs, program_of
@@ -23,7 +23,7 @@ DIAMOND = (
     {"id": "d", "dependencies": ["b", "c"]},
     {"id": "e", "dependencies": ["d"]},
 )
-BUSY = Failed({"code": "busy", "message": "busy"}, retryable=True)
+BUSY = AttemptFailed({"code": "busy", "message": "busy"}, retryable=True)
 
 
 def _fact(**fields: Any) -> Fact:

@@ -10,13 +10,13 @@ from minuet.bridge.snapshot import events_of
 from minuet.errors import InvariantError
 from minuet.events import Event
 from minuet.kernel.fold import Fold, NumberedEvent, State, fold, replay
-from minuet.kernel.settle import Failed, Waiting
+from minuet.kernel.settle import AttemptFailed, Waiting
 from minuet.store import records
 
 from .driver import RUN, Driver, finish, outputs, program_of
 
 CREATED = events.RunCreated("example", "plan-1")
-BUSY = Failed({"code": "busy", "message": "busy"}, retryable=True)
+BUSY = AttemptFailed({"code": "busy", "message": "busy"}, retryable=True)
 STARTED = events.RunStarted([("a", "", 1, 0, 0)], 1)
 
 

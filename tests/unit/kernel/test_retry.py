@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from minuet.kernel.retry import retry_delay_ms
-from minuet.kernel.settle import Failed
+from minuet.kernel.settle import AttemptFailed
 from minuet.plan.plan import Retry
 
-TEMPORARY = Failed({"code": "timeout"}, retryable=True)
+TEMPORARY = AttemptFailed({"code": "timeout"}, retryable=True)
 PLAIN = Retry(jitter=False)
 
 
@@ -65,4 +65,4 @@ def test_a_time_that_was_asked_for_wins_over_the_policy() -> None:
 
 @pytest.mark.shows("J-31")
 def test_a_permanent_failure_is_not_repeated() -> None:
-    assert retry_delay_ms(Retry(), 1, Failed({"code": "bad"}, after_ms=5), 0.0) is None
+    assert retry_delay_ms(Retry(), 1, AttemptFailed({"code": "bad"}, after_ms=5), 0.0) is None

@@ -15,7 +15,7 @@ from minuet.kernel.explain.answer import explain
 from minuet.kernel.fold import replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
-from minuet.kernel.settle import Failed, Outcome, Sent, Succeeded, Waiting
+from minuet.kernel.settle import AttemptFailed, Outcome, Sent, Succeeded, Waiting
 from minuet.kernel.view import node_views, path, plan_nodes, run_output
 from minuet.model.document import read_mapping
 from minuet.plan.compile import compile_workflow
@@ -35,7 +35,7 @@ def random_handler(chance: random.Random, *, trouble: float) -> Handler:
         luck = chance.random()
         if luck < trouble:
             retryable = chance.random() < 0.7
-            return Failed({"code": "unlucky", "message": "unlucky"}, retryable)
+            return AttemptFailed({"code": "unlucky", "message": "unlucky"}, retryable)
         if luck < trouble + 0.05:
             return Waiting("timer", delay_ms=10)
         return Succeeded({"pick": chance.randint(0, 3), "again": chance.random() < 0.5})

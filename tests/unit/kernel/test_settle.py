@@ -7,7 +7,7 @@ import pytest
 from minuet.kernel import settle as module
 from minuet.kernel.program import Program
 from minuet.kernel.settle import (
-    Failed,
+    AttemptFailed,
     NodeFailed,
     Outcome,
     Retried,
@@ -87,7 +87,7 @@ def test_a_loop_that_goes_on_delivers_only_to_its_entry() -> None:
 @pytest.mark.shows("J-10", "J-13")
 def test_a_failure_that_may_pass_is_tried_again_until_the_attempts_are_used_up() -> None:
     program = program_of(*fan(1, retry={"jitter": False}))
-    failed = Failed(ERROR, retryable=True)
+    failed = AttemptFailed(ERROR, retryable=True)
 
     assert settled(program, failed, attempt=1) == Retried(ERROR, 1000)
     assert settled(program, failed, attempt=2) == Retried(ERROR, 2000)
@@ -97,14 +97,14 @@ def test_a_failure_that_may_pass_is_tried_again_until_the_attempts_are_used_up()
 def test_jitter_comes_from_outside() -> None:
     program = program_of(*fan(1))
 
-    made = settled(program, Failed(ERROR, retryable=True), fraction=0.4)
+    made = settled(program, AttemptFailed(ERROR, retryable=True), fraction=0.4)
 
     assert made == Retried(ERROR, 1100)
 
 
 @pytest.mark.shows("J-31")
 def test_a_failure_that_cannot_pass_is_a_dead_letter_at_once() -> None:
-    made = settled(program_of(*fan(1)), Failed(ERROR))
+    made = settled(program_of(*fan(1)), AttemptFailed(ERROR))
 
     assert made == NodeFailed(ERROR, "non_retryable")
 
@@ -113,19 +113,19 @@ def test_a_failure_that_cannot_pass_is_a_dead_letter_at_once() -> None:
 def test_by_policy_used_up_attempts_are_a_dead_letter_too() -> None:
     program = program_of(*fan(1), dlq_policy="all")
 
-    assert settled(program, Failed(ERROR, True), attempt=3) == NodeFailed(
+    assert settled(program, AttemptFailed(ERROR, True), attempt=3) == NodeFailed(
         ERROR, "max_retries_exceeded"
     )
 
 
 def test_a_failure_may_bring_its_own_reason_for_a_dead_letter() -> None:
-    made = settled(program_of(*fan(1)), Failed(ERROR, reason="crash_loop"))
+    made = settled(program_of(*fan(1)), AttemptFailed(ERROR, reason="crash_loop"))
 
     assert made == NodeFailed(ERROR, "crash_loop")
 
 
 def test_a_handled_failure_is_sent_on_as_output() -> None:
-    made = settled(program_of(*fan(1, on_error="continue")), Failed(ERROR))
+    made = settled(program_of(*fan(1, on_error="continue")), AttemptFailed(ERROR))
 
     assert isinstance(made, Sent)
     assert (made.outcome, made.output, made.error) == ("failed", {"error": ERROR}, ERROR)
@@ -133,7 +133,7 @@ def test_a_handled_failure_is_sent_on_as_output() -> None:
 
 
 def test_a_failure_that_has_a_path_takes_only_that() -> None:
-    made = settled(program_of(*fan(2, on_error=["leaf1"])), Failed(ERROR))
+    made = settled(program_of(*fan(2, on_error=["leaf1"])), AttemptFailed(ERROR))
 
     assert live(made) == ["leaf1"]
 
@@ -223,7 +223,7 @@ def test_the_smallest_limit_wins() -> None:
 def test_a_handled_failure_keeps_the_limits_too() -> None:
     program = program_of(*fan(1, on_error="continue"), limits={"max_hops": 5})
 
-    made = settled(program, Failed(ERROR), hop=4)
+    made = settled(program, AttemptFailed(ERROR), hop=4)
 
     assert isinstance(made, NodeFailed)
     assert (made.error["code"], made.error["cause"]) == ("exceeded_max_hops", ERROR)

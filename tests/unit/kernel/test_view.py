@@ -6,7 +6,7 @@ import pytest
 
 from minuet.bridge.snapshot import events_of
 from minuet.kernel.fold import State, TokenView, replay
-from minuet.kernel.settle import Failed, Succeeded, Waiting
+from minuet.kernel.settle import AttemptFailed, Succeeded, Waiting
 from minuet.kernel.view import NodeView, Step, node_views, path, run_output
 from minuet.store import records
 
@@ -65,7 +65,7 @@ def test_a_completed_node_shows_its_output_attempts_and_times() -> None:
 
 
 def test_attempts_count_those_that_were_begun() -> None:
-    busy = Failed({"code": "busy", "message": "busy"}, retryable=True)
+    busy = AttemptFailed({"code": "busy", "message": "busy"}, retryable=True)
     driver = Driver(program_of(*CHAIN), outputs({"a": busy}))
     assert views(driver)["a"].attempts == 0
     (grant,) = driver.take()

@@ -1,4 +1,4 @@
-"""`wait`: lets time pass, durably. No worker is held up meanwhile."""
+"""`wait`: waits durably for a time. No worker is blocked meanwhile."""
 
 from __future__ import annotations
 

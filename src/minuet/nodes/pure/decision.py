@@ -7,7 +7,7 @@ from minuet.types import Json
 
 
 def run(call: Call) -> Json:
-    """Pass the inputs on, by dependency, so that the branch can look at them."""
+    """Pass the inputs on, by dependency, so that the branch can use them."""
     return call.inputs
 
 

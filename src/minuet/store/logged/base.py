@@ -197,7 +197,7 @@ class Log(Protocol):
         """Tenant and name of runs that were deleted in the last `changed_ms`."""
         ...
 
-    async def claim_check(self, identity: str, owner: str) -> Claim:
+    async def claim_comparison(self, identity: str, owner: str) -> Claim:
         """Claim the comparison of a hot half, for `CLAIM_MS`; a claim can be renewed.
 
         `done` is for the identity that was compared last: an old server that comes back has missed
@@ -205,11 +205,11 @@ class Log(Protocol):
         """
         ...
 
-    async def finish_check(self, identity: str) -> None:
+    async def finish_comparison(self, identity: str) -> None:
         """Note that this hot half has all that the log has."""
         ...
 
-    async def release_check(self, identity: str, owner: str) -> None:
+    async def release_comparison(self, identity: str, owner: str) -> None:
         """Give up a claim, so that another process can compare the hot half at once."""
         ...
 

@@ -84,7 +84,7 @@ class Guard:
         """Let another process take over a comparison that is not done."""
         if self._claimed is not None:
             try:
-                await self._log.release_check(self._claimed, self._owner)
+                await self._log.release_comparison(self._claimed, self._owner)
             except MinuetError as error:
                 _log.info("other processes will wait until the claim expires: %s", error)
 
@@ -133,7 +133,7 @@ class Guard:
     async def _compare(self, identity: str) -> bool:
         """Bring back what is missing; False: another process is doing it, ask again later."""
         self._claimed = identity
-        claim = await self._log.claim_check(identity, self._owner)
+        claim = await self._log.claim_comparison(identity, self._owner)
         if claim != "yours":
             self._claimed = None
             return claim == "done"
@@ -153,13 +153,13 @@ class Guard:
                     doubtful.append(logged.run)
             count += await self._restore_all(gone, self._put_back)
             count += await self._restore_all(doubtful, self._restore)
-            await self._log.claim_check(identity, self._owner)
+            await self._log.claim_comparison(identity, self._owner)
             if len(page) < PAGE:
                 break
             after = page[-1].run
         if count:
             _log.warning("the hot store had lost something: %d runs were rebuilt", count)
-        await self._log.finish_check(identity)
+        await self._log.finish_comparison(identity)
         self._claimed = None
         return True
 

@@ -44,8 +44,8 @@ class MemoryLog(MemoryBlobs):
         self._events: dict[str, list[EventRecord]] = {}
         self._hashes: dict[str, list[bytes]] = {}
         self._deleted: dict[str, tuple[str, int]] = {}
-        #: Identity, owner, until when; "done": the check is over.
-        self._check = ("", "done", 0)
+        #: Identity, owner, until when; "done": the comparison is over.
+        self._comparison = ("", "done", 0)
         self._blobs = BlobTable()
         self._identity = LogIdentity(identity, f"memory {identity}")
 
@@ -158,24 +158,24 @@ class MemoryLog(MemoryBlobs):
         found = [(t, run) for run, (t, at) in self._deleted.items() if at >= since]
         return found[:limit]
 
-    async def claim_check(self, identity: str, owner: str) -> Claim:
+    async def claim_comparison(self, identity: str, owner: str) -> Claim:
         now_ms = self._clock.now_ms()
-        latest, holder, until_ms = self._check
+        latest, holder, until_ms = self._comparison
         if latest == identity and holder == "done":
             return "done"
         is_held = now_ms <= until_ms <= now_ms + CLAIM_MS
         if latest == identity and holder != owner and is_held:
             return "wait"
-        self._check = (identity, owner, now_ms + CLAIM_MS)
+        self._comparison = (identity, owner, now_ms + CLAIM_MS)
         return "yours"
 
-    async def finish_check(self, identity: str) -> None:
-        if self._check[0] == identity:
-            self._check = (identity, "done", 0)
+    async def finish_comparison(self, identity: str) -> None:
+        if self._comparison[0] == identity:
+            self._comparison = (identity, "done", 0)
 
-    async def release_check(self, identity: str, owner: str) -> None:
-        if self._check[:2] == (identity, owner):
-            self._check = (identity, owner, 0)
+    async def release_comparison(self, identity: str, owner: str) -> None:
+        if self._comparison[:2] == (identity, owner):
+            self._comparison = (identity, owner, 0)
 
     # ── reads ───────────────────────────────────────────────────────────────────────────
 

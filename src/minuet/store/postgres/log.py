@@ -56,10 +56,10 @@ _APPEND = statement("append_record")
 _CONTINUE = statement("continue_record")
 _READ_RUNS = statement("read_record_runs")
 _LIST_LOGGED = statement("list_logged")
-_CLAIM_CHECK = statement("claim_check")
-_FIND_CHECK = statement("find_check")
-_FINISH_CHECK = statement("finish_check")
-_RELEASE_CHECK = statement("release_check")
+_CLAIM_COMPARISON = statement("claim_comparison")
+_FIND_COMPARISON = statement("find_comparison")
+_FINISH_COMPARISON = statement("finish_comparison")
+_RELEASE_COMPARISON = statement("release_comparison")
 _READ_RUN = statement("read_record_run")
 _LIST_RUNS = statement("list_record_runs")
 _READ_EVENTS = statement("read_record_events")
@@ -191,20 +191,22 @@ class PostgresLog(SharedBlobs):
         found = await self._database.read(lambda link: link.rows(_LIST_DELETED, changed_ms, limit))
         return [(row[0], row[1]) for row in found]
 
-    async def claim_check(self, identity: str, owner: str) -> Claim:
+    async def claim_comparison(self, identity: str, owner: str) -> Claim:
         async def claim(link: Link) -> Claim:
-            if await link.row(_CLAIM_CHECK, identity, owner, CLAIM_MS) is not None:
+            if await link.row(_CLAIM_COMPARISON, identity, owner, CLAIM_MS) is not None:
                 return "yours"
-            return "done" if await link.value(_FIND_CHECK, identity) else "wait"
+            return "done" if await link.value(_FIND_COMPARISON, identity) else "wait"
 
         return await self._database.write(claim, repeatable=True)
 
-    async def finish_check(self, identity: str) -> None:
-        await self._database.write(lambda link: link.run(_FINISH_CHECK, identity), repeatable=True)
-
-    async def release_check(self, identity: str, owner: str) -> None:
+    async def finish_comparison(self, identity: str) -> None:
         await self._database.write(
-            lambda link: link.run(_RELEASE_CHECK, identity, owner), repeatable=True
+            lambda link: link.run(_FINISH_COMPARISON, identity), repeatable=True
+        )
+
+    async def release_comparison(self, identity: str, owner: str) -> None:
+        await self._database.write(
+            lambda link: link.run(_RELEASE_COMPARISON, identity, owner), repeatable=True
         )
 
     # ── reads ───────────────────────────────────────────────────────────────────────────

@@ -39,7 +39,7 @@ class Connection:
     def __init__(self, address: Address, *, logged: bool = False) -> None:
         self._address = address
         #: What every verb is told beside its own argument.
-        self._told: tuple[str, ...] = ("logged",) if logged else ()
+        self._flags: tuple[str, ...] = ("logged",) if logged else ()
         self._client: Any = None
         self._is_cluster = False
         #: For exchanges, on a single server.
@@ -101,7 +101,7 @@ class Connection:
     async def run(self, verb: str, partition: str, request: bytes) -> Any:
         """Have a verb done on a partition."""
         functions = library()
-        words = ("FCALL", functions.function(verb), 1, partition, request, *self._told)
+        words = ("FCALL", functions.function(verb), 1, partition, request, *self._flags)
 
         async def call(client: Any) -> Any:
             options: dict[str, Any] = {}

@@ -28,7 +28,7 @@ from minuet.store.records import (
     Pause,
     Released,
     Resume,
-    Retry,
+    Retried,
     RetryRun,
     Slot,
     Start,
@@ -125,7 +125,7 @@ def _without_head(array: bytes, length: int) -> bytes:
 def _item(item: Item) -> tuple[Any, ...]:
     name = (item.run, item.node, item.scope, item.lease)
     match item:
-        case Retry():
+        case Retried():
             return ("retry", *name, as_json(item.error), item.delay_ms)
         case Failed():
             # The run's own error says where it happened.

@@ -16,7 +16,7 @@ from minuet.store.records import (
     Item,
     Released,
     Result,
-    Retry,
+    Retried,
     Run,
     Slot,
     Token,
@@ -89,7 +89,7 @@ class Items(Runs):
         if run.counter == 0:
             self._complete(run)
 
-    def _retry(self, run: Run, token: Token, item: Retry) -> None:
+    def _retry(self, run: Run, token: Token, item: Retried) -> None:
         due_ms = self.now_ms + max(0, item.delay_ms)
         self._append(
             run,
@@ -182,7 +182,7 @@ class Items(Runs):
         match item:
             case Done():
                 self._done(run, token, item)
-            case Retry():
+            case Retried():
                 self._retry(run, token, item)
             case Failed():
                 self._failed(run, token, item)

@@ -41,7 +41,7 @@ except ImportError:  # Not on this system: leases run out.
 _LEASES_OF_SESSIONS = statement("leases_of_sessions")
 
 #: Shortest time between two looks at the other owners. A worker sweeps once a second.
-LOOK_MS = 500
+POLL_MS = 500
 
 #: Tries to make a file that nobody removes before it is locked.
 _TRIES = 5
@@ -96,7 +96,7 @@ class Owner:
         """
         if limit <= 0 or not self._works or not self._is_time(now_ms):
             return []
-        dead, alive = self._look_around()
+        dead, alive = self._find_dead()
         found: list[Key] = []
         try:
             for owner in dead:
@@ -156,12 +156,12 @@ class Owner:
     # ── the others' files ───────────────────────────────────────────────────────────────
 
     def _is_time(self, now_ms: int) -> bool:
-        if self._looked_ms is not None and abs(now_ms - self._looked_ms) < LOOK_MS:
+        if self._looked_ms is not None and abs(now_ms - self._looked_ms) < POLL_MS:
             return False
         self._looked_ms = now_ms
         return True
 
-    def _look_around(self) -> tuple[list[_Dead], set[Session]]:
+    def _find_dead(self) -> tuple[list[_Dead], set[Session]]:
         """The owners that are gone, and the sessions of those that are not."""
         dead: list[_Dead] = []
         alive: set[Session] = set()

@@ -120,7 +120,7 @@ WHERE deleted_at >= statement_timestamp() - $1 * interval '1 millisecond'
 ORDER BY deleted_at DESC
 LIMIT $2;
 
--- name: claim_check
+-- name: claim_comparison
 INSERT INTO minuet.record_check AS known (identity, owner, claimed_until)
 VALUES ($1, $2, clock_timestamp() + $3 * interval '1 millisecond')
 ON CONFLICT (is_only) DO UPDATE
@@ -131,13 +131,13 @@ WHERE known.identity <> EXCLUDED.identity
         AND (known.owner = EXCLUDED.owner OR known.claimed_until < clock_timestamp()))
 RETURNING epoch;
 
--- name: find_check
+-- name: find_comparison
 SELECT done FROM minuet.record_check WHERE identity = $1;
 
--- name: finish_check
+-- name: finish_comparison
 UPDATE minuet.record_check SET done = true WHERE identity = $1;
 
--- name: release_check
+-- name: release_comparison
 UPDATE minuet.record_check SET claimed_until = '-infinity'
 WHERE identity = $1 AND owner = $2 AND NOT done;
 
