@@ -76,7 +76,7 @@ async def test_a_large_value_of_a_run_that_was_deleted_meanwhile_is_dropped(scen
         run_id = await s.app.start(workflow(task("make")), "wait")
         await started.wait()
         await s.app.cancel(run_id)
-        assert await s.store.delete_runs("default", [run_id]) == 1
+        assert await s.store.delete_runs("default", [run_id.id]) == 1
         go.set()
 
         assert (await s.run(workflow(task("make")))).status == "COMPLETED"
