@@ -18,6 +18,9 @@ NAME_BYTES_MAX = 1_020
 #: A name of at most so many characters is never too long.
 _SHORT = NAME_BYTES_MAX // 4
 
+#: Sorts after every character, and so after every name.
+LAST_CHARACTER = "\U0010ffff"
+
 #: So much of a long name is shown.
 _SHOWN = 100
 

@@ -57,7 +57,7 @@ from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
-from minuet.store.tables import RunTable, Table, TokenTable
+from minuet.store.tables import RunTable, Table, TokenTable, newest_runs
 from minuet.store.wake import Wake
 from minuet.types import TERMINAL, RunStatus
 
@@ -517,15 +517,7 @@ class MemoryStore(MemoryBlobs):
         before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:
-        rows = [
-            copy.copy(r)
-            for r in self._runs.values()
-            if r.tenant == tenant
-            and (not statuses or r.status in statuses)
-            and (workflow is None or r.workflow == workflow)
-            and (before is None or r.run < before)
-        ]
-        return sorted(rows, key=lambda r: r.run, reverse=True)[:limit]
+        return newest_runs(self._runs.values(), tenant, statuses, workflow, before, limit)
 
     async def read_events(
         self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000

@@ -6,11 +6,12 @@ what is alive looks at what has ended.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+import copy
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 from minuet.store.records import LIVE_STATES, Key, Run, Token
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, RunStatus
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
@@ -77,6 +78,27 @@ class TokenTable(Table[Key, Token]):
     def clear(self) -> None:
         super().clear()
         self.live.clear()
+
+
+def newest_runs(
+    rows: Iterable[Run],
+    tenant: str,
+    statuses: Collection[RunStatus],
+    workflow: str | None,
+    before: str | None,
+    limit: int,
+) -> list[Run]:
+    """What `list_runs` lists of these runs."""
+    found = [
+        row
+        for row in rows
+        if row.tenant == tenant
+        and (not statuses or row.status in statuses)
+        and (workflow is None or row.workflow == workflow)
+        and (before is None or row.run < before)
+    ]
+    found.sort(key=lambda row: row.run, reverse=True)
+    return [copy.copy(row) for row in found[:limit]]
 
 
 class RunTable(Table[str, Run]):

@@ -44,7 +44,7 @@ async def test_a_backend_that_is_ended_in_mid_call_does_not_change_the_answer(
         while not (
             ended := await admin.fetch(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                "WHERE wait_event_type = 'Lock' AND query LIKE '%_rows(%'"
+                "WHERE wait_event_type = 'Lock' AND query LIKE '%\\_rows\\_%'"
             )
         ):
             # Within a transaction it would go on seeing what it saw first.
@@ -181,7 +181,7 @@ async def test_a_cancelled_call_leaves_no_transaction_behind(
         calling = asyncio.create_task(store.exchange(request))
         while not await admin.fetchval(
             "SELECT count(*) FROM pg_stat_activity "
-            "WHERE wait_event_type = 'Lock' AND query LIKE '%_rows(%'"
+            "WHERE wait_event_type = 'Lock' AND query LIKE '%\\_rows\\_%'"
         ):
             await admin.execute("SELECT pg_stat_clear_snapshot()")
         calling.cancel()

@@ -21,6 +21,7 @@ from minuet.store.records import (
     Snapshot,
 )
 from minuet.store.rules.shared import key_conflict
+from minuet.store.tables import newest_runs
 from minuet.types import TERMINAL, RunStatus
 
 
@@ -192,15 +193,7 @@ class MemoryLog(MemoryBlobs):
         before: str | None = None,
         limit: int = 100,
     ) -> list[Run]:
-        found = [
-            msgspec.structs.replace(row)
-            for run, row in sorted(self._runs.items(), reverse=True)
-            if row.tenant == tenant
-            and (not statuses or row.status in statuses)
-            and (workflow is None or row.workflow == workflow)
-            and (before is None or run < before)
-        ]
-        return found[:limit]
+        return newest_runs(self._runs.values(), tenant, statuses, workflow, before, limit)
 
     async def read_events(
         self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000

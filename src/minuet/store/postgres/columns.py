@@ -75,11 +75,18 @@ LISTS: dict[str, tuple[str, ...]] = {
     "dead_letter": names(DeadLetter),
 }
 
-#: What else functions name: limits, and settings that keep plans which were made while a table was
-#: empty from walking all of it later.
+#: What else functions name: limits, a condition, and settings that keep plans which were made while
+#: a table was empty from walking all of it later.
 TEXTS: dict[str, tuple[str, ...]] = {
     "reply_bytes_max": (str(REPLY_BYTES_MAX),),
     "input_bytes_max": (str(INPUT_BYTES_MAX),),
+    # Which tokens may be taken from a queue, and in what order: `take_rows` counts them before it
+    # locks them.
+    "free_tokens": (
+        "t.state = 'ready' AND t.lane = '' AND t.tenant = p_tenant AND t.queue = q.queue"
+        " AND t.due_ms <= p_now AND (v_runs IS NULL OR t.run = ANY (v_runs))"
+        " ORDER BY t.due_ms, t.run, t.node, t.scope",
+    ),
     "planning": (
         "SET jit = off SET enable_seqscan = off SET enable_hashjoin = off"
         " SET enable_mergejoin = off SET plan_cache_mode = force_generic_plan",

@@ -19,6 +19,7 @@ from minuet.store.postgres.statements import statement
 from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
 from minuet.types import RunStatus
 
+# The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
 _READ_RUN = statement("read_run")
 _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")

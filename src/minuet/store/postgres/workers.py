@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from minuet.store.identifiers import LAST_CHARACTER
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.statements import statement
 from minuet.store.records import (
@@ -20,9 +21,6 @@ _DRAIN_WORKER = statement("drain_worker")
 _REMOVE_WORKER = statement("remove_worker")
 _LIST_WORKERS = statement("list_workers")
 _FIND_QUEUES = statement("find_queues")
-
-#: Sorts after every character.
-_LAST = "\U0010ffff"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerRecord).decode
@@ -54,5 +52,7 @@ async def forget_idle(link: Link, now_ms: int | None) -> Forgotten:
 
 
 async def find_queues(link: Link, tenant: str, prefix: str, after: str, limit: int) -> list[str]:
-    rows = await link.rows(_FIND_QUEUES, tenant, prefix, prefix + _LAST, after, max(limit, 0))
+    rows = await link.rows(
+        _FIND_QUEUES, tenant, prefix, prefix + LAST_CHARACTER, after, max(limit, 0)
+    )
     return [row[0] for row in rows]

@@ -8,6 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
 from minuet.store.fields import to_json
+from minuet.store.identifiers import LAST_CHARACTER
 from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
 from minuet.store.sqlite.rows import (
     arrival_of,
@@ -49,9 +50,6 @@ _GET_BLOB = statement("get_blob")
 #: No snapshot holds more events than a run may have.
 _ALL = -1
 
-#: Sorts after every run.
-_AFTER_ALL = "\U0010ffff"
-
 
 def read_run(db: apsw.Connection, tenant: str, run: str) -> Run | None:
     for row in db.execute(_READ_RUN, {"tenant": tenant, "run": run}):
@@ -70,7 +68,7 @@ def list_runs(
     bindings: dict[str, Any] = {
         "tenant": tenant,
         "workflow": workflow,
-        "before": _AFTER_ALL if before is None else before,
+        "before": LAST_CHARACTER if before is None else before,
         "limit": max(limit, 0),
     }
     if workflow is None and not statuses:

@@ -1,3 +1,6 @@
+-- What the migrations make, in one piece, to be read. Nothing executes it: a test compares it with
+-- what `migrate.dump_schema` says of a new file.
+
 CREATE INDEX dead_letters_oldest ON dead_letters (tenant, at_ms, run, node, scope, generation);
 
 CREATE INDEX dead_letters_pending ON dead_letters (tenant, at_ms, run, node, scope, generation)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from minuet.store.identifiers import LAST_CHARACTER
 from minuet.store.records import (
     SESSION_MS_MAX,
     WORKER_MS_MAX,
@@ -26,9 +27,6 @@ _DRAIN_WORKER = statement("drain_worker")
 _REMOVE_WORKER = statement("remove_worker")
 _LIST_WORKERS = statement("list_workers")
 _FIND_QUEUES = statement("find_queues")
-
-#: Sorts after every character.
-_LAST = "\U0010ffff"
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(WorkerRecord).decode
@@ -84,7 +82,7 @@ def find_queues(db: apsw.Connection, tenant: str, prefix: str, after: str, limit
     bindings = {
         "tenant": tenant,
         "prefix": prefix,
-        "end": prefix + _LAST,
+        "end": prefix + LAST_CHARACTER,
         "after": after,
         "limit": max(limit, 0),
     }

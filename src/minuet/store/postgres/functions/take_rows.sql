@@ -47,13 +47,7 @@ BEGIN
                     CROSS JOIN LATERAL (
                         SELECT t.queue, t.due_ms, t.run, t.node, t.scope
                         FROM minuet.tokens AS t
-                        WHERE t.state = 'ready'
-                            AND t.lane = ''
-                            AND t.tenant = p_tenant
-                            AND t.queue = q.queue
-                            AND t.due_ms <= p_now
-                            AND (v_runs IS NULL OR t.run = ANY (v_runs))
-                        ORDER BY t.due_ms, t.run, t.node, t.scope
+                        WHERE {free_tokens}
                         LIMIT p_limits[v_take]
                     ) AS l
                     ORDER BY l.due_ms, l.run, l.node, l.scope
@@ -74,13 +68,7 @@ BEGIN
             SELECT
                 t.ctid AS place, t.due_ms, t.run, t.node, t.scope, t.reads, t.cursor, t.source, t.hop
             FROM minuet.tokens AS t
-            WHERE t.state = 'ready'
-                AND t.lane = ''
-                AND t.tenant = p_tenant
-                AND t.queue = q.queue
-                AND t.due_ms <= p_now
-                AND (v_runs IS NULL OR t.run = ANY (v_runs))
-            ORDER BY t.due_ms, t.run, t.node, t.scope
+            WHERE {free_tokens}
             LIMIT q.quota
             FOR UPDATE SKIP LOCKED
         ) AS l;

@@ -1,5 +1,6 @@
 -- Writing what a step has changed on rows that it has loaded, and taking the next tokens. It decides
--- nothing: all values come from the rules.
+-- nothing: all values come from the rules. `settle_rows` has the same arguments around its rows and ends
+-- with the same call, but what it writes is only what a known exchange can change, and it compares first.
 CREATE FUNCTION minuet.write_rows(
     p_tenant text,
     p_session text,

@@ -20,6 +20,8 @@ ORDER BY r.run DESC
 LIMIT $3;
 
 -- name: list_runs_by_workflow
+-- As by status, but along the index that begins with the workflow: a condition that is sometimes absent
+-- would fit neither.
 SELECT {r.numbered_run}
 FROM unnest($4::minuet.run_status[]) AS s (status)
 CROSS JOIN LATERAL (

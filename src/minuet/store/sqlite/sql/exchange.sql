@@ -42,7 +42,8 @@ CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event;
 
 -- name: find_outputs
--- The outputs of these instances: where they are, and how large.
+-- The outputs of these instances: where they are, and how large. Apart from `read_outputs`, because
+-- SQLite tells the length of a value without reading it.
 SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data)
 FROM json_each(?) AS k
 CROSS JOIN tokens AS t
