@@ -72,7 +72,7 @@ def test_nothing_is_deleted_without_a_word_where_nobody_can_be_asked(
         refused = minuet(*command)
 
         assert refused.code == 2
-        assert "Delete 1 run of sqlite:///minuet.db? Say --yes" in refused.err
+        assert "Delete 1 run of sqlite:///minuet.db? Add --yes" in refused.err
     assert ids(minuet) == [over]
 
 
@@ -104,8 +104,8 @@ def test_somebody_at_a_terminal_is_asked(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("runs", "delete", "--yes"), "name the runs to delete, or say --older-than AGE"),
-        (("runs", "delete", "x", "--older-than", "1d"), "name the runs to delete, or say"),
+        (("runs", "delete", "--yes"), "name the runs to delete, or use --older-than AGE"),
+        (("runs", "delete", "x", "--older-than", "1d"), "name the runs to delete, or use"),
         (("runs", "delete", "--older-than", "yesterday"), "is not an age"),
         (("runs", "delete", "--older-than", "-1d"), "expected one argument"),
         (("runs", "delete", "x", "--status", "FAILED"), "--status goes with --older-than"),

@@ -1,4 +1,4 @@
-"""`App`: a store, a worker, and what one does with them.
+"""`App`: a store, a worker, and the calls that use them.
 
     async with App(store="sqlite:///orders.db", handlers=["orders"]) as app:
         run = await app.start("order.yaml", {"order_id": 7})
@@ -36,7 +36,7 @@ from minuet.nodes.handler import Handlers
 from minuet.store.base import Store
 from minuet.store.records import Run
 
-# `app.worker` is one: those who hold it need the type.
+# `app.worker` is one: callers need the type.
 from minuet.worker.worker import Worker as Worker
 
 
@@ -96,11 +96,11 @@ class Facade:
 
     @property
     def working(self) -> asyncio.Task[None] | None:
-        """The worker at work: done once the worker has ended."""
+        """The worker's task: done once the worker has ended."""
         return self._tenant.working
 
     def check_worker(self) -> None:
-        """Raise what the worker has died of, if it has: a bug, or a store that cannot be used."""
+        """Raise the error that ended the worker, if any: a bug, or a store that cannot be used."""
         self._tenant.check_worker()
 
     @property
@@ -115,7 +115,7 @@ class Facade:
 
     @property
     def store(self) -> Store:
-        """The store itself, for those who know what they do."""
+        """The store itself, for expert use."""
         return self._engine.store
 
     @property
@@ -195,11 +195,11 @@ class App(Facade):
         ids: Ids | None = None,
         **options: Unpack[OptionArguments],
     ) -> None:
-        # The options were checked, and lists made of what can be iterated over.
+        # The options were checked, and iterables were turned into lists.
         chosen = Options(**options)  # type: ignore[arg-type]
         if store is None:
             store = chosen_store()
-        # Without a clock of the caller's, a store asks its own: that of its server, if it has one.
+        # If the caller passes no clock, a store uses its own: that of its server, if it has one.
         opened = make_store(store, clock=clock) if isinstance(store, str) else store
         engine = Engine(opened, chosen, clock or SystemClock(), ids or SystemIds())
         super().__init__(engine.tenant(chosen.tenant))

@@ -1,6 +1,6 @@
 """What may be passed to the facade: one rule for each argument, checked before anything happens.
 
-`checked` looks up the rule of every parameter in `RULES` when a class is defined, so a public
+`checked` finds the rule of every parameter in `RULES` when a class is defined, so a public
 method with an argument that has no rule cannot be written. An argument that breaks its rule raises
 InputError (ConfigError for the options of a constructor) that says which argument it is, what it
 was and what is expected. A rule may also turn a value into what the method works with: any
@@ -46,7 +46,7 @@ TAG_BYTES_MAX = 1_000
 PAGE_MAX = 10_000
 START_MAX = 100_000
 
-#: Seconds that somebody can wait for: thirty years.
+#: Longest duration in seconds: about thirty years.
 SECONDS_MAX = 1_000_000_000
 
 #: Largest number of an event.
@@ -72,7 +72,7 @@ def is_storable(name: str) -> bool:
 
 
 def anything(value: Any) -> Any:
-    """Checked elsewhere, or used as it is."""
+    """Checked elsewhere, or used unchanged."""
     return value
 
 
@@ -96,14 +96,14 @@ def text(length_max: int) -> Rule:
             raise InvalidArgument(
                 "expected text without U+0000 and without halves of surrogate pairs"
             )
-        # A subclass (such as an enum's member) goes no further than this.
+        # A subclass (such as an enum's member) becomes plain text here.
         return str.__str__(value)
 
     return check
 
 
 def any_text(value: Any) -> str:
-    """Text to look something up by: what no store can hold is not found."""
+    """Text to search by: what no store can hold is not found."""
     if not isinstance(value, str):
         raise InvalidArgument("expected text")
     return str.__str__(value)
@@ -178,7 +178,7 @@ def several(rule: Rule, most: int = PAGE_MAX) -> Rule:
 
 
 def json_object(value: Any) -> dict[str, Any]:
-    """A mapping whose values are JSON, as it reads back."""
+    """A mapping whose values are JSON, as the store will return it."""
     if not isinstance(value, Mapping):
         raise InvalidArgument("expected a mapping of names to JSON values")
     try:
@@ -208,14 +208,14 @@ def tags(value: Any) -> dict[str, Any]:
 
 
 def secrets(value: Any) -> Any:
-    """Something that gives secrets by name, or None."""
+    """A provider of secrets, or None."""
     if value is None or callable(getattr(value, "get", None)):
         return value
     raise InvalidArgument("expected an object with a method get(name)")
 
 
 def workflow(value: Any) -> Any:
-    """Whatever a workflow can be read from."""
+    """Anything that a workflow can be read from."""
     if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
         raise InvalidArgument(
             "expected a file's path, a document as a mapping, or a compiled workflow"
@@ -319,7 +319,7 @@ def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result
                 check(bound.arguments, name, rule)
         more = bound.arguments.get(rest, {})
         for name in more:
-            # One that has no rule is not an option: what the method makes of them refuses it.
+            # One without a rule is not an option; the method's constructor refuses it.
             check(more, name, RULES.get(name, anything))
         return bound
 
@@ -346,7 +346,7 @@ def _refusal(name: str, value: Any, expected: str, error: type[ConfigError] | No
 
 
 def describe(value: Any) -> str:
-    """A value in a message: short, and whatever its own text may do."""
+    """A value in a message: short, and safe even if its `repr` raises."""
     try:
         shown = repr(value)
     except Exception:

@@ -21,8 +21,8 @@ async def arun(
 ) -> RunResult:
     """Run a workflow to its end; RunFailed unless it completes.
 
-    `workflow` is a file's path or a document's data. The run is stored where the commands look
-    for it, unless another store is named: MINUET_STORE, else `sqlite:///minuet.db`. `memory://`
+    `workflow` is a file's path or a document's data. The run is stored where the commands find
+    it, unless another store is named: MINUET_STORE, else `sqlite:///minuet.db`. `memory://`
     forgets everything at the end. Other runs of the store are left alone. The options are those
     of an App.
     """

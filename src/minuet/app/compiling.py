@@ -1,4 +1,4 @@
-"""From what a caller has to what can run: documents to plans, values to inputs."""
+"""Turn what callers pass into what can run: documents into plans, values into inputs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class CompiledWorkflow(msgspec.Struct, frozen=True):
 
     document: Document
     plan: Plan
-    #: The plan as it is stored, and its digest.
+    #: The plan's stored bytes, and its digest.
     data: bytes
     digest: str
     warnings: tuple[Diagnostic, ...] = ()
@@ -40,7 +40,7 @@ class CompiledWorkflow(msgspec.Struct, frozen=True):
 
 
 def read_source(source: Any) -> Document:
-    """Read what a caller has; DocumentError with all problems if it is not a workflow."""
+    """Read what a caller passed; DocumentError with all problems if it is not a workflow."""
     if isinstance(source, CompiledWorkflow):
         return source.document
     if isinstance(source, Document):
@@ -57,7 +57,7 @@ def compile_source(
     """Read and compile; with `handlers`, also check that the handlers named exist and take what
     the nodes' configs have.
 
-    `retry` is for what neither a node nor the document's defaults say.
+    `retry` applies where neither a node nor the document's defaults set a policy.
     """
     if isinstance(source, CompiledWorkflow):
         return source
@@ -86,7 +86,7 @@ _CERTAIN = frozenset(
 
 
 def _with_meaning(error: DocumentError) -> DocumentError:
-    """Add what is certainly wrong with the meaning of what could be read, so that an author
+    """Add certain problems of meaning in the fields that could be read, so that an author
     sees everything at once. Nodes with unreadable fields are left alone: what such a field
     would have said is not known."""
     if error.remainder is None:
@@ -128,7 +128,7 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
         except HandlerError as error:
             found.append(document.diagnose("unknown-handler", str(error), (*at, "handler")))
             continue
-        # What a blob holds is known when the node runs.
+        # The content of a blob is known only when the node runs.
         for misfit in task.misfits(node.config, complete=node.config_ref is None):
             code = "missing-argument" if misfit.is_missing else "unknown-argument"
             where = (*at, "config") if misfit.is_missing else (*at, "config", misfit.argument)
@@ -137,7 +137,7 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
 
 
 def catalog() -> Catalog:
-    """The node types, as the compiler wants to know them."""
+    """The node types, in the compiler's terms."""
     return {
         t.name: NodeKind(
             name=t.name,
@@ -154,12 +154,12 @@ def catalog() -> Catalog:
 class EncodedInput(msgspec.Struct, frozen=True):
     """An input that fits a workflow, as a run of it will store it.
 
-    Starting takes one in the place of the value, so that nothing is checked or encoded twice.
+    `start` accepts one in place of the value, so that nothing is checked or encoded twice.
     """
 
     #: The plan that it was checked for.
     plan: Plan
-    #: The value, or what stands for the blob.
+    #: The value, or the reference to its blob.
     data: bytes
     #: The value, if it is large.
     blobs: tuple[bytes, ...] = ()

@@ -27,10 +27,10 @@ from minuet.store.blob import blob_of, blob_ref
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 
-#: Runs looked at in one page.
+#: Runs examined in one page.
 PAGE = 200
 
-#: How often a repair is tried on a run that moves on meanwhile.
+#: How often a repair is tried on a run that changes meanwhile.
 TRIES = 5
 
 
@@ -54,15 +54,15 @@ class Repair(msgspec.Struct, frozen=True):
 
 
 class Doctor:
-    """Looks at all runs of a tenant."""
+    """Examines the runs of a tenant, and repairs them."""
 
     def __init__(self, store: Store, tenant: str, programs: Programs, clock: Clock) -> None:
         self._store = store
         self._tenant = tenant
         self._programs = programs
         self._clock = clock
-        #: Leases and timers, among the runs examined so far, whose time is over. That is not a
-        #: fault: the next sweep takes care of them.
+        #: Leases and timers, among the runs examined so far, whose time is up. That is not a
+        #: fault: the next sweep handles them.
         self.overdue = 0
 
     @checked
@@ -76,7 +76,7 @@ class Doctor:
                 self._tenant, statuses=statuses, before=before, limit=PAGE
             )
             for run in page:
-                # A row that is damaged enough is listed, and cannot be examined.
+                # A badly damaged row is listed, but cannot be examined.
                 yield run.run, await self.examine_run(run.run) or check_row(run)
             if len(page) < PAGE:
                 return
@@ -106,7 +106,7 @@ class Doctor:
         return await self._store.read_snapshot(self._tenant, run_id)
 
     async def _chain(self, run_id: str) -> list[Finding]:
-        """What the store finds by the hashes of its events, if it keeps any."""
+        """Findings by the hashes of the events, if the store keeps any."""
         seq = await self._store.find_break(self._tenant, run_id)
         if seq is None:
             return []
@@ -150,10 +150,10 @@ class Doctor:
             except RepairError as error:
                 return Repair(run_id, refused=str(error), left=await self._left(run_id))
             changes = tuple(compare(snapshot, rows))
-            # Between the two, somebody may have gone on with the run.
+            # Between the two, a worker may have continued the run.
             if not changes or await self._store.put_run(self._tenant, rows, snapshot.run.seq):
                 return Repair(run_id, changes, left=await self._left(run_id))
-        refused = f"it has moved on {TRIES} times while it was looked at: try again"
+        refused = f"it changed {TRIES} times while it was examined: try again"
         return Repair(run_id, refused=refused, left=await self._left(run_id))
 
     async def _rebuild(self, snapshot: Snapshot) -> Snapshot:

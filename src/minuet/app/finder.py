@@ -1,4 +1,4 @@
-"""Finding runs: by id, by the beginning of one, or by what they have in common."""
+"""Find runs: by id, by the beginning of an id, or by status and workflow."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from minuet.errors import AmbiguousRunError, RunNotFoundError
 from minuet.store.records import Run
 from minuet.types import RunStatus
 
-#: Runs that are listed when a text could mean any of them.
+#: Matching runs that are listed when a text is ambiguous.
 MATCHES_MAX = 10
 
 #: Runs read at once.
@@ -41,7 +41,7 @@ class Finder:
 
     @checked
     async def find(self, text: str) -> str:
-        """The id of the run that is meant by an id or by the beginning of one.
+        """The id of the run with this id, or whose id begins like this.
 
         RunNotFoundError when there is none, AmbiguousRunError when there are several.
         """
@@ -49,7 +49,7 @@ class Finder:
             raise RunNotFoundError(text)
         if await self._store.read_run(self._tenant, text) is not None:
             return text
-        # Ids are text in hex that sorts: all that begin with `text` stand right before this.
+        # Ids are text in hex that sorts: all that begin with `text` come right before this.
         found = await self.list(before=f"{text}~", limit=MATCHES_MAX + 1)
         matching = [run.run for run in found if run.run.startswith(text)]
         if not matching:

@@ -1,8 +1,8 @@
 """A run that a program has started: its id, with the verbs of `app.runs` on it.
 
-A handle *is* the id: text that compares, hashes, prints and encodes as the id does. So whatever
-takes a run's id takes a handle, and a program that only wants to note the id need not know that
-there is more. The facade itself stores and sends the plain text (`RunHandle.id`).
+A handle *is* the id: text that compares, hashes, prints and encodes as the id does. So everything
+that takes a run's id takes a handle, and a program that only keeps the id can ignore the rest. The
+facade itself stores and sends the plain text (`RunHandle.id`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from minuet.store.records import Run
 
 
-#: Why a run was cancelled, when nobody says more.
+#: The reason of a cancellation, if the caller gives none.
 CANCEL_REASON = "cancelled"
 
 

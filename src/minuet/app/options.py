@@ -90,7 +90,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dead_seconds: float = default_seconds("MINUET_HEARTBEAT_TIMEOUT_SECONDS")
     #: Whose runs these are.
     tenant: str = DEFAULT_TENANT
-    #: The process exists to run this App: let the garbage collector look less often.
+    #: The process exists to run this App: let the garbage collector run less often.
     tune_process: bool = False
 
     @property
@@ -104,7 +104,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         return self.drain_seconds + RELEASE_MS / 1000
 
     def identity(self) -> Identity:
-        """The worker as it introduces itself."""
+        """What the worker says about itself when it registers."""
         return identity_here(self.name, self.capabilities, self.executors)
 
     def of_worker(self) -> dict[str, Any]:

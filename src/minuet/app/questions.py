@@ -56,7 +56,7 @@ class Questions(Finder):
         """A run's events as data (`shapes.event`), with what led to each of them."""
         stored = await self.stored_events(run_id)
         readable = [(seq, at, one) for seq, at, one in stored if not isinstance(one, bytes)]
-        # What comes after a gap in the history cannot be folded, so nobody knows what led to it.
+        # What comes after a gap in the history cannot be folded, so it is not known what led to it.
         led = causes(readable) if len(readable) == len(stored) else {}
         return [shapes.event(*one, cause=led.get(one[0])) for one in stored if one[0] > after]
 
@@ -83,7 +83,7 @@ class Questions(Finder):
 
     @checked
     async def program(self, run_id: str, digest: str) -> Program:
-        """The program that a run goes by."""
+        """The program that a run follows."""
         return (await self._behind.load(digest, run_id)).program
 
     @checked
@@ -200,7 +200,7 @@ class Questions(Finder):
 
     @checked
     async def watch(self, run_id: str) -> Watch:
-        """What shows a run while its events arrive (`follow`); it has seen none of them yet."""
+        """A view of a run for its events as they arrive (`follow`); no event is in it yet."""
         run = await self.get(run_id)
         program = await self.program(run_id, run.plan)
         return Watch(run_id, run.workflow, run.seq, program)

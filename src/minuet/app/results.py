@@ -9,7 +9,7 @@ import msgspec
 from minuet.app import shapes
 from minuet.errors import RunFailed
 
-# What the facade answers with: those who call it need the types.
+# The facade returns these: callers need the types.
 from minuet.kernel.explain.answer import Explanation as Explanation
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.view import InstanceView

@@ -49,7 +49,7 @@ _OVER: tuple[RunStatus, ...] = ("COMPLETED", "FAILED", "CANCELLED")
 #: How the bytes of a plan begin (`plan.digest`).
 _PLAN_START = b'{"format":'
 
-#: Longer ago than anything: blobs that were touched at any time.
+#: An age beyond all others: blobs, whenever they were touched.
 _ANY_MS = -(1 << 50)
 
 

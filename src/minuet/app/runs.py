@@ -30,7 +30,7 @@ from minuet.kernel.fold import NumberedEvent
 from minuet.store.records import Cancel, Change, Pause, Resume, RetryRun, Run, Start
 from minuet.types import TERMINAL
 
-#: How long to wait for a change before looking again.
+#: Longest wait for a change before the next poll.
 POLL_MS = 1_000
 
 
@@ -187,7 +187,7 @@ class Runs(Questions):
             if run.status in TERMINAL:
                 return
             self._behind.check_worker()
-            # With events that the row did not know yet it may be over: nothing else would come.
+            # These events are newer than the row, so the run may be over: no others would come.
             if after <= run.seq:
                 await self._store.wait_for_change(run_id, after, POLL_MS)
 
@@ -223,7 +223,7 @@ class Runs(Questions):
             loaded = await self._behind.load(run.plan, run_id)
             deadline_ms = loaded.program.plan.deadline_ms
         except StoreUnusableError:
-            deadline_ms = None  # Its plan is lost: the run will fail by that.
+            deadline_ms = None  # Its plan is lost: the run will fail for that reason.
         run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms))
         self._behind.work_on([run_id])
         return run

@@ -1,5 +1,5 @@
 """The JSON that programs read: one function for each thing, used by the command line's `--json` and
-by whatever else answers in JSON.
+by everything else that answers in JSON.
 
 Fields may be added, never renamed. Times are RFC 3339 in UTC with milliseconds (`…_at`); durations
 are milliseconds (`…_ms`).
@@ -139,7 +139,7 @@ def node(found: NodeResult) -> Shape:
 
 
 def event(seq: int, at_ms: int, found: Event | bytes, *, cause: int | None = None) -> Shape:
-    """An event, and the number of the one that led to it; one that cannot be read, as it stands."""
+    """An event, and the number of the one that led to it; an unreadable one as stored."""
     if isinstance(found, bytes):
         kind, data = UNREADABLE, {"raw": found.decode("utf-8", "replace")}
     else:
@@ -168,7 +168,7 @@ def explanation(found: Explanation) -> Shape:
 
 
 def worker(found: WorkerView) -> Shape:
-    """A worker. One that drains is `draining` while it is heard of."""
+    """A worker. One that drains is `draining` while it sends heartbeats."""
     is_draining = found.draining and found.status == "healthy"
     return {
         "id": found.id,
@@ -272,7 +272,7 @@ def problem(found: MinuetError, *, instance: str | None = None) -> Shape:
 
 
 def _message(found: MinuetError) -> str:
-    """What is wrong; the problems of a document are listed beside it."""
+    """The problem; those of a document are listed beside it."""
     if isinstance(found, DocumentError):
         return f"{found.source}: {count_errors(found.diagnostics)}"
     return str(found)

@@ -1,4 +1,4 @@
-"""Starting runs: the plan into the store, then the runs."""
+"""Start runs: store the plan, then create the runs."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from minuet.events import RunCreated
 from minuet.store.blob import blob_of
 from minuet.store.records import NewRun, Run
 
-#: For how long a plan that was seen in the store is taken to be there. A store that loses what it
-#: has answered (a failover, for example) is away for longer than that.
+#: How long a plan that was seen in the store is assumed to be there. A store that loses
+#: acknowledged data (in a failover, for example) stays unavailable for longer than that.
 STORED_MS = 1_000
 
-#: After so long a plan is put again behind a run that was created with it.
+#: If creating a run takes longer than this, its plan is put again.
 LATE_MS = 60_000
 
 #: How long to wait for the first event of a run that another process submitted a moment ago.
@@ -39,8 +39,8 @@ class Starter:
     async def keep(self, compiled: CompiledWorkflow) -> Loaded:
         """Have a plan at hand, and in the store, which may have lost it since the last time.
 
-        The plan and the configs that it names are touched, so that nobody removes them as long
-        as no run names them (`app.retention`).
+        The plan and the configs that it names are touched, so that they are not removed before
+        a run names them (`app.retention`).
         """
         loaded = self._programs.get(compiled.digest)
         now_ms = self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""Opening a store by its URL."""
+"""Open a store by its URL."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def chosen_store() -> str:
 
 
 def make_store(url: str, *, clock: Clock | None = None) -> Store:
-    """A store that is not open yet; ConfigError for a URL that means nothing."""
+    """A store that is not open yet; ConfigError for a URL that is not valid."""
     scheme, separator, _ = url.partition("://")
     if not separator:
         kind = url.partition(":")[0]
@@ -80,6 +80,6 @@ async def opened(url: str) -> AsyncIterator[Store]:
 
 
 def _need(library: str, extra: str) -> None:
-    """Say how to get what is not part of the core installation."""
+    """Say how to install what is not part of the core installation."""
     if find_spec(library) is None:
         raise ConfigError(f"this store needs {library}: pip install 'minuet[{extra}]'")

@@ -1,4 +1,4 @@
-"""What stands behind the facade: what all tenants of an App share, and what each has of its own.
+"""Behind the facade: what all tenants of an App share, and what each has of its own.
 
 `Engine` has the store, the plans at hand, the handlers and the clock. `Tenant` has a name and, if
 the App has workers, a worker: tokens are taken for one tenant at a time.
@@ -102,7 +102,7 @@ class Tenant:
         self.name = name
         self.store = engine.store
         self.worker: Worker | None = None
-        #: The worker at work; done once the worker has ended.
+        #: The worker's task; done once the worker has ended.
         self.working: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -133,7 +133,7 @@ class Tenant:
         self.engine.check_open()
 
     def check_worker(self) -> None:
-        """A worker that died of a bug must not leave its callers waiting for ever."""
+        """Raise the bug that ended the worker, so that callers do not wait forever."""
         if self.working is not None and self.working.done():
             self.working.result()
 
@@ -152,7 +152,7 @@ class Tenant:
             self.worker.work_on(runs)
 
     def leave(self, run: str) -> None:
-        """A run is over: a worker that has only its own runs need not name it any more."""
+        """A run is over: a worker with only its own runs stops naming it."""
         if self.worker is not None:
             self.worker.leave(run)
 

@@ -1,6 +1,6 @@
 """A run while its events arrive: what a live picture of it shows.
 
-Nothing is read here. Whoever watches passes on the events of `app.runs.follow`, from the first.
+Nothing is read here. The caller passes on the events of `app.runs.follow`, from the first.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`app.workers`: who works on a store, how they are, which queues they serve."""
+"""`app.workers`: the workers of a store, their status, and the queues that they serve."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.store.records import WorkerEntry
 
-#: How often to look whether a worker has ended.
+#: Seconds between two polls for the end of a worker.
 POLL_S = 0.2
 
 Status: TypeAlias = Literal["healthy", "stale", "dead"]
@@ -154,8 +154,8 @@ class Workers:
     def serve_functions(self) -> None:
         """Make the worker of this App take from the queues of all functions in its modules.
 
-        It does so by itself for workflows that are started here; a process that starts none does
-        not know which of them documents name.
+        For workflows that are started here this is automatic; a process that starts none does not
+        know which functions documents name.
         """
         if self._behind.worker is not None:
             functions = self._behind.engine.handlers.functions()
@@ -163,7 +163,7 @@ class Workers:
 
     @checked
     async def find(self, text: str) -> WorkerView:
-        """The worker that is meant by its id, the beginning of one, or its name."""
+        """The worker with this id, this beginning of an id, or this name."""
         workers = await self.list()
         named = [w for w in workers if w.id == text] or [
             w for w in workers if text and (w.name == text or w.id.startswith(text))

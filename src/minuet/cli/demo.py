@@ -1,8 +1,8 @@
-"""`minuet demo`: a process is killed in the middle of a run, and another one goes on.
+"""`minuet demo`: a process is killed in the middle of a run, and another one continues it.
 
 The parts are real: two `minuet` processes on one SQLite file, a SIGKILL between them, and a
 ledger outside of the store in which the handlers note that they were started. The command
-ends well only if what it claims holds.
+succeeds only if what it claims holds.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ ORDER = {
 }
 EXPECTED = {"parcel": "P-7", "total": 415, "boxes": 3}
 
-#: The process is killed once this many nodes are settled and a handler is in the middle of it.
+#: The process is killed once this many nodes are settled and a handler is running.
 KILL_AFTER = 8
 
 #: A node whose process died is given to another one after this many seconds.
 LEASE_S = 2
 
-#: Seconds between two looks at what the other process does.
+#: Seconds between two polls of what the other process does.
 POLL_S = 0.01
 
 #: Seconds that each of the two processes may take.
@@ -93,18 +93,18 @@ class Show:
         self._out = out
 
     def say(self, text: str) -> None:
-        """Tell those who watch."""
+        """Print a line for people."""
         print(text, file=self._out, flush=True)
 
     async def play(self) -> dict[str, Any]:
-        """Run, kill, go on, and look at what is left."""
+        """Run, kill, continue, and check the result."""
         self.say("An order is handled by one process:\n")
         run_id, pid = await self._first_act()
         async with App(self.store, worker=False) as app:
             known = (await app.runs.get(run_id)).seq
         self.say(
             f"\nProcess {pid} was killed (SIGKILL) in the middle of it. "
-            "A second process takes the run up:\n"
+            "A second process continues the run:\n"
         )
         await self._second_act(run_id)
         async with App(self.store, worker=False) as app:
@@ -150,7 +150,7 @@ class Show:
             return run.run
 
     async def _second_act(self, run_id: str) -> None:
-        """Go on in another process."""
+        """Continue in another process."""
         child = self._start("resume", run_id)
         try:
             await asyncio.to_thread(child.wait, PATIENCE_S)
@@ -161,7 +161,7 @@ class Show:
             child.wait()
 
     def _start(self, *arguments: str) -> subprocess.Popen[bytes]:
-        # -P: a folder called minuet in the current one must not stand in for this package.
+        # -P: a folder called minuet in the current one must not replace this package.
         command = [sys.executable, "-P", "-m", "minuet", *arguments]
         command += ["--handlers", HANDLERS, "--store", self.store, "--lease", str(LEASE_S)]
         return subprocess.Popen(

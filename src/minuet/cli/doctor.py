@@ -1,6 +1,6 @@
-"""`minuet doctor`: everything that must hold, checked on everything that is stored.
+"""`minuet doctor`: check every invariant on everything that is stored.
 
-With --repair it puts right what can be put right, and says each thing that it has changed.
+With --repair it repairs what can be repaired, and lists every change.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _print(found: Diagnosis, treatment: Treatment | None) -> None:
 
 
 async def examine(doctor: Doctor) -> Diagnosis:
-    """Look at all runs: how many there are, and what is wrong."""
+    """Examine all runs: how many there are, and what is wrong."""
     count, findings, reported = 0, [], False
     reported_at = time.monotonic()
     async for _, found in doctor.examine():

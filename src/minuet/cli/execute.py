@@ -31,11 +31,11 @@ from minuet.cli.stores import find_run, open_to_read
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, DocumentError
 
-#: How long running handlers may take when somebody wants to stop, or the time is over.
+#: How long running handlers may take after a signal to stop, or when the time is up.
 DRAIN_S = 10.0
 TIMEOUT_DRAIN_S = 1.0
 
-#: So many open runs are counted, and not more.
+#: Open runs that are counted at most.
 OTHERS_MAX = 999
 
 
@@ -65,7 +65,7 @@ def run(arguments: Namespace) -> int:
 
 
 def resume(arguments: Namespace) -> int:
-    """Go on with runs that are not over."""
+    """Continue runs that are not over."""
     modules = load_handlers(arguments.handlers)
     app = _make_app(arguments, modules, own_runs_only=bool(arguments.runs))
 

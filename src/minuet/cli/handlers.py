@@ -1,4 +1,4 @@
-"""Finding the handlers that a command is to run."""
+"""Find the handlers that a command runs."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def find_beside(file: str) -> list[str]:
 def load_handlers(names: Sequence[str]) -> list[ModuleType]:
     """Import modules and files; ConfigError when that fails.
 
-    What they import in turn is looked for in the current folder and beside the files, last, so
-    that nothing there can stand in for a library.
+    For their own imports, the current folder and the files' folders are searched last, so that
+    nothing there can replace a library.
     """
     folders = [Path(name).resolve().parent for name in names if name.endswith(".py")]
     for folder in (Path.cwd(), *folders):
@@ -97,6 +97,6 @@ def recall(tags: Mapping[str, Any]) -> list[str]:
 
 
 def resume_command(store: str, runs: Sequence[str], handlers: Sequence[str]) -> str:
-    """The command that goes on with these runs."""
+    """The command that continues these runs."""
     words = [word for name in handlers for word in ("--handlers", name)]
     return command_line(store, "resume", *runs, *words)

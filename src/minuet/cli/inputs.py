@@ -1,4 +1,4 @@
-"""The workflow's file and the run's input, from what stands on the command line."""
+"""The workflow's file and the run's input, from the command line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PAIR = re.compile(r"([\w.-]+)=(.*)", re.DOTALL)
 
 
 def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
-    """In `run -i a=1 order.yaml` the file looks like one more value of -i."""
+    """The file and the input. In `run -i a=1 order.yaml` the file is parsed as a value of -i."""
     values = [value for group in arguments.input for value in group]
     if arguments.file is not None:
         return arguments.file, values
@@ -29,7 +29,7 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
 def read_input(values: Sequence[str]) -> Json:
     """Put the values of all `-i` together; without any, the input is an empty object.
 
-    Objects are united, a later value of a key wins. Anything but an object stands alone.
+    Objects are merged, and a later value of a key wins. Anything else must be the only value.
     """
     parts = [_read_one(value) for value in values]
     if not parts:

@@ -2,7 +2,7 @@
 
 Warnings of everything are shown, and from INFO on what handlers say with `ctx.log`. `--log-level`
 sets one level for both. If the handlers' modules have set logging up to write to the terminal,
-that is left as it is: lines would only come twice.
+that is left unchanged: otherwise lines would appear twice.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _is_shown(record: logging.LogRecord) -> bool:
 
 
 class _StderrHandler(logging.Handler):
-    """Looks standard error up each time: a live picture replaces it for a while."""
+    """Reads `sys.stderr` each time: a live picture replaces it for a while."""
 
     def emit(self, record: logging.LogRecord) -> None:
         try:

@@ -1,6 +1,6 @@
-"""The entry point: find the command, call it, and turn what goes wrong into words and a code.
+"""The entry point: find the command, call it, and turn errors into messages and exit codes.
 
-Nothing is imported here that a command might not need: `minuet --help` is to be instant.
+Nothing is imported here that a command might not need: `minuet --help` must be fast.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _run(list(argv))
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            # A terminal that cannot show a character is no reason to fail.
+            # A command must not fail because the terminal cannot show a character.
             stream.reconfigure(errors="backslashreplace")
     code = _run(sys.argv[1:])
     if "minuet.cli.process" in sys.modules:
@@ -108,6 +108,6 @@ def _call(arguments: argparse.Namespace) -> int:
         print("minuet: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        # The reader of our output has had enough, such as `head`.
+        # The reader of our output, such as `head`, has closed it.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return outcomes.COMPLETED

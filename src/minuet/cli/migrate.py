@@ -1,4 +1,4 @@
-"""`minuet migrate`: all runs of one store into another."""
+"""`minuet migrate`: move all runs of one store into another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from minuet.clock import SystemClock
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.settings import masked, read_settings
 
-#: Seconds between two words about how far it is: on a terminal, and elsewhere.
+#: Seconds between two lines of progress: on a terminal, and elsewhere.
 REPORT_S = 0.2
 REPORT_PLAIN_S = 5.0
 
@@ -57,7 +57,7 @@ def _check(source: str, target: str) -> None:
 async def _work(arguments: Namespace, source_url: str, target_url: str) -> Report:
     names = (masked(source_url), masked(target_url))
     report = Report(*names, dry_run=arguments.dry_run)
-    # Looking at what would be done makes no new file.
+    # A dry run creates no file.
     is_new = arguments.dry_run and not exists(target_url)
     async with (
         opened(source_url) as source,
@@ -84,7 +84,7 @@ async def _follow(mover: Mover, report: Report) -> None:
             report.add(outcome)
             progress.show(report.done)
     except StoreUnavailableError as error:
-        hint = f"{error}; {report.done} runs were done: give the same command again"
+        hint = f"{error}; {report.done} runs were done: run the same command again"
         raise StoreUnavailableError(hint) from error
     finally:
         progress.close()
@@ -92,7 +92,7 @@ async def _follow(mover: Mover, report: Report) -> None:
 
 
 class Progress:
-    """How far it is: one line that changes on a terminal, a line now and then elsewhere."""
+    """Progress: one line that changes on a terminal, a line now and then elsewhere."""
 
     def __init__(self, total: int) -> None:
         self._total = total

@@ -48,12 +48,12 @@ def print_json(value: Json) -> None:
 
 
 def note(text: str) -> None:
-    """Say something beside the output."""
+    """Print a line to standard error."""
     print(clean(text), file=sys.stderr)
 
 
 def clean(text: str) -> str:
-    """Text in which nothing is left that a terminal would obey."""
+    """The text without control characters, which a terminal would obey."""
     return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)
 
 
@@ -70,7 +70,7 @@ def wants_colour(stream: TextIO) -> bool:
 
 
 def paint(status: str, *, width: int = 0) -> str:
-    """A status, in its colour if a terminal is there."""
+    """A status, in its colour on a terminal."""
     text = status.ljust(width)
     if status in _COLOURS and wants_colour(sys.stdout):
         return f"\x1b[{_COLOURS[status]}m{text}\x1b[0m"
@@ -131,7 +131,7 @@ def _shrink(widths: list[int], floors: Sequence[int], count: int, limit: int) ->
 
 
 def table_width() -> int | None:
-    """How wide a table may be; None when nobody reads it on a terminal."""
+    """How wide a table may be; None: it is not printed on a terminal."""
     if os.environ.get("COLUMNS", "").isdecimal() or sys.stdout.isatty():
         return max(shutil.get_terminal_size().columns, WIDTH_MIN)
     return None
@@ -148,7 +148,7 @@ def width_of(text: str) -> int:
 
 
 def cut(text: str, width: int, *, middle: bool = True) -> str:
-    """A text in so many columns: what does not fit is left out in the middle, or at its end."""
+    """A text cut to this many columns, in the middle or at its end."""
     if width_of(text) <= width:
         return text
     end = (width - 1) // 2 if middle else 0
@@ -208,12 +208,12 @@ def format_clock(at_ms: int) -> str:
 
 
 def trace_text(error: dict[str, Any] | None) -> str:
-    """Where an error came from, in lines; "" if nobody knows."""
+    """Where an error came from, in lines; "" if it is not known."""
     return clean("\n".join(trace_lines(error)))
 
 
 def error_text(error: dict[str, Any] | None) -> str:
-    """An error as it was kept, in one line: `node pay: ValueError: no card`."""
+    """A stored error in one line: `node pay: ValueError: no card`."""
     if not error:
         return ""
     message = str(error.get("message") or error.get("code") or "")

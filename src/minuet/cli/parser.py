@@ -9,7 +9,7 @@ LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class UsageError(Exception):
-    """The command line makes no sense."""
+    """The command line is not valid."""
 
     def __init__(self, command: str, message: str) -> None:
         self.command = command
@@ -17,7 +17,7 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that leaves it to the caller to say what is wrong."""
+    """A parser that raises UsageError instead of printing and exiting."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(self.prog, message)
@@ -145,7 +145,7 @@ def add_offer(parser: Parser) -> None:
 
 
 def add_file_and_input(parser: Parser) -> None:
-    # Optional only for the parser: behind -i the file is taken for one more value of it.
+    # Optional only for the parser: after -i the file is parsed as one of its values.
     parser.usage = f"{parser.prog} FILE [-i INPUT …] [options]"
     parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
     parser.add_argument(

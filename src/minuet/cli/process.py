@@ -2,8 +2,8 @@
 
 The first SIGINT or SIGTERM asks to stop, the second one stops at once. A process that was asked to
 stop ends within its grace time whatever its handlers do: they may swallow their cancellation, block
-the event loop, or sit in threads, which cannot be stopped. It ends without them then, and says
-which they were. Nothing is lost by that: their tokens are given to other workers.
+the event loop, or run in threads, which cannot be stopped. Then the process ends without them, and
+says which they were. Nothing is lost: their tokens are given to other workers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ NAMED_MAX = 10
 
 
 class StopSignals:
-    """Whether the process was asked to stop, and who sees to it that it does.
+    """Notes the signals to stop, and ends the process when its time is up.
 
     `grace_s` is the time that handlers get, `unfinished` says which of them still run.
     """
@@ -51,20 +51,20 @@ class StopSignals:
         self.unfinished: Callable[[], Sequence[str]] = tuple
         #: Set by the first signal.
         self.came = asyncio.Event()
-        #: Which one it was.
+        #: The number of that signal.
         self.number: int | None = None
 
-    def heed(self) -> None:
-        """Heed SIGINT and SIGTERM from now on, until `ignore`."""
+    def install(self) -> None:
+        """Handle SIGINT and SIGTERM from now on, until `restore`."""
         self._loop = asyncio.get_running_loop()
         if threading.current_thread() is not threading.main_thread():
             return
         for number in (signal.SIGINT, signal.SIGTERM):
-            # Not by way of the event loop: a handler may be blocking it.
+            # Not through the event loop: a handler may be blocking it.
             self._before[number] = signal.signal(number, self._stop)
 
-    def ignore(self) -> None:
-        """The process has nothing left to do."""
+    def restore(self) -> None:
+        """The process has nothing left to do: restore the earlier signal handlers."""
         self._said.set()
         self._over.set()
         for number, before in self._before.items():
@@ -84,7 +84,7 @@ class StopSignals:
         self.came.set()
 
     def watch(self) -> None:
-        """From now on the process has its grace time left."""
+        """Start the grace time of the process."""
         if not self._watching:
             self._watching = True
             threading.Thread(target=self._leave_when_overdue, daemon=True).start()
@@ -94,10 +94,10 @@ class StopSignals:
         if self.number is not None and not self._said.wait(REST_S):
             _print("stopping, but the event loop is blocked", self.unfinished)
         if not self._over.wait(self._grace_s + CLOSING_S):
-            leave(128 + (self.number or signal.SIGTERM), "the grace time is over", self.unfinished)
+            leave(128 + (self.number or signal.SIGTERM), "the grace time is up", self.unfinished)
 
 
-#: Whether tasks are left that do not end.
+#: Whether some tasks or threads do not end.
 _stuck = False
 
 
@@ -119,7 +119,7 @@ def run(work: Callable[[], Coroutine[Any, Any, int]], signals: StopSignals) -> i
             _print("ended without waiting for handlers that do not stop", signals.unfinished)
         else:
             runner.close()
-        signals.ignore()
+        signals.restore()
 
 
 def _cancel_rest(loop: asyncio.AbstractEventLoop) -> bool:
@@ -134,7 +134,7 @@ def _cancel_rest(loop: asyncio.AbstractEventLoop) -> bool:
 
 
 def _threads_remain(*, all_: bool) -> bool:
-    """Whether handlers sit in threads, after they were given a moment to end. All threads count if
+    """Whether handlers still run in threads, after a moment to end. All threads count if
     the process was asked to stop; else Python waits for those that handlers have made."""
     until = time.monotonic() + REST_S
     counted = [
@@ -157,7 +157,7 @@ def leave_if_stuck(code: int) -> None:
 def leave(
     code: int, why: str = "", unfinished: Callable[[], Sequence[str]] = tuple
 ) -> None:  # pragma: no cover - the process is over
-    """End the process here and now, in whichever thread."""
+    """End the process at once, from any thread."""
 
     def flush() -> None:
         if why:
@@ -184,7 +184,7 @@ def _print(why: str, unfinished: Callable[[], Sequence[str]]) -> None:
 
 @contextlib.contextmanager
 def handlers_print_to_stderr(wanted: bool) -> Iterator[None]:
-    """What handlers print must not stand between the JSON."""
+    """Send what handlers print to standard error, so that it does not mix with the JSON."""
     if not wanted:
         yield
         return

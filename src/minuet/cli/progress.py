@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-#: Plans with more nodes show counts and what is active only.
+#: For plans with more nodes, only counts and active nodes are shown.
 NODES_SHOWN_MAX = 40
 #: Active nodes shown then.
 ACTIVE_SHOWN_MAX = 12
@@ -35,10 +35,10 @@ Held = dict[str, dict[Place, int]]
 
 
 class Progress(Protocol):
-    """Shows how runs go on."""
+    """Shows the progress of runs."""
 
     def begin(self, watch: Watch, *, known: int = 0) -> None:
-        """A run will be followed; its first `known` events are no news."""
+        """A run will be followed; its first `known` events are not new."""
         ...
 
     def add(self, run_id: str, seq: int, at_ms: int, event: Event) -> None:

@@ -1,4 +1,4 @@
-"""`minuet runs delete` and `minuet gc`: delete runs, and what nobody needs any more."""
+"""`minuet runs delete` and `minuet gc`: delete runs, and what is no longer needed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from minuet.cli.stores import find_run, with_app
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked
 
-#: Seconds between two words about how far it is: on a terminal, and elsewhere.
+#: Seconds between two lines of progress: on a terminal, and elsewhere.
 REPORT_S = 0.2
 REPORT_PLAIN_S = 5.0
 
@@ -25,7 +25,7 @@ REPORT_PLAIN_S = 5.0
 def delete_runs(arguments: Namespace) -> int:
     """Delete runs that are over."""
     if bool(arguments.runs) == (arguments.older_than is not None):
-        raise ConfigError("name the runs to delete, or say --older-than AGE")
+        raise ConfigError("name the runs to delete, or use --older-than AGE")
     if arguments.runs and arguments.status:
         raise ConfigError("--status goes with --older-than")
 
@@ -48,13 +48,13 @@ async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Dele
     try:
         return await app.runs.delete(arguments.runs, dry_run=dry_run)
     except RunNotFoundError as error:
-        # What deletes a run wants its whole id; help those who gave less of it.
+        # Deleting needs the whole id; show it to users who wrote its beginning.
         meant = await find_run(app, error.run_id)
         raise ConfigError(f"to delete a run, write its whole id: {meant}") from None
 
 
 def collect(arguments: Namespace) -> int:
-    """Remove what nobody needs any more."""
+    """Remove what is no longer needed."""
 
     async def work(app: App) -> Deleted:
         runs = Deleted()
@@ -81,18 +81,20 @@ def collect(arguments: Namespace) -> int:
 
 
 def _confirm(arguments: Namespace, question: str) -> None:
-    """Go on only if somebody says so; ConfigError where nobody can be asked."""
+    """Ask for confirmation; ConfigError where there is no terminal to ask."""
     if arguments.yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()) or arguments.output == "json":
-        raise ConfigError(f"{question} Say --yes to do it, or --dry-run to look first.")
+        raise ConfigError(
+            f"{question} Add --yes to do it, or --dry-run to see what would be deleted."
+        )
     print(f"{clean(question)} It cannot be undone. [y/N] ", end="", file=sys.stderr, flush=True)
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         raise ConfigError("nothing was deleted")
 
 
 async def _follow(deleting: AsyncIterator[Deleted], *, quiet: bool = False) -> Deleted:
-    """Follow to the end, and say now and then how far it is."""
+    """Follow to the end, and print progress now and then."""
     live = sys.stderr.isatty()
     reported = time.monotonic()
     deleted = Deleted()

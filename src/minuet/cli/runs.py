@@ -150,12 +150,12 @@ def cancel(arguments: Namespace) -> int:
 
 
 def pause(arguments: Namespace) -> int:
-    """Hand out nothing more of a run."""
+    """Pause a run: start nothing more of it."""
     return _change(arguments, lambda app, run: app.runs.pause(run))
 
 
 def resume(arguments: Namespace) -> int:
-    """Let a paused run go on."""
+    """Continue a paused run."""
     return _change(arguments, lambda app, run: app.runs.resume(run))
 
 
@@ -166,7 +166,7 @@ def retry(arguments: Namespace) -> int:
 
 def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
     async def ask(app: App) -> None:
-        # The newest run is not always the one that was meant: to change one, name it.
+        # `latest` may not be the run that the user means, so a change needs an id.
         run = await change(app, await app.runs.find(arguments.run))
         if arguments.output == "json":
             print_json(shapes.row(run))
@@ -219,7 +219,7 @@ def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) 
 
 def _print_nodes(nodes: dict[str, NodeResult]) -> None:
     days = {format_moment(node.started_ms)[:10] for node in nodes.values() if node.started_ms}
-    # All on one day, as usual: the day stands on top, and the rows have room.
+    # All on one day, as usual: the day is in the title, and the rows are shorter.
     is_short = len(days) == 1
     title = f"began {days.pop()}" if is_short else "began"
 

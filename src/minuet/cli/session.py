@@ -24,12 +24,12 @@ from minuet.types import TERMINAL
 #: Runs that are followed event by event; of more, only their ends are awaited.
 FOLLOWED_MAX = 50
 
-#: Runs with more events are not asked who works on what.
+#: For runs with more events, the store is not asked who works on what.
 EVENTS_ASKED_MAX = 500
 
 
 class Session:
-    """Works on runs until they are over, or somebody or the clock says stop."""
+    """Works on runs until they are over, or a signal or the timeout stops it."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Session:
         printing = handlers_print_to_stderr(self._as_json)
         logged = logging_to_stderr(self._log_level)
         with logged, printing:
-            self.signals.heed()
+            self.signals.install()
             await self._app.open()
             assert self._app.worker is not None
             self.signals.unfinished = self._app.worker.unfinished
@@ -84,7 +84,7 @@ class Session:
         return self._print(results)
 
     def print_nothing_open(self) -> int:
-        """There is nothing to go on with."""
+        """There is nothing to continue."""
         if self._as_json:
             print_json([])
         else:

@@ -14,7 +14,7 @@ from minuet.settings.table import TABLE
 def settle(arguments: Namespace) -> None:
     """Read the settings and fill in the store that the command line left open.
 
-    ConfigError with everything that is wrong.
+    ConfigError lists all problems.
     """
     given = ("MINUET_STORE",) if arguments.store else ()
     settings = _read(given)
@@ -24,7 +24,7 @@ def settle(arguments: Namespace) -> None:
 
 def show(arguments: Namespace) -> int:
     """Show every setting, its value and where that comes from."""
-    # Who looks at the settings may not have chosen a store yet.
+    # A user who shows the settings may not have chosen a store yet.
     settings = _read(("MINUET_STORE",))
     rows = _rows(settings)
     store = masked(settings.store or "")

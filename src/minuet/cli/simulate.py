@@ -115,7 +115,7 @@ def _play_one(rehearsal: Rehearsal, arguments: Namespace) -> Report:
 
 
 class Ticker:
-    """How far it is: one line that changes on a terminal, a few plain lines anywhere else."""
+    """Progress: one line that changes on a terminal, a few plain lines anywhere else."""
 
     def __init__(self, seeds: int, *, quiet: bool) -> None:
         self._seeds = seeds

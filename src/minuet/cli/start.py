@@ -1,4 +1,4 @@
-"""`minuet start`: a run that the workers of the store go on with."""
+"""`minuet start`: start a run that the workers of the store execute."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _print_ended(arguments: Namespace, result: RunResult) -> int:
 
 
 def _print_open(arguments: Namespace, result: RunResult, error: RunTimeoutError) -> int:
-    """The time is over, and the run is not."""
+    """The timeout has passed, and the run is still open."""
     message = f"run {result.run_id} did not end within {error.seconds:g} s; it goes on"
     if arguments.output == "json":
         print_json({**shapes.result(result), "error": {"code": error.code, "message": message}})

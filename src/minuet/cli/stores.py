@@ -1,4 +1,4 @@
-"""The store that a command works on, and the run in it that somebody means."""
+"""The store that a command works on, and the run in it that the user names."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def with_app(
     ask: Callable[[App], Coroutine[Any, Any, Answer]],
     **options: Unpack[OptionArguments],
 ) -> Answer:
-    """Open the store of a command, ask it, and close it."""
+    """Open the store of a command, do something with it, and close it."""
 
     async def work() -> Answer:
         async with open_to_read(arguments.store, **options) as app:
@@ -77,7 +77,7 @@ def with_app(
 
 
 async def find_run(app: App, text: str) -> str:
-    """The id of the run that is meant by an id, the beginning of one, or `latest`."""
+    """The id of the run with this id or this beginning of an id; or `latest`."""
     if text in LATEST:
         newest = await app.runs.list(limit=1)
         if not newest:

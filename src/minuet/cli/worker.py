@@ -73,7 +73,7 @@ class Shift:
         printing = handlers_print_to_stderr(self._as_json)
         logged = logging_to_stderr(self._log_level)
         with logged, printing:
-            self.signals.heed()
+            self.signals.install()
             await self._app.open()
             worker = self._app.worker
             assert worker is not None
@@ -138,7 +138,7 @@ class Shift:
         )
 
     def _report_idle(self) -> None:
-        """Say so when there is no handler but those that come with Minuet."""
+        """Report that there are no handlers except those that come with Minuet."""
         given = self._arguments.handlers
         if self._arguments.queues or self._app.handlers.are_given():
             return
@@ -147,24 +147,24 @@ class Shift:
         self._report("no-handlers", f"this worker runs only nodes that need no handlers; {text}")
 
     async def _report_moved(self) -> None:
-        """Say so when there is nothing to do here because it is done elsewhere."""
+        """Report that the runs were moved to another store."""
         store = None
         with contextlib.suppress(StoreUnavailableError):
-            # A store that has just gone away is no reason to end: the worker waits for it.
+            # If the store is not available, the worker waits for it and does not end.
             store = await self._app.runs.moved_store()
         if store is not None:
             text = f"the runs of this store were moved to {store}: start workers there"
             self._report("moved", text, to=store)
 
     def _report_progress(self, worker: Worker) -> None:
-        """Say what has been done, if that is more than before."""
+        """Report what has been done, if that has changed."""
         counts = msgspec.structs.asdict(worker.counts)
         if counts != self._reported and any(counts.values()):
             self._reported = counts
             self._report("progress", _counts_text(counts), **counts)
 
     async def _report_waiting(self) -> None:
-        """Say what waits for workers with other handlers or queues, when that changes."""
+        """Report what waits for workers with other handlers or queues, when that changes."""
         if time.monotonic() < self._poll_at:
             return
         self._poll_at = time.monotonic() + POLL_S

@@ -52,7 +52,7 @@ def _capabilities(pairs: list[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    """What is JSON is taken as JSON: numbers compare as minimums, `true` as itself."""
+    """What is JSON is taken as JSON: numbers compare as minimums, `true` as equal."""
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError:

@@ -36,7 +36,7 @@ class BlobCopier:
             if data is None:
                 data = await self._source.get_blob(ref, run=rows.run.run, tenant=tenant)
             if data is None:
-                # It only looks like one, or was not kept: it could not be read here either.
+                # It only resembles a reference, or was not kept: it could not be read here either.
                 continue
             if blob_ref(data) != ref:
                 raise StoreUnusableError(f"the blob {ref} is damaged: it has another content")

@@ -52,7 +52,7 @@ class Mover:
         return self._transfer.blobs
 
     async def count(self) -> int:
-        """How many runs there are to look at."""
+        """How many runs there are to move."""
         return sum([1 async for _ in self._runs()])
 
     async def _runs(self) -> AsyncIterator[Run]:

@@ -70,13 +70,12 @@ async def read_parcel(store: Store, run: Run) -> Snapshot:
     ref = event.by if isinstance(event, RunCancelled) else ""
     data = await store.get_blob(ref, run=run.run, tenant=run.tenant)
     if data is None:
-        raise StoreUnusableError(f"run {run.run}: what was left of it ({ref}) is missing")
+        raise StoreUnusableError(f"run {run.run}: the copy that the move left ({ref}) is missing")
     return _decode(data)
 
 
 def wrap(snapshot: Snapshot, now_ms: int) -> Snapshot:
-    """A run as it is put into another store: no worker holds anything of it, and it is not paused
-    by the move."""
+    """A run's rows for another store: no worker holds its tokens; it is not paused to move."""
     run = copy.copy(snapshot.run)
     records = snapshot.events
     if is_paused_to_move(snapshot):

@@ -9,7 +9,7 @@ the mark next time and continues. A run that is over is copied.
 Nothing that the other store has is overwritten, with one exception: the closed copy of this very
 run, which was moved away from there once and now comes back. It is stale if the run's history
 begins with all of it and goes on, or if the run is open here: a run is open in one store at most.
-An open run removes it before it is closed here, so that nobody has to decide later.
+An open run removes it before it is closed here, so that nothing has to be decided later.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from minuet.store.base import Store
 from minuet.store.records import EventRecord, Resume, Run, Snapshot
 from minuet.types import TERMINAL
 
-#: How often a run is tried that changes meanwhile.
+#: How often a run that changes meanwhile is tried.
 TRIES = 20
 
 #: What became of a run. `moved`: it is there now · `there`: it was there before · `elsewhere`: it
@@ -87,7 +87,7 @@ class Transfer:
         dry_run: bool,
     ) -> None:
         self._source, self._target = source, target
-        #: The names of the two stores, as marks say them.
+        #: The names of the two stores, as written in marks.
         self._from, self._to = come_from, to
         self._clock = clock
         #: Whether the caller tries runs again that workers hold.
@@ -119,11 +119,11 @@ class Transfer:
             raise StoreUnavailableError(f"run {name}: {error}") from error
         except (StoreError, InvariantError, DamagedRowError, msgspec.MsgspecError) as error:
             return Outcome(tenant, name, "damaged", was_open, str(error))
-        message = f"it has moved on {TRIES} times while it was looked at"
+        message = f"it changed {TRIES} times while it was being moved"
         return Outcome(tenant, name, "busy", was_open, message)
 
     async def _try(self, run: Run) -> Outcome | None:
-        """Move a run as it is at this moment; None: it has moved on."""
+        """Move a run in its present state; None: it has changed meanwhile."""
         store = moved_to(run)
         if store is not None:
             return await self._deliver_again(run, store)
@@ -193,7 +193,7 @@ class Transfer:
         try:
             await self._source.change_run(run.tenant, run.run, Resume(pause().by))
         except RunConflictError:
-            pass  # Somebody else has ended or resumed it.
+            pass  # Another caller has ended or resumed it.
 
     async def _deliver_again(self, closed: Run, store: str) -> Outcome | None:
         """Deliver a run that an earlier move has closed."""
