@@ -78,17 +78,19 @@ class Retention:
         """Delete runs that are over. RunNotFoundError, or RunConflictError for one that is open
         or that an open run names as its parent: then nothing is deleted."""
         named = await self._ancestors(self._tenant)
+        found: set[str] = set()
         for run_id in run_ids:
             run = await self._find(run_id)
+            found.add(run.run)
             if run.status not in TERMINAL:
                 message = f"is {run.status}: cancel it first (minuet runs cancel {run.run})"
                 raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
             if run.run in named:
                 message = "is the parent of a run that is open"
                 raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
-        deleted = Deleted(runs=len(set(run_ids)))
+        deleted = Deleted(runs=len(found))
         if not dry_run:
-            deleted.runs = await self._store.delete_runs(self._tenant, list(run_ids))
+            deleted.runs = await self._store.delete_runs(self._tenant, sorted(found))
         return deleted
 
     async def _find(self, run_id: str) -> Run:
