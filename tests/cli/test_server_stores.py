@@ -90,8 +90,8 @@ def _reason(folder: Any, called: Any) -> str:
         ("run", f"postgres-sql://ann:{PASSWORD}@db/runs", "no store of kind 'postgres-sql'"),
         ("doctor", f"redi://:{PASSWORD}@cache", "no store of kind 'redi'; use sqlite:///FILE"),
         ("start", "://", "there is no store of kind ''"),
-        ("worker", url("redis", "port"), "its port is no number"),
-        ("list", url("redis", 99_999), "its port is no number"),
+        ("worker", url("redis", "port"), "its port is not a number"),
+        ("list", url("redis", 99_999), "its port is not a number"),
         ("run", url("redis", 1).replace("/0", "/runs"), "the database is a number, not 'runs'"),
         ("start", url("redis", 1, "?durable=1"), "unknown option 'durable' of a Redis store"),
         ("resume", url("redis", 1, "?retention_s=week"), "is a number of seconds, not 'week'"),
@@ -110,8 +110,8 @@ def test_a_url_that_means_nothing_is_refused(
 @pytest.mark.parametrize(
     ("command", "store", "told"),
     [
-        ("worker", url("postgresql", "port"), "its port is no number up to 65535"),
-        ("list", url("postgresql", 99_999), "its port is no number up to 65535"),
+        ("worker", url("postgresql", "port"), "its port is not a number up to 65535"),
+        ("list", url("postgresql", 99_999), "its port is not a number up to 65535"),
         ("run", f"postgresql://ann:{PASSWORD}@[::1/runs", "is given as postgresql://[user"),
         ("doctor", f"redis://:{PASSWORD}@[::1/0", "is given as redis://[:password@]host"),
         ("run", f"postgresql://ann:1/{PASSWORD}@{HOST}:1/runs", "write / as %2F"),

@@ -80,7 +80,7 @@ def test_wrong_usage_is_told_with_a_suggestion(
         (["run", "w.yaml", "--store", "mysql://x"], "there is no store of kind 'mysql'"),
         (["run", "w.yaml", "--store", "redis://127.0.0.1:1"], "does not answer"),
         (["run", "w.yaml", "--store", "sqlite:///none/x.db"], "does not exist"),
-        (["run", "w.yaml", "--store", "sqlite:///text.txt"], "text.txt is no SQLite file"),
+        (["run", "w.yaml", "--store", "sqlite:///text.txt"], "text.txt is not a SQLite file"),
         (["resume"], "there is no store at minuet.db"),
         (["runs", "list"], "there is no store at minuet.db"),
         (["runs", "show", "latest", "--store", "memory://"], "memory:// is a new store"),

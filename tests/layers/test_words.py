@@ -49,6 +49,7 @@ PLAIN = (
     "src/minuet/rehearsal",
     "src/minuet/settings",
     "src/minuet/simulation",
+    "src/minuet/store",
     "src/minuet/templates",
     "src/minuet/types.py",
     "src/minuet/worker",
@@ -151,8 +152,9 @@ def clumsy(path: Path) -> Iterator[str]:
 def pages_and_modules(place: Path) -> Iterator[Path]:
     if place.is_file():
         yield place
-    for kind in ("*.py", "*.md", "*.yaml"):
-        yield from sorted(place.rglob(kind))
+    for kind in ("*.py", "*.md", "*.yaml", "*.lua", "*.sql"):
+        # Released migrations never change.
+        yield from sorted(path for path in place.rglob(kind) if path.parent.name != "migrations")
 
 
 @pytest.fixture(scope="module")

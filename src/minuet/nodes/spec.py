@@ -18,7 +18,7 @@ from minuet.types import Json
 class Wait(msgspec.Struct, frozen=True):
     """Returned by a node instead of an output: it waits for something outside.
 
-    When that has come, or the time is over, the node is called again: `call.resumed` is set, and
+    When that has come, or the time is up, the node is called again: `call.resumed` is set, and
     `call.resolution` is what has come.
     """
 

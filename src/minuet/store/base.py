@@ -59,7 +59,7 @@ class Store(Protocol):
     #: worker's own process gains nothing: the two would wait for each other.
     overlaps: bool
 
-    #: How long a run is kept after its end; None: until somebody deletes it.
+    #: How long a run is kept after its end; None: until it is deleted.
     retention_ms: int | None
 
     # ── opening ─────────────────────────────────────────────────────────────────────────
@@ -302,7 +302,7 @@ class Store(Protocol):
 
     async def forget_idle(self) -> Forgotten:
         """Forget the sessions and workers of all tenants that were silent for `SESSION_MS_MAX` or
-        `WORKER_MS_MAX`; return how many. A server that expires them itself counts none."""
+        `WORKER_MS_MAX`; return how many. A server that expires them on its own counts none."""
         ...
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────

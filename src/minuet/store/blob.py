@@ -38,7 +38,7 @@ def blob_of(data: bytes) -> str | None:
 
 
 def value_bytes(data: bytes) -> int:
-    """How large a stored value is, looking through to its blob without loading it."""
+    """The size of a stored value; of a reference, the size of its blob, without loading it."""
     if not data.startswith(BLOB_START):
         return len(data)
     try:

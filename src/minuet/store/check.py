@@ -108,7 +108,7 @@ def _check(record: Any, read: Any, what: str) -> None:
 
 
 def _check_json(name: str, value: Any) -> None:
-    """Values of any type are written as JSON and must come back as they are."""
+    """Values of any type are written as JSON and must come back unchanged."""
     if not value:
         return
     try:

@@ -15,7 +15,7 @@ from minuet.store.wake import Wake, end
 POLL_MS = 10.0
 POLL_MS_MAX = 100.0
 
-#: After each poll comes a pause of so many times its duration, however many hints come.
+#: After each poll comes a pause of this many times its duration, however many hints come.
 REST = 9
 
 
@@ -48,7 +48,7 @@ class Ends:
             self._forget(run, waiter)
 
     def notify(self, runs: Iterable[str]) -> None:
-        """Wake those who wait for these runs: they are over."""
+        """Wake the waiters of these runs: they are over."""
         for run in runs:
             for waiter in self._waiters.get(run, ()):
                 _answer(waiter, True)

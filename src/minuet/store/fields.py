@@ -3,8 +3,8 @@
 The records in `records` are the one declaration of what a row holds. From their fields and types
 this module derives, once at import, the column lists of SQL statements and the functions that turn
 a row into a record and back. A field that is added to a record is part of all of them at once. What
-has to be said about a field beyond its type (nothing changes it, it always begins with its default)
-is said in a list of exceptions, so a field that nobody thought of is written rather than lost.
+a field needs beyond its type (nothing changes it, it always begins with its default)
+is in a list of exceptions, so a forgotten field is written rather than lost.
 
 The functions are compiled from a line of Python each, because they run for every token that moves:
 a loop over the fields would cost ten times as much.
@@ -92,7 +92,7 @@ def decoder(
 ) -> Callable[..., Kind]:
     """A function that makes a record from a row with these columns.
 
-    Columns that are no fields are passed over. Fields in `given` are arguments after the row.
+    Columns that are not fields are ignored. Fields in `given` are arguments after the row.
     Others that the row does not have get their defaults. `is_open`: the row may have more columns
     at its end, which a later version has added while this process runs.
     """
@@ -107,7 +107,7 @@ def decoder(
             values.append(_default(kind, field, space))
     arguments = ", ".join(["row", *given])
     taken = ", ".join([*columns, "*_"] if is_open else columns)
-    # The values stand in the order of the fields, which is that of the arguments: naming each of
+    # The values are in the order of the fields, which is that of the arguments: naming each of
     # them would take four times as long.
     source = f"def decode({arguments}):\n    {taken} = row\n    return kind({', '.join(values)})\n"
     return _compiled("decode", source, space)
@@ -120,7 +120,7 @@ def builder(
 
     The record comes first if there is a `source`: the fields that both have are copied. The other
     arguments are named in `given`. Each field must come from somewhere: none is left at its default
-    because nobody thought of it.
+    because it was forgotten.
     """
     unknown = set(given).difference(kind.__struct_fields__)
     if unknown:

@@ -15,13 +15,13 @@ from minuet.store.records import Delivery, Slot
 #: Longest name, in bytes of UTF-8: 255 characters of any kind.
 NAME_BYTES_MAX = 1_020
 
-#: A name of at most so many characters is never too long.
+#: A name of at most this many characters is never too long.
 _SHORT = NAME_BYTES_MAX // 4
 
 #: Sorts after every character, and so after every name.
 LAST_CHARACTER = "\U0010ffff"
 
-#: So much of a long name is shown.
+#: Characters of a long name that are shown.
 _SHOWN = 100
 
 
@@ -36,7 +36,7 @@ def shown(name: str) -> str:
 
 
 def slot_key(item: Slot) -> str:
-    """The key of a slot as it is stored: a long one by its hash. Different keys are stored as
+    """The stored key of a slot: a long one by its hash. Different keys are stored as
     different ones."""
     if not is_long(item.key):
         return item.key

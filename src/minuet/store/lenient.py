@@ -1,4 +1,4 @@
-"""Rows that cannot be read as they should be: damaged, or written by a faulty program.
+"""Rows that cannot be decoded: damaged, or written by a faulty program.
 
 One such row costs its own run, and never a worker or a list. A field that does not decode gets a
 stand-in of its type that says so. Each store decodes strictly first and comes here only when that
@@ -19,7 +19,7 @@ from minuet.store.records import Read, Run
 #: What decoding a damaged value may raise.
 DAMAGE = (msgspec.MsgspecError, ValueError, TypeError, RecursionError, struct.error)
 
-#: What a token reads when its row does not say that in a way that can be understood. No node has an
+#: What a token reads when that part of its row cannot be decoded. No node has an
 #: empty name. `lua/rows.lua` writes the same.
 UNREADABLE_READS = (Read("", ""),)
 

@@ -1,7 +1,7 @@
 """The store as plain dictionaries: the reference for all others, and for tests.
 
-Nothing is durable. Questions are answered by looking at the rows of the run that is asked about,
-or at all that are alive (`tables`). A call runs without awaiting anything, which is what makes it
+Nothing is durable. Reads use the rows of the run that is asked about,
+or all that are alive (`tables`). A call runs without awaiting anything, which is what makes it
 atomic.
 """
 
@@ -131,7 +131,7 @@ class MemoryStore(MemoryBlobs):
         return key in self._tokens
 
     def hold_token(self, key: Key) -> None:
-        pass  # Nobody else acts while a step is worked out.
+        pass  # Nothing else runs while a step is computed.
 
     def load_join(self, key: Key) -> Join | None:
         return copy.copy(self._joins.get(key))

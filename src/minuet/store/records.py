@@ -2,8 +2,8 @@
 
 A store knows no plan and no workflow: only runs, tokens, joins, events and blobs. The kernel's
 decisions reach it as these records (`bridge.translate` writes them), and one `Exchange` carries
-many of them. Payloads (`output`, `input`, `resolution`, …) are JSON bytes that no store looks
-into. Scopes are encoded so that they sort: "the latest iteration under this prefix" is a range.
+many of them. Payloads (`output`, `input`, `resolution`, …) are JSON bytes that no store
+reads. Scopes are encoded so that they sort: "the latest iteration under this prefix" is a range.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ import msgspec
 
 from minuet.types import RunStatus
 
-#: The tenant of everything when nobody says otherwise.
+#: The default tenant.
 DEFAULT_TENANT = "default"
 
 #: Longest lease. A lease that seems to end later than this was granted by a clock that has
 #: since been set back, and counts as expired.
 LEASE_MS_MAX = 3_600_000
 
-#: Workers of one token that may come back too late without any harm to it. Those who come after
-#: them count as if they had died: otherwise a handler that always holds its worker up for longer
-#: than a lease would go from worker to worker for ever.
+#: Late returns to one token that are forgiven. Workers that come back after these count as dead:
+#: otherwise a handler that always blocks its worker for longer than a lease would go from worker
+#: to worker forever.
 RETURNS_MAX = 10
 
-#: A worker that was not heard of for so long is forgotten.
+#: A worker without a heartbeat for this long is forgotten.
 WORKER_MS_MAX = 3_600_000
 
-#: A session that has not called for so long is forgotten: its worker is gone.
+#: A session without a call for this long is forgotten: its worker is gone.
 SESSION_MS_MAX = 7 * 24 * 3_600_000
 
-#: Touching a blob again so soon writes nothing.
+#: Touching a blob again within this time writes nothing.
 TOUCH_MS = 60_000
 
-#: Largest payload that is kept inside an event; anything larger belongs into a blob.
+#: Largest payload that is kept inside an event; anything larger becomes a blob.
 PAYLOAD_BYTES_MAX = 1 << 20
 
 #: Most bytes of outputs in one answer to an exchange, each output counted once, by the size of the
@@ -43,7 +43,7 @@ PAYLOAD_BYTES_MAX = 1 << 20
 REPLY_BYTES_MAX = 16 << 20
 
 #: Most bytes of outputs that come with one token. A token with more comes without them, and its
-#: node fails. PostgreSQL and Redis have both numbers once more, in their functions.
+#: node fails. PostgreSQL and Redis have copies of both numbers in their functions.
 INPUT_BYTES_MAX = 64 << 20
 
 #: The resolution of a token whose time was over before anything came. It is JSON because workers
@@ -69,7 +69,7 @@ FreeText: TypeAlias = Annotated[str, FREE_TEXT]
 Key: TypeAlias = tuple[str, str, str]
 
 #: What became of one item handed in.
-#: `applied`: done as asked · `held`: the slot asked for is yours, go on · `duplicate`: this very
+#: `applied`: done as asked · `held`: the slot asked for is yours, go on · `duplicate`: the same
 #: lease did it before · `stale`: the lease is not current, nothing changed · `replan`: the run
 #: has another plan by now, route again · `closed`: the run is over · `limit`: too large, or a slot
 #: of a store that has none.
@@ -309,7 +309,7 @@ class Cancel(Record, frozen=True, tag="cancel"):
 
 
 class Pause(Record, frozen=True, tag="pause"):
-    """Hand out no more tokens of a run."""
+    """Stop handing out tokens of a run."""
 
     by: str = ""
 
@@ -329,7 +329,7 @@ class RetryRun(Record, frozen=True, tag="retry"):
 
 
 class NewPlan(Record, frozen=True, tag="plan"):
-    """Go on by another plan; new edges of settled nodes deliver at once."""
+    """Continue on another plan; new edges of settled nodes deliver at once."""
 
     plan: str
     #: (source node, source scope, delivery)
@@ -341,7 +341,7 @@ Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan
 
 
 class Run(msgspec.Struct, gc=False):
-    """A run as it is stored."""
+    """A stored run."""
 
     run: str
     tenant: str
@@ -367,7 +367,7 @@ class Run(msgspec.Struct, gc=False):
 
 
 class Token(msgspec.Struct, gc=False):
-    """A token as it is stored; settled ones stay as the record of their instance."""
+    """A stored token; settled ones stay as the record of their instance."""
 
     run: str
     node: str
@@ -444,7 +444,7 @@ class Arrival(Record, frozen=True, array_like=True):
 
 
 class DeadLetter(msgspec.Struct, gc=False):
-    """A token that failed and is kept for somebody to look at."""
+    """A token that failed and is kept for people to examine."""
 
     run: str
     node: str
@@ -495,7 +495,7 @@ class Swept(Record, frozen=True):
 
 
 class WorkerRecord(Record, frozen=True):
-    """What a worker tells of itself, each time it is heard of."""
+    """What a worker says about itself with each heartbeat."""
 
     #: Random, new at each start.
     worker: str
@@ -525,7 +525,7 @@ class WorkerEntry(Record, frozen=True):
     record: WorkerRecord
     registered_ms: int
     heartbeat_ms: int
-    #: Time since it was last heard of, by the store's clock.
+    #: Time since its last heartbeat, by the store's clock.
     silent_ms: int = 0
     #: It has been asked to take nothing more and to end.
     draining: bool = False

@@ -1,6 +1,6 @@
 """How long a run is kept after its end: one rule and one option for every store.
 
-A run that is over stays until somebody deletes it, or until a sweep finds that it ended longer ago
+A run that is over stays until it is deleted, or until a sweep finds that it ended longer ago
 than `?retention_s=` in the URL of its store says. Without the option a sweep deletes nothing,
 except on Redis, which keeps ended runs for a week. `minuet.app.retention` deletes on request.
 """
@@ -12,12 +12,12 @@ from minuet.errors import ConfigError
 #: The option of a store's URL.
 OPTION = "retention_s"
 
-#: Ended runs that one sweep deletes at most, so that it holds nobody up.
+#: Ended runs that one sweep deletes at most, so that it delays nothing.
 DELETED_PER_SWEEP = 100
 
 
 def retention_ms(text: str | None, default: int | None = None) -> int | None:
-    """The option's value in milliseconds; None: until somebody deletes it. `default` counts when
+    """The option's value in milliseconds; None: until it is deleted. `default` counts when
     the URL does not have the option."""
     if text is None:
         return default

@@ -1,7 +1,7 @@
 """Tables in memory: dictionaries that also know their rows by some part of the key.
 
-So nobody who wants the rows of one run has to look at those of all others, and nobody who wants
-what is alive looks at what has ended.
+So reading the rows of one run does not scan those of others, and reading what is alive does not
+scan what has ended.
 """
 
 from __future__ import annotations

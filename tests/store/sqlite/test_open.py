@@ -59,7 +59,7 @@ async def test_a_file_that_is_no_database_is_refused_and_left_alone(tmp_path: Pa
     path = tmp_path / "notes.txt"
     path.write_text("dear diary, " * 100)
 
-    assert "is no SQLite file" in await refused(path)
+    assert "is not a SQLite file" in await refused(path)
 
     assert path.read_text() == "dear diary, " * 100
 

@@ -31,13 +31,13 @@ CLAIM_MS = 10_000
 
 
 class Unlogged(Record, frozen=True):
-    """A run as it stands in the hot half, and its events that are not known to be in the log."""
+    """The state of a run in the hot half, and its events that are not known to be in the log."""
 
     run: Run
     #: Events up to this number are known to be there.
     logged: int
     events: tuple[EventRecord, ...] = ()
-    #: Tells these events from others with the same numbers.
+    #: A digest that distinguishes these events from others with the same numbers.
     digest: str = ""
 
 
@@ -93,7 +93,7 @@ class HotStore(Store, Protocol):
     """A store that knows which of its events are in a log."""
 
     async def identity(self) -> str:
-        """A name of what the server holds in memory.
+        """A name for what the server holds in memory.
 
         It changes whenever something may have been lost: the server was restarted or emptied, or
         another one has taken its place.
@@ -109,7 +109,7 @@ class HotStore(Store, Protocol):
         ...
 
     async def list_unlogged(self, age_ms: int, limit: int) -> list[str]:
-        """Runs that have had unlogged events for at least so long, the longest first."""
+        """Runs that have had unlogged events for at least `age_ms`, the longest first."""
         ...
 
     async def read_unlogged(self, runs: Sequence[str], *, whole: bool = False) -> list[Unlogged]:
@@ -134,7 +134,7 @@ class HotStore(Store, Protocol):
 class Log(Protocol):
     """The events of all runs, durable."""
 
-    #: How long a run is kept after its end; None: until somebody deletes it.
+    #: How long a run is kept after its end; None: until it is deleted.
     retention_ms: int | None
 
     @property
@@ -147,7 +147,7 @@ class Log(Protocol):
         ...
 
     async def close(self) -> None:
-        """Let go."""
+        """Close the connections."""
         ...
 
     async def identity(self) -> LogIdentity:
@@ -164,7 +164,7 @@ class Log(Protocol):
         ...
 
     async def list_submitted(self, age_ms: int, limit: int) -> list[NewRun]:
-        """Runs that were submitted at least so long ago and have no event yet."""
+        """Runs that were submitted at least this long ago and have no event yet."""
         ...
 
     async def read_submitted(self, run: str) -> NewRun | None:
@@ -254,7 +254,7 @@ class Log(Protocol):
         ...
 
     async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
-        """Tenant and name of runs that ended at least so long ago, in the order of their ends."""
+        """Tenant and name of runs that ended at least this long ago, in the order of their ends."""
         ...
 
     async def put_blob(

@@ -1,4 +1,4 @@
-"""Carry events from the hot half into the log, and wake those who wait for that.
+"""Carry events from the hot half into the log, and wake the callers that wait for it.
 
 There is one task in each process. A pass reads the events of runs that are not logged, adds them
 to the log, and only then marks them in the hot half. All processes do this at the same time: the
@@ -27,12 +27,12 @@ _log = logging.getLogger("minuet.store.logged")
 #: Runs in one pass.
 RUNS_MAX = 500
 
-#: Runs that have had unlogged events for so long were left behind: by a process that died, or by
-#: a sweep, which does not say whose timers it fired.
+#: Runs that have had unlogged events for this long were left behind: by a process that died, or
+#: by a sweep, which does not say which timers it fired.
 LEFT_MS = 500
 
-#: The delay of a pass that nobody waits for. By then, those who wait for the same events (a handler
-#: that was just granted the next token) have mostly asked, and one pass serves both.
+#: The delay of a pass without waiters. By then, callers that wait for the same events (a handler
+#: that was just granted the next token) have usually asked, and one pass serves both.
 SOON_S = 0.002
 
 #: The pause after a pass that failed: the first, and the longest.
@@ -129,7 +129,7 @@ class Flusher:
             return
         chosen = set(names)
         serving = [one for one in waiters if one.run in chosen]
-        # Those who ask from now on may ask for events that this pass does not see.
+        # Callers that ask from now on may wait for events that this pass does not see.
         self._runs = {run: None for run in self._runs if run not in chosen}
         done: set[str] = set()
         held = [one.held for one in serving if one.held]

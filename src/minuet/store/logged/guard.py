@@ -35,7 +35,7 @@ POLL_S = 1.0
 #: How long a caller that needs a run which the hot half lacks waits until it is compared.
 SOUND_S = 30.0
 
-#: Runs that ended so recently are compared too: in the hot half they may still be open.
+#: Runs that ended this recently are compared too: in the hot half they may still be open.
 ENDED_MS = 3_600_000
 
 #: Submissions older than this without an event were left by a process that died.

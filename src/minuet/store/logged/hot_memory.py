@@ -112,6 +112,6 @@ class HotMemoryStore(MemoryStore):
 
 
 def digest(events: Sequence[EventRecord]) -> str:
-    """Tells these events from others with the same numbers."""
+    """A digest that distinguishes these events from others with the same numbers."""
     text = b"\0".join(b"%d %b" % (event.at_ms, event.data) for event in events)
     return hashlib.sha1(text, usedforsecurity=False).hexdigest()

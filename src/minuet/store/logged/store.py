@@ -96,7 +96,7 @@ class LoggedStore:
         self.overlaps = hot.overlaps
         #: What leaves the hot half earlier stays in the log.
         self.retention_ms = log.retention_ms
-        #: `owner` tells this process from the others that look after the same hot half.
+        #: `owner` distinguishes this process from others that compare the same hot half.
         self._guard = Guard(hot, log, rebuild, owner or secrets.token_hex(8))
         self._flusher = Flusher(hot, log, self._guard)
         self._tasks: list[asyncio.Task[None]] = []
@@ -312,8 +312,8 @@ class LoggedStore:
     async def _catch_up(self, *runs: str) -> None:
         """Before a read of the log: wait until it has all that has happened by now.
 
-        If that takes long, the hot half or the log is away, and what was durable before is the best
-        answer.
+        If that takes long, the hot half or the log is not available, and what was durable before is
+        the best answer.
         """
         try:
             async with asyncio.timeout(CATCH_UP_S):

@@ -19,7 +19,7 @@ _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,49}")
 
 
 class Address:
-    """A store URL, taken apart.
+    """A parsed store URL.
 
     `?schema=`, `?connections=`, `?pooler=transaction` and `?retention_s=` are ours; all other
     parameters are PostgreSQL's own, such as `sslmode`.
@@ -56,7 +56,7 @@ class Address:
 
 
 def _split(url: str) -> SplitResult:
-    """Take a URL apart; nothing of it is in the error, for what is wrong may be the password."""
+    """Parse a URL; the error quotes nothing of it, because the wrong part may be the password."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -67,7 +67,7 @@ def _split(url: str) -> SplitResult:
         port = "" if host.endswith("]") else host.partition("]")[2] or host
         port = port.rpartition(":")[2] if ":" in port else "5432"
         if not port.isdecimal() or int(port) > 65_535:
-            raise ConfigError(f"{_FORM}; its port is no number up to 65535")
+            raise ConfigError(f"{_FORM}; its port is not a number up to 65535")
     return parts
 
 

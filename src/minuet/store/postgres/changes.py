@@ -64,7 +64,7 @@ class Due:
 
 
 async def find_due(link: Link, now_ms: int | None, limit: int) -> Due:
-    """Look for what is due; nothing is locked."""
+    """Find what is due; nothing is locked."""
     due = Due()
     for kind, tenant, *key in await link.rows(_DUE, now_ms, LEASE_MS_MAX, limit):
         if kind == 0:
@@ -239,7 +239,7 @@ async def put_run(
     blobs: Sequence[bytes],
 ) -> bool:
     name, key = snapshot.run.run, snapshot.run.idempotency_key
-    # Whoever has the run's name is looked at, another tenant as well: then it cannot be used.
+    # A run of this name is found in any tenant: in another one, the name cannot be used.
     wanted = Wanted()
     wanted.want_whole(name)
     wanted.slots = dict.fromkeys((tenant, token.slot) for token in snapshot.tokens if token.slot)
@@ -262,7 +262,7 @@ async def put_run(
         await emptied.load(link, None)
         rows.take_slots(emptied)
         step.promote_waiters()
-    # Written as they are, not as tokens begin.
+    # Written unchanged, not as new tokens.
     await link.run(
         _INSERT_WHOLE_TOKENS, [token_row(step, step.tokens[key]) for key in step.new_tokens]
     )

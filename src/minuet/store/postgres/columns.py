@@ -22,8 +22,8 @@ DIALECT = Dialect(has_bytes_for_free_text=True)
 #: The key of a token, an arrival or a join.
 KEY = ("run", "node", "scope")
 
-#: The event with the output of a token's source, so that a take finds it at once. It is no field of
-#: the record.
+#: The event with the output of a token's source, so that a take finds it at once. It is not a field
+#: of the record.
 _SOURCE_EVENT = "source_event"
 
 #: What every token has at its default when it begins.
@@ -33,7 +33,7 @@ _BEGINS_WITH = (
 )
 
 #: What a process knows of a token that it has just taken: it has said so itself, or a token that
-#: can be taken has its default there. Leases that were lost only matter to those who lost them.
+#: can be taken has its default there. Lost leases matter only to the workers that lost them.
 _KNOWN_OF_TAKEN = (
     *("tenant", "state", "outcome", "due_ms", "lease", "session", "taken_ms"),
     *("wait", "wait_key", "lane", "lost"),

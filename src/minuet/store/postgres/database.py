@@ -2,7 +2,7 @@
 
 A call that fails before its commit was sent has changed nothing, so it is tried again a few
 times when another try may help. A commit whose answer is lost may have happened or not: only
-calls that can be repeated are, the others tell their caller.
+calls that can be repeated are; the others raise to their caller.
 
 Nothing is kept in a connection between two transactions, so a pooler that hands every
 transaction to another connection does no harm.
@@ -28,8 +28,8 @@ OLDEST_SERVER = 130_000
 CONNECT_S = 10.0
 COMMAND_S = 60.0
 
-#: A client that went silent within a transaction must not hold its locks for ever, and a call
-#: that waits for locks that long had better be made again.
+#: A client that went silent within a transaction must not hold its locks forever, and a call
+#: that waits for locks that long is better made again.
 _TIMEOUTS = "SET LOCAL idle_in_transaction_session_timeout = '30s'; SET LOCAL lock_timeout = '20s'"
 
 #: Pauses before another try.
@@ -125,7 +125,7 @@ class Database:
         try:
             connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            # Cancelled halfway, the driver would leave an error behind that nobody asks for.
+            # Cancelled halfway, the driver would leave an error that is never retrieved.
             self._unwanted.add(connecting)
             connecting.add_done_callback(self._drop_unwanted)
             raise
@@ -188,7 +188,7 @@ class Database:
         )
 
     def abandon(self, link: Link) -> None:
-        """Let go of a connection whose state nobody knows."""
+        """Drop a connection whose state is not known."""
         self._links.discard(link)
         link.connection.terminate()
 
@@ -229,7 +229,7 @@ class Database:
         return await self._try(work, self._in_transaction, repeatable=repeatable)
 
     async def try_once(self, work: Work[Value]) -> Value:
-        """Make a change that is one statement; whatever goes wrong is raised as it is."""
+        """Make a change that is one statement; errors are raised unchanged."""
         return await self._once(work, _plainly)
 
     async def _try(
@@ -289,7 +289,7 @@ class Database:
 
 
 class _CommitLost(Exception):
-    """Nobody knows whether the transaction happened."""
+    """It is not known whether the transaction happened."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error

@@ -56,7 +56,7 @@ class Exchanged(NamedTuple):
 
 
 class Moved(Exception):
-    """What was known is not so any more."""
+    """The known rows are out of date."""
 
 
 async def exchange(
@@ -85,7 +85,7 @@ async def exchange(
 async def exchange_known(
     link: Link, request: Exchange, now_ms: int | None, known: Known, durability: str
 ) -> Exchanged:
-    """The same in one call, on rows that are known; raises when they do not hold any more."""
+    """The same in one call, on rows that are known; raises when they are out of date."""
     rows = Rows(Wanted(request.tenant), inputs=False)
     rows.know(known, request)
     # The database puts its own time in the place of this one.
@@ -138,8 +138,8 @@ def made_ready(step: Transition) -> bool:
 
 
 def _takes(request: Exchange) -> tuple[list[Any], ...]:
-    """Limits, and queues with the place of the take that asks for them. At place 0 stand the runs
-    that the tokens must belong to, if they must."""
+    """Limits, and queues with the place of the take that asks for them. At place 0 are the runs
+    that the tokens must belong to, if any."""
     wanted = [take for take in request.take if take.limit > 0 and take.queues]
     if request.runs is not None and not request.runs:
         wanted = []

@@ -14,10 +14,10 @@ _TRANSIENT = frozenset(
     {"40001", "40P01", "55P03", "57P01", "57P02", "57P03", "53300", "25P03", "57P05", "0A000"}
 )
 
-#: Somebody inserted the same row a moment earlier: the next try finds it.
+#: Another call inserted the same row a moment earlier: the next try finds it.
 _RIVAL = "23505"
 
-#: Classes of states that are the server's trouble and not the call's fault: connection,
+#: Classes of states that are the server's fault and not the call's: connection,
 #: resources, operator intervention, system error.
 _UNAVAILABLE = ("08", "53", "57", "58", "25P")
 
@@ -25,7 +25,7 @@ _UNAVAILABLE = ("08", "53", "57", "58", "25P")
 _READ_ONLY = "25006"
 _DAMAGED = ("XX001", "XX002")
 
-#: What to do when connections change hands between transactions, and nobody has said so.
+#: What to do when connections change between transactions, and the URL does not say so.
 POOLER_BETWEEN = (
     "there is a pooler in between that gives each transaction another connection: "
     "add pooler=transaction to the URL, or set the pooler to session mode"
@@ -108,5 +108,5 @@ def _of_state(state: str, words: str, shown: str) -> StoreError:
 
 def _words(error: Exception) -> str:
     if "another operation" in str(error):
-        return "the connection broke"  # The driver says what it was about when that happened.
+        return "the connection broke"  # The driver reports what it was doing when that happened.
     return str(error).splitlines()[0] if str(error) else type(error).__name__

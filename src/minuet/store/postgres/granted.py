@@ -33,7 +33,7 @@ _ARRIVED = 0
 
 
 def now_of(head: Any) -> int:
-    """The time that the first row of an exchange on known rows tells."""
+    """The time, from the first row of an exchange on known rows."""
     now_ms: int = head[_TAKEN_FIRST]
     return now_ms
 

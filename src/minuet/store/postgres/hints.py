@@ -1,6 +1,6 @@
 """Hints between processes that something may have changed, by NOTIFY and LISTEN.
 
-Who waits looks at the database again and again; a hint only makes it look earlier. NOTIFY in
+Waiters poll the database; a hint only makes them poll earlier. NOTIFY in
 the transaction of an exchange would make all commits of the database queue up behind each
 other, so it is sent afterwards, on a connection of its own, and not more often than needed.
 """
@@ -20,13 +20,13 @@ from minuet.store.wake import Wake
 #: Shortest time between two NOTIFYs.
 NOTIFY_S = 0.01
 
-#: After a failure, how long to leave it at looking again and again.
+#: How long after a failure only polling is used.
 RECONNECT_S = 1.0
 
-#: How long closing waits for a hint that is on its way.
+#: How long closing waits for a hint that is being sent.
 CLOSE_S = 1.0
 
-#: What a hint says: there may be something to take, or only something to look at.
+#: What a hint says: there may be something to take, or only something to read.
 _WORK, _CHANGE = "work", "change"
 
 _NOTIFY = statement("notify")
@@ -35,7 +35,7 @@ _log = logging.getLogger("minuet.store.postgres")
 
 
 class Hints:
-    """Sends and receives hints. Nothing here raises: whoever waits looks again anyway."""
+    """Sends and receives hints. Nothing here raises: waiters poll anyway."""
 
     def __init__(self, database: Database, ends: Ends) -> None:
         self.work, self.changed = Wake(), Wake()
@@ -52,7 +52,7 @@ class Hints:
         self._sending = False
 
     def tell(self, *, work: bool) -> None:
-        """Something has been committed: wake up who waits here, and in other processes."""
+        """Something has been committed: wake the waiters of this process and of others."""
         if work:
             self.work.notify()
         self.changed.notify()
@@ -69,7 +69,7 @@ class Hints:
             self._start(self._listen())
 
     async def close(self) -> None:
-        """Stop, and wake up everybody who waits."""
+        """Stop, and wake all waiters."""
         self._pending = ""
         if self._tasks:
             # The driver does not clean up well behind a connection that is given up half-way.
@@ -139,7 +139,7 @@ class Hints:
 
     def _received(self, connection: Any, pid: int, _channel: str, payload: str) -> None:
         if pid == connection.get_server_pid():
-            return  # Our own: everybody here has been woken up.
+            return  # Our own: all waiters here have been woken up.
         if payload == _WORK:
             self.work.notify()
         self.changed.notify()

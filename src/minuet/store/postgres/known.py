@@ -1,6 +1,6 @@
 """What a session was granted, kept so that handing it in need not load it again.
 
-A worker usually hands in what it has just taken. If nobody else has moved those runs meanwhile,
+A worker usually hands in what it has just taken. If no other call has changed those runs meanwhile,
 their rows are still what the take returned, and the exchange can be worked out on them and sent
 as one call, which the database checks against the runs' event numbers. If it does not hold, the
 call is made again in the ordinary way. So this is never trusted, only tried.

@@ -73,7 +73,7 @@ class Rows:
 
     def __init__(self, wanted: Wanted, *, inputs: bool) -> None:
         self._wanted = wanted
-        #: Whether runs were loaded with their input; without, it is left as it is.
+        #: Whether runs were loaded with their input; without, it is left unchanged.
         self._inputs = inputs
         self.now_ms = 0
         self.last_call: LastCall | None = None
@@ -157,7 +157,7 @@ class Rows:
     def load_run(self, run: str) -> Run | None:
         found = self.runs.get(run)
         if found is None and run not in self._wanted.runs:
-            # Of a run that somebody waits in for a slot, only the state is looked at.
+            # Of a run with a token that waits for a slot, only the state is read.
             found = self._waiting_runs.get(run)
             if found is None:
                 raise MissingRows("run", run)
@@ -277,12 +277,12 @@ def _changed(step: Transition) -> Iterable[Key]:
 
 
 def token_row(step: Transition, token: Token) -> Row:
-    """A token as it is, with all its columns."""
+    """A token's current row, with all its columns."""
     return _token_row(token, _source_event(step, token))
 
 
 def _new_token(step: Transition, token: Token) -> Row:
-    """A token as it began."""
+    """A token's first row."""
     due_ms = token.due_ms if token.state == "ready" else 0
     return _token_new(token, due_ms, _source_event(step, token))
 

@@ -59,11 +59,11 @@ from minuet.types import TERMINAL, RunStatus
 
 Value = TypeVar("Value")
 
-#: Bytes of deleted blobs after which their space is made free at once. Autovacuum looks once a
+#: Bytes of deleted blobs after which their space is made free at once. Autovacuum runs once a
 #: minute, and a store that deletes as fast as it writes would grow by what comes in between.
 VACUUM_BYTES = 32 * 1024 * 1024
 
-#: While somebody waits, how often to look at the database: at first, and after a while.
+#: Interval of polls while there are waiters: at first, and after a while.
 POLL_MS = 100
 POLL_MS_MAX = 1000
 
@@ -205,7 +205,7 @@ class PostgresStore(SharedBlobs):
     async def _wait(
         self, wake: Wake, due_in_ms: Callable[[Link], Awaitable[int | None]], timeout_ms: int
     ) -> bool:
-        """Wait for a hint, or until a look at the database shows that it is due."""
+        """Wait for a hint, or until a poll of the database shows that it is due."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_ms / 1000
         poll_ms = POLL_MS
@@ -225,8 +225,8 @@ class PostgresStore(SharedBlobs):
             poll_ms = min(2 * poll_ms, POLL_MS_MAX)
 
     async def _look(self, due_in_ms: Callable[[Link], Awaitable[int | None]]) -> int | None:
-        """Ask, and have the question answered even if nobody wants to know any more: waiting
-        is often given up, and to cancel a statement takes a connection of its own."""
+        """Poll, and finish the query even if the waiter has gone: waiting is often given up, and
+        cancelling a statement takes a connection of its own."""
         looking = asyncio.ensure_future(self._database.read(due_in_ms))
         looking.add_done_callback(_forget)
         return await asyncio.shield(looking)
@@ -302,7 +302,7 @@ class PostgresStore(SharedBlobs):
         self._freed_bytes += freed
         if self._freed_bytes >= VACUUM_BYTES:
             self._freed_bytes = 0
-            # A server that does not let us leaves it to its autovacuum.
+            # If the server does not permit it, its autovacuum does it later.
             with suppress(StoreError):
                 await self._database.read(changes.vacuum_blobs)
         return count
@@ -452,6 +452,6 @@ class PostgresStore(SharedBlobs):
 
 
 def _forget(looking: asyncio.Future[int | None]) -> None:
-    """Whoever still waits gets the error; otherwise it does not matter."""
+    """A waiter gets the error; without one it does not matter."""
     if not looking.cancelled():
         looking.exception()

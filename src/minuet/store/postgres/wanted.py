@@ -124,7 +124,7 @@ class Wanted:
                 self.whole[run] = None
 
     def want_change(self, run: str, change: Change) -> None:
-        """What a change of a run looks at."""
+        """What a change of a run reads."""
         self.runs[run] = None
         match change:
             case Start():

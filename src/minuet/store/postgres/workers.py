@@ -1,4 +1,4 @@
-"""The workers of a schema, and the queues that they look for."""
+"""The workers of a schema, and the queues that they search."""
 
 from __future__ import annotations
 

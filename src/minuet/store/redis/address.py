@@ -1,4 +1,4 @@
-"""Where a store lies: `redis://[:password@]host:port/database?prefix=minuet`.
+"""Where a store is: `redis://[:password@]host:port/database?prefix=minuet`.
 
 Options are ours: `prefix` of all keys, `retention_s` (`minuet.store.retention`),
 `accept_loss=1` (go on with a server that keeps nothing on disk), and for `rediss://` the files
@@ -50,12 +50,12 @@ def parse_address(url: str) -> Address:
     if parts.scheme not in ("redis", "rediss"):
         raise ConfigError(_FORM)
     if "@" in url and "@" not in parts.netloc:
-        # Nothing of it is in the error, for what is wrong may be the password.
+        # The error quotes nothing of it, because the wrong part may be the password.
         raise ConfigError(f"{_FORM}; write / as %2F, ? as %3F and # as %23 in a password")
     try:
         host, port = parts.hostname or "localhost", parts.port or 6379
     except ValueError as error:
-        raise ConfigError(f"{_FORM}; its port is no number") from error
+        raise ConfigError(f"{_FORM}; its port is not a number") from error
     database = parts.path.strip("/") or "0"
     if not database.isdecimal():
         raise ConfigError(f"{_FORM}; the database is a number, not {database!r}")

@@ -1,8 +1,8 @@
 """Blobs that belong to no run: plans, and the configs that they name.
 
 Each has a key of its own, on any server of a cluster, and a call about one is atomic
-(`shared_blobs.lua`). They are found by looking at the names of all keys: only those who clean up
-do it.
+(`shared_blobs.lua`). They are found by scanning the names of all keys, which only retention
+does.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class SharedBlobs:
         return count
 
     async def tenants(self) -> set[str]:
-        """Those who have some."""
+        """The tenants that have some."""
         return {key.removeprefix(self._head).split("\0")[0] for key in await self._find("")}
 
     async def _find(self, beginning: str) -> set[str]:

@@ -1,8 +1,8 @@
 """How rows are kept on Redis: their columns, in the order in which they are stored.
 
-The columns of runs and tokens are the fields of `records.Run` and `records.Token`. Here stands only
-where each of them is kept since layout 3, which never changes. A field that a record gets later
-comes last in the tail of its row, with no further declaration.
+The columns of runs and tokens are the fields of `records.Run` and `records.Token`. This module
+says only where each of them is kept since layout 3, which never changes. A field that a record gets
+later comes last in the tail of its row, with no further declaration.
 
 A row of a run or a token is numbers, then strings with their lengths, and then the tail: packed
 values, of which nil stands for the default, and which is left out when all are nil. The other rows
@@ -22,7 +22,7 @@ from minuet.store.fields import is_optional, sort_of
 from minuet.store.lenient import default_of, plain_type
 from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token
 
-#: A time that there is not, where a number must stand.
+#: No time, where a number is needed.
 NEVER = -(2**53)
 
 #: The fields of a run's hash, by the first byte of their names.
@@ -45,7 +45,7 @@ FIELDS = {
     "logged": "m",
 }
 
-#: What became of an item, as one byte of an answer.
+#: The result of an item, as one byte of an answer.
 RESULT_CODES = {
     "applied": "a",
     "held": "h",
@@ -63,7 +63,7 @@ class Column(NamedTuple):
     name: str
     #: How a script holds it: `boolean`, `number`, `string` or `table`.
     kind: str
-    #: What it holds, where that is not the value as it is: `payload`, `json` or `reads`.
+    #: What it holds, where that is not the plain value: `payload`, `json` or `reads`.
     form: str
     #: What nil stands for.
     default: Any
@@ -125,12 +125,12 @@ class Layout:
 
 def _column(name: str, field: FieldInfo | None, extra: type | None) -> Column:
     if field is None:
-        assert extra is not None, f"{name} is no field of the record"
+        assert extra is not None, f"{name} is not a field of the record"
         return Column(name, _KINDS[extra], "", None, False)
     return Column(name, *_kind(field), default_of(field), True)
 
 
-#: How a script holds what is no object and no list. A `Literal` has no type of its own.
+#: How a script holds what is neither an object nor a list. A `Literal` has no type of its own.
 _KINDS = {bool: "boolean", int: "number", str: "string", bytes: "string"}
 
 

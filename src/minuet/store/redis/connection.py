@@ -14,9 +14,9 @@ from minuet.store.redis.failure import is_lost, is_passing, is_unknown_function,
 from minuet.store.redis.library import library
 from minuet.store.redis.line import Line
 
-#: A call is made at most so often before its caller is told.
+#: Attempts of a call before its caller gets the error.
 ATTEMPTS = 4
-#: The pause before the second attempt; it doubles, and is drawn anew each time.
+#: The pause before the second attempt; it doubles, with a new random part each time.
 PAUSE_S = 0.02
 
 #: Connections at most, and how long to wait for a free one, for the server and for an answer.
@@ -24,7 +24,7 @@ CONNECTIONS = 16
 CONNECT_S = 5.0
 ANSWER_S = 20.0
 
-#: How long closing waits for calls that are under way, each time before it disconnects them anew.
+#: How long closing waits for calls that are under way, each time before it disconnects them again.
 CLOSE_S = (0.01, 0.05, 0.2, 0.8)
 
 #: Verbs whose repetition after a lost answer would get another answer: their callers decide.
@@ -38,7 +38,7 @@ class Connection:
 
     def __init__(self, address: Address, *, logged: bool = False) -> None:
         self._address = address
-        #: What every verb is told beside its own argument.
+        #: Arguments of every verb beside its own.
         self._flags: tuple[str, ...] = ("logged",) if logged else ()
         self._client: Any = None
         self._is_cluster = False
@@ -99,7 +99,7 @@ class Connection:
         return found[0][1][-1][0] if found else None
 
     async def run(self, verb: str, partition: str, request: bytes) -> Any:
-        """Have a verb done on a partition."""
+        """Call a verb on a partition."""
         functions = library()
         words = ("FCALL", functions.function(verb), 1, partition, request, *self._flags)
 
@@ -107,7 +107,7 @@ class Connection:
             options: dict[str, Any] = {}
             send = client.execute_command
             if self._is_cluster:
-                # Left to itself, the driver asks a server which of the words are keys.
+                # Otherwise the driver asks a server which of the words are keys.
                 await client.initialize()
                 options["target_nodes"] = client.get_node_from_key(partition)
             elif verb == "exchange" and self._line and not self._line.is_busy:
@@ -135,7 +135,7 @@ class Connection:
                     if attempt == ATTEMPTS or not again:
                         raise translate(error, self._address.shown) from error
                 except Exception as error:
-                    # A client that is closed while it connects falls over its own feet.
+                    # A client that is closed while it connects may raise.
                     if self._client is None:
                         raise StoreUnavailableError("the store is closed") from error
                     raise

@@ -23,7 +23,7 @@ def is_unknown_function(error: Exception) -> bool:
 
 
 def is_lost(error: Exception) -> bool:
-    """Whether nobody knows if the call was made: the connection broke, or took too long."""
+    """Whether it is not known if the call was made: the connection broke, or took too long."""
     from redis.exceptions import AuthenticationError, BusyLoadingError, ConnectionError
     from redis.exceptions import TimeoutError as DriverTimeoutError
 

@@ -1,6 +1,6 @@
-"""Which version of keys and rows a store has: written once in each partition, and looked at by all.
+"""Which version of keys and rows a store has: written once in each partition, and checked by all.
 
-The number grows with every change that an older Minuet could not read, or would do harm to.
+The number grows with every change that an older Minuet could not read, or would damage.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from minuet.store.redis.connection import Connection
 #: 2: blobs that belong to a run. 3: tokens keep the leases that expired.
 LAYOUT = 3
 
-#: What this version goes on from, as it is.
+#: Earlier layouts that this version reads unchanged.
 _EARLIER = frozenset({1, 2})
 
 

@@ -1,9 +1,9 @@
 """The Lua of the store: one library of functions, a function for each verb.
 
 A library is loaded once and lives in the server, where the parts that its functions share are ready
-for every call; a script would make them anew each time. It has the digest of its text in its name,
-so that versions of it can be in use side by side. A server that does not know it (it is new, or
-somebody flushed its functions) is given the text once more.
+for every call; a script would create them again each time. It has the digest of its text in its
+name, so that versions of it can be in use side by side. A server that does not know it (it is new,
+or its functions were flushed) is sent the text again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Library(NamedTuple):
     text: bytes
 
     def function(self, verb: str) -> str:
-        """By what name a server knows a verb."""
+        """The name of a verb's function on the server."""
         return f"{self.name}_{verb}"
 
 

@@ -1,6 +1,6 @@
 """One connection that is kept for one kind of call, with as little around it as possible.
 
-The driver's client looks for a free connection, looks whether it is still good, and times each read
+The driver's client finds a free connection, checks whether it is still good, and times each read
 and each write: more work than the call itself. Here a call is one write and one read, timed
 together. A connection that has died in the meantime is noticed only by the call that uses it, so
 this is for calls that may be repeated.

@@ -1,7 +1,7 @@
-"""Hearing from other processes: that there is work, and that runs have ended, by streams that the
-functions write to.
+"""Listen for hints of other processes that there is work, or that runs have ended.
 
-They are hints and nothing more. A stream keeps one entry; a lost one costs a poll.
+The functions write them to streams. They are hints and nothing more. A stream keeps one entry; a
+lost one costs a poll.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ PAUSE_S = 0.5
 
 
 class Listener:
-    """One task that reads a stream while somebody waits, from the first waiting on."""
+    """One task that reads a stream while there are waiters, started by the first."""
 
     def __init__(self, connection: Connection, stream: str, notify: Callable[[], None]) -> None:
         self._connection, self._stream, self._notify = connection, stream, notify

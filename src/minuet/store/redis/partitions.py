@@ -1,4 +1,4 @@
-"""Which partition a run lies in, and calls that concern several partitions.
+"""Which partition holds a run, and calls that concern several partitions.
 
 A partition is a name with a hash tag: all keys that begin with it lie on one server. A single
 server has one. On a cluster, an exchange becomes one call for each partition that it concerns.
@@ -60,7 +60,7 @@ class Partitions:
         return cls(prefix, CLUSTER_PARTITIONS)
 
     def of_run(self, run: str) -> str:
-        """Where a run lies."""
+        """The partition of a run."""
         if len(self.names) == 1:
             return self.names[0]
         return self.names[binascii.crc32(run.encode()) % len(self.names)]
@@ -129,7 +129,7 @@ class Partitions:
         reserve: Callable[[str, NewRun], Awaitable[str]],
     ) -> list[Run | RunConflictError]:
         """Create runs where they belong. On a cluster, an idempotency key is reserved for one name
-        first, and the run is created under that name by whoever has the key."""
+        first, and the run is created under that name by each caller with the key."""
         if len(self.names) == 1:
             return await create(self.names[0], runs)
         answers = []

@@ -45,7 +45,7 @@ class WholeRun:
         joined = {(join.node, join.scope) for join in rows.joins}
         live = [token for token in rows.tokens if token.state in LIVE_STATES]
         settled = [token for token in rows.tokens if token.state not in LIVE_STATES]
-        #: Where outputs stand that are looked for by their scope.
+        #: Places of outputs that are searched by their scope.
         self.scoped = [
             f"{token.node}\0{token.scope}"
             for token in rows.tokens
@@ -170,9 +170,9 @@ _decode_output = msgspec.json.Decoder(_Output).decode
 
 
 def _event(event: EventRecord) -> bytes:
-    """An event's record: when, and from where to where in it the output stands."""
+    """An event's record: when, and the place of the output in it."""
     output = bytes(_decode_output(event.data).output)
-    # The first place that holds these bytes will do, whatever stands there.
+    # Any place that holds these bytes will do.
     first = RECORD.size + event.data.index(output) + 1 if output else 0
     last = first + len(output) - 1 if output else 0
     return RECORD.pack(event.at_ms, first, last) + event.data

@@ -1,7 +1,7 @@
 """What callers ask for, packed for the scripts.
 
 Lua reads MessagePack without its binary type, so payloads travel as strings whose bytes are never
-looked into. JSON that goes into events and rows is written here, once.
+read. JSON that goes into events and rows is written here, once.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def _delivery(d: Delivery) -> tuple[Any, ...]:
         d.queue,
         opaque(pack(d.reads)) if d.reads else None,
         d.withdraws or None,
-        # As it stands in an event.
+        # In the form of an event.
         as_json((d.node, d.scope, 1 if d.live else 0, d.need, d.total)),
     )
 
@@ -163,7 +163,7 @@ def _add_done(values: list[Any], item: Done) -> None:
         too_large or blob_of(output),
         item.outcome,
         opaque(output),
-        # The event keeps the bytes as they came; who reads the output gets it without white space.
+        # The event keeps the bytes as they came; readers of the output get it without white space.
         len(output) - len(output.lstrip()),
         len(output.strip()),
         None if item.error is None else as_json(item.error),

@@ -2,8 +2,8 @@
 
 Rows that change with every node have a form of their own, which is quick to make in Lua. Others are
 packed as their values one after the other: with the head of an array before them they are one
-MessagePack array. Strings hold whatever bytes they were given: those that are payloads are
-taken out as they are.
+MessagePack array. Strings hold any bytes: those that are payloads are
+taken out unchanged.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from minuet.store.redis.columns import (
 )
 from minuet.store.reply import resolution_of
 
-#: Nil, as it is packed.
+#: Packed nil.
 _NOTHING = msgspec.Raw(b"\xc0")
 
 #: A packed string, and in it what `UNREADABLE_READS` is.
@@ -78,7 +78,7 @@ class _Packed:
         self._earlier = [_head(n) for n in range(count - 1, layout.least - 1, -1)]
 
     def decode(self, data: bytes) -> Any:
-        """The row; whatever it lacks is nil."""
+        """The row; what it lacks is nil."""
         try:
             return self._decode(self._head + data)
         except msgspec.DecodeError:
@@ -105,7 +105,7 @@ def _wire(layout: Layout, number: int, column: Column) -> tuple[str, Any] | tupl
 
 
 def _head(count: int) -> bytes:
-    """The head of an array of so many values."""
+    """The head of an array of this many values."""
     return b"\xdc" + count.to_bytes(2, "big")
 
 
@@ -186,7 +186,7 @@ def _origin(data: bytes) -> Any:
 
 
 def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
-    """What a worker must know of runs, as `grant.lua` tells it: six values for each."""
+    """What a worker must know of runs, as `grant.lua` returns it: six values for each."""
     rest = iter(values)
     for name, plan, generation, deadline_ms, origin_data, input in zip(*[rest] * 6, strict=True):
         origin = _origin(origin_data)
@@ -207,7 +207,7 @@ def token_of(tenant: str, run: str, node: str, scope: str, data: bytes) -> Token
     try:
         fields, tail = columns_of(TOKEN, data)
     except DAMAGE:
-        # Nobody takes it: `lua/rows.lua` does not see it.
+        # It is never taken: `lua/rows.lua` does not see it.
         return Token(run, node, scope, tenant, "", reads=UNREADABLE_READS, lane="pause")
     del fields["source_event"]
     row = _token_tail(tail) if tail else _TOKEN_TAIL.row()
@@ -240,7 +240,7 @@ def _values(count: int, data: Any) -> list[Any]:
     return []
 
 
-#: Makes a grant: what `grant.lua` tells, in its order, and what the call itself says.
+#: Makes a grant: what `grant.lua` returns, in its order, and what the call itself says.
 _grant = builder(
     Grant,
     given=(
@@ -252,7 +252,7 @@ _grant = builder(
 
 
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
-    """Tokens taken, as `grant.lua` tells them: fourteen values and their outputs for each."""
+    """Tokens taken, as `grant.lua` returns them: fourteen values and their outputs for each."""
     at = 0
     sent: list[Output] = []
     while at < len(values):

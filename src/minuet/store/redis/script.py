@@ -1,7 +1,7 @@
 """Names in the scripts, and what takes their place before a server is given them.
 
 Rows are arrays in scripts: a table with a field for each column would cost a server three times the
-time. Only names are written there, and nobody counts places:
+time. Scripts contain only names, never positions:
 
     token[T_STATE]                  a column of a row
     new_token{ node = n, … }        a new row; columns that are not named have their default
@@ -118,7 +118,7 @@ _PIECE = re.compile(r"'(?:[^'\\]|\\.)*'|[^'(){}\[\],]+|.", re.DOTALL)
 
 
 def _split(text: str, at: int) -> tuple[list[str], int]:
-    """What stands between commas up to the brace that ends a constructor, and where that is."""
+    """The parts between commas up to the brace that ends a constructor, and its position."""
     parts, depth = [""], 1
     for piece in _PIECE.finditer(text, at):
         word = piece.group()

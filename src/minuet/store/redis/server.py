@@ -29,7 +29,7 @@ async def check_servers(connection: Connection, address: Address) -> tuple[str, 
 
 
 async def _ask_servers(connection: Connection, address: Address) -> list[dict[str, Any]]:
-    """What each server tells about itself; `appendfsync` only where CONFIG is allowed."""
+    """What each server reports about itself; `appendfsync` only where CONFIG is allowed."""
     try:
         infos = await connection.ask_servers("INFO")
     except StoreUnavailableError:
@@ -48,7 +48,7 @@ async def _ask_servers(connection: Connection, address: Address) -> list[dict[st
 
 
 def find_problem(info: dict[str, Any], *, accept_loss: bool = False) -> str | None:
-    """Why a server that tells this about itself cannot be used."""
+    """Why a server that reports this about itself cannot be used."""
     version = str(info.get("redis_version", "0"))
     numbers = tuple(int(part) for part in version.split(".")[:2] if part.isdecimal())
     if numbers < VERSION_MIN:

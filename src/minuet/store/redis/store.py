@@ -7,7 +7,7 @@ hash of their name (`partitions`), and each part of an exchange is atomic for it
 Queues are sorted sets, by time and then by name, and not Streams: a token that is delayed, paused
 or cancelled leaves its queue at once, there is no list of pending entries that could be trimmed
 away, and the order is exact. The token's row is the truth, the queue shows it, and both change in
-the same step. Streams of one entry only tell those who wait: of work, and of runs that have ended.
+the same step. Streams of one entry only wake waiters: for work, and for runs that have ended.
 
 How durable an answer is, is the server's setting: `RedisStore.durability` says it in words.
 """
@@ -77,12 +77,12 @@ from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
 from minuet.types import RunStatus
 
-#: While somebody waits, how often to look for what other processes have changed.
+#: Interval of polls for changes by other processes, while there are waiters.
 POLL_MS = 100
-#: The same, when the server tells about new work by itself.
+#: The same, when the server sends hints about new work.
 LISTENING_POLL_MS = 1000
 
-#: Parts of a run that is put in its place in several calls are kept so long between them.
+#: Parts of a run that is put in its place in several calls are kept for this long between them.
 STAGED_S = 600
 
 _STATUSES: tuple[RunStatus, ...] = (
@@ -141,7 +141,7 @@ class RedisStore:
         return self._durability
 
     async def _check_record(self) -> None:
-        """Refuse to change runs behind the back of their record."""
+        """Refuse to change runs without their record."""
         born = f"{self._partitions.names[0]}:born"
         if not self._logged and await self._connection.command("EXISTS", born):
             raise StoreUnusableError(
@@ -238,7 +238,7 @@ class RedisStore:
     async def _wait(
         self, wake: Wake, is_there: Callable[[], Awaitable[bool]], timeout_ms: int, poll_ms: int
     ) -> bool:
-        """Look, wait for a hint or the next poll, and look again."""
+        """Poll, wait for a hint or the next interval, and poll again."""
         loop = asyncio.get_running_loop()
         end = loop.time() + timeout_ms / 1000
         while True:
@@ -249,7 +249,7 @@ class RedisStore:
             except StoreUnavailableError:
                 if self._connection.is_open:
                     raise
-                # Closed while somebody waited: there is nothing more to come.
+                # Closed while a caller waited: nothing more will come.
                 return False
             left_ms = (end - loop.time()) * 1000
             if left_ms <= 0:
@@ -277,7 +277,7 @@ class RedisStore:
         return [_created(answer) for answer in answers]
 
     async def _reserve(self, partition: str, new: NewRun) -> str:
-        """The run that has an idempotency key, which is this one if nobody was faster."""
+        """The run that has an idempotency key, which is this one if no other call was faster."""
         name: bytes = await self._run(
             "reserve_key", partition, new.tenant, new.idempotency_key, new.run
         )
@@ -555,7 +555,7 @@ class RedisStore:
         return sorted(entries, key=lambda entry: entry.record.worker)[: max(limit, 0)]
 
     async def forget_idle(self) -> Forgotten:
-        # Sessions expire by themselves.
+        # The server expires sessions.
         count = 0
         while True:
             some = await self._run("forget_workers", self._registry, self._now_ms(), WORKER_MS_MAX)
@@ -580,8 +580,8 @@ class RedisStore:
     async def _stage_blobs(
         self, tenant: str, run: str, blobs: Sequence[bytes]
     ) -> tuple[str | None, int]:
-        """Keep the blobs of a run that is about to come aside, each by a call of its own: where,
-        and how many."""
+        """Store the blobs of a new run aside, each by a call of its own; return where, and how
+        many."""
         own = {f"{tenant}\0{blob_ref(data)}": data for data in blobs}
         place = _place(run) if own else None
         for field in own.items():

@@ -3,7 +3,7 @@
 A store that keeps rows (`memory`, `sqlite`, `postgres`) loads what a call touches, lets a
 `Transition` change it, and writes back what changed, all inside one atomic step of its own.
 So the stores cannot disagree on what an exchange means; they can only disagree on loading and
-saving, which the conformance and differential tests look at.
+saving, which the conformance and differential tests check.
 
 One file for each kind of thing, each using those before it: `slots`, `tokens`, `joins`, `leases`,
 `runs`, `items`. Redis has the same rules in Lua: the same files in `redis/lua/rules`, with the same

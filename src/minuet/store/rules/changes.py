@@ -21,7 +21,7 @@ from minuet.store.records import (
 
 
 class Source(Protocol):
-    """The committed rows. Whatever it returns belongs to the caller, who may change it."""
+    """The committed rows. What it returns belongs to the caller, who may change it."""
 
     def load_run(self, run: str) -> Run | None: ...
 
@@ -30,7 +30,7 @@ class Source(Protocol):
     def has_token(self, key: Key) -> bool: ...
 
     def hold_token(self, key: Key) -> None:
-        """Let nobody take a ready token before this step is committed."""
+        """Keep a ready token from being taken before this step is committed."""
         ...
 
     def load_join(self, key: Key) -> Join | None: ...

@@ -29,7 +29,7 @@ def is_lost(token: Token, lease: str) -> bool:
 
 
 def is_open(token: Token) -> bool:
-    """Whether a token's lease has expired and nobody has taken the token since: its last worker
+    """Whether a token's lease has expired and no worker has taken the token since: its last worker
     may go on as if nothing had happened."""
     return token.state == "ready" and is_lost(token, token.lease)
 
@@ -45,7 +45,7 @@ class Leases(Joins):
         return True
 
     def _returned(self, run: Run, token: Token, lease: str, *, late: bool) -> None:
-        """The worker of an expired lease is alive, so the expiry was no crash."""
+        """The worker of an expired lease is alive, so the expiry was not a crash."""
         kept = [one if one != lease else "" for one in token.lost if late or one != lease]
         token.lost = tuple(kept)
         token.expiry = max(0, token.expiry - 1)
@@ -61,7 +61,7 @@ class Leases(Joins):
 
     def _come_back(self, run: Run, token: Token, lease: str) -> None:
         """A worker names a lease that is not the token's. If it is one that has expired, its
-        worker is alive, so the expiry was no crash."""
+        worker is alive, so the expiry was not a crash."""
         if token.state not in LIVE_STATES or not is_lost(token, lease):
             return
         if token.lost.count("") >= RETURNS_MAX:
@@ -89,8 +89,8 @@ class Leases(Joins):
         return False
 
     def expire(self, key: Key) -> bool:
-        """Let others take the token of a worker that did not renew in time. Until somebody does,
-        the lease can be taken up again, and the slot is kept for the worker that goes on."""
+        """Let others take the token of a worker that did not renew in time. Until one does, the
+        lease can be taken up again, and the slot is kept for the worker that goes on."""
         token, run = self.token(key), self.run(key[0])
         if token is None or run is None or token.state != "leased":
             return False

@@ -30,7 +30,7 @@ from minuet.types import TERMINAL, RunStatus
 
 
 def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
-    """Whether what is stored of a run is what somebody expects who wants to replace it."""
+    """Whether the stored run is the one that the caller of `put_run` expects."""
     if rows.run.tenant != tenant:
         return False
     if run is None or expected_seq is None:
@@ -232,7 +232,7 @@ class Runs(Leases):
         return run
 
     def pass_deadline(self, run_id: str) -> bool:
-        """End a run whose time is over."""
+        """End a run whose deadline has passed."""
         run = self.run(run_id)
         if run is None or run.status in TERMINAL or run.deadline_ms is None:
             return False

@@ -14,7 +14,7 @@ from minuet.store.records import (
 
 
 def check_rows(rows: Snapshot) -> None:
-    """Refuse rows that do not belong to their run: they would land in somebody else's queue."""
+    """Refuse rows that do not belong to their run: they would land in another tenant's queue."""
     name, tenant = rows.run.run, rows.run.tenant
     owned = {(token.run, token.tenant) for token in rows.tokens}
     owned |= {(letter.run, letter.tenant) for letter in rows.dead_letters}
@@ -29,7 +29,7 @@ def check_rows(rows: Snapshot) -> None:
 
 
 def key_conflict(run: Run, owner: str | None) -> RunConflictError:
-    """Why a run cannot be put: its idempotency key is somebody else's."""
+    """Why a run cannot be put: another run has its idempotency key."""
     return RunConflictError(
         run.run, f"its idempotency key {run.idempotency_key!r} belongs to run {owner}"
     )

@@ -65,13 +65,13 @@ class Slots(Changes):
             self.changed_tokens.add(token.key)
 
     def promote_waiters(self) -> None:
-        """Hand freed slots to those who wait, first come first served. Call it last."""
+        """Give freed slots to waiting tokens, first come first served. Call it last."""
         while self._freed:
             self._promote(next(iter(self._freed)))
 
     def _park(self, token: Token) -> None:
-        """Hold a ready token back while its run is paused. Whatever slot it holds or waits for is
-        for others, and with a slot that it held goes the lease that had it."""
+        """Hold a ready token back while its run is paused. It gives up the slot that it holds
+        or waits for, and with a held slot the lease."""
         if token.slot:
             self._free_slot(token)
             token.lease = ""
@@ -79,8 +79,8 @@ class Slots(Changes):
         self.changed_tokens.add(token.key)
 
     def _ask_slot(self, run: Run, token: Token, item: Slot) -> Result:
-        """Give the token a slot, or let it wait its turn. Who waits is no event: nothing
-        has happened to the run, its token is just not handed out yet. An empty key is no limit."""
+        """Give the token a slot, or let it wait its turn. A wait is not an event: nothing
+        has happened to the run, its token is just not handed out yet. An empty key: no limit."""
         key = slot_key(item)
         if not key or token.slot == key:
             return "held"

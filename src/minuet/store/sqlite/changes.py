@@ -140,7 +140,7 @@ def put_run(
         return False
     change.db.execute(_REMOVE_ROWS, {"runs": to_json([name])})
     change.db.execute(_DELETE_RUNS, {"runs": to_json([name])})
-    # Written anew, with all its fields, whether it was there or not.
+    # Written again, with all its fields, whether it existed or not.
     change.step.new_runs.add(name)
     _keep_blobs(change, tenant, name, blobs)
     change.write()

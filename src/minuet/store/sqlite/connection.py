@@ -164,7 +164,7 @@ def unusable(error: apsw.Error, path: Path) -> StoreError:
     if isinstance(error, (apsw.BusyError, apsw.LockedError)):
         return StoreUnavailableError(f"{path} is locked by another process")
     if isinstance(error, apsw.NotADBError):
-        return StoreUnusableError(f"{path} is no SQLite file: name another one, or move it away")
+        return StoreUnusableError(f"{path} is not a SQLite file: name another one, or move it away")
     if isinstance(error, apsw.CorruptError):
         return StoreUnusableError(
             f"{path} is damaged ({error}): restore a backup, or save what can be read with "

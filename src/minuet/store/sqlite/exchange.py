@@ -53,7 +53,7 @@ _FIND_LATEST = statement("find_latest")
 _FIND_OUTPUTS = statement("find_outputs")
 _READ_FOUND = statement("read_found")
 
-#: Queues that one query looks at; SQLite allows 500 branches.
+#: Queues in one query; SQLite allows 500 branches.
 QUEUES_MAX = 400
 
 
@@ -124,7 +124,7 @@ class ExchangeGroup:
         self._step = Transition(self._rows, now_ms)
         #: By token: what comes with it, if it was looked for.
         self._needed: dict[Key, _Needed] = {}
-        #: Tokens that this group has made and nobody has taken yet.
+        #: Tokens that this group has made and that are not taken yet.
         self._made: list[Token] = []
         #: Whether something may have become ready to be taken.
         self.made_ready = False
@@ -426,7 +426,7 @@ def _by_age(token: Token) -> tuple[int, Key]:
 
 
 def _take_ready(queues: int, of_runs: bool) -> str:
-    """The statement that finds what is ready in so many queues."""
+    """The statement that finds what is ready in this many queues."""
     text = _take_statements.get((queues, of_runs))
     if text is None:
         one = f"{_READY_TOKENS}\n{_OF_RUNS}" if of_runs else _READY_TOKENS

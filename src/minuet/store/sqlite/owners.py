@@ -3,17 +3,17 @@
 An open store that serves workers is an *owner*: it keeps a small file in a folder beside the
 database, lists its workers' sessions in it, and holds a lock on it. The kernel drops the lock
 however the process ends. So a file whose lock can be taken belonged to an owner that is gone,
-and the leases of the sessions in it need not run out: nobody is left to renew them.
+and the leases of the sessions in it need not run out: no process is left to renew them.
 
 This only makes recovery faster. Leases keep the truth: a lease that is ended too early costs a
 second execution and never a second result, and where locks or the folder do not work, leases
 simply run out. A live owner is never taken for dead:
 
 * its lock is taken before its first session is written, and a file is removed only under its
-  lock, so nobody can mistake an owner that is just beginning;
+  lock, so an owner that is just beginning is never mistaken;
 * the lock belongs to the open file, not to the process, so two stores in one process are two
   owners. A forked child closes its copy at once, so it neither keeps the lock nor drops it;
-* a folder that somebody deleted means that nothing is known, not that everybody is dead.
+* a deleted folder means that nothing is known, not that all owners are dead.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ except ImportError:  # Not on this system: leases run out.
 
 _LEASES_OF_SESSIONS = statement("leases_of_sessions")
 
-#: Shortest time between two looks at the other owners. A worker sweeps once a second.
+#: Shortest time between two polls of the other owners. A worker sweeps once a second.
 POLL_MS = 500
 
-#: Tries to make a file that nobody removes before it is locked.
+#: Tries to make a file and lock it before another owner removes it.
 _TRIES = 5
 
 _log = logging.getLogger("minuet.store.sqlite")
@@ -55,7 +55,7 @@ _decode_session = msgspec.json.Decoder(Session).decode
 
 
 class Owner:
-    """This store among the owners of its file. Nothing here raises for a file's sake."""
+    """This store among the owners of its file. Errors of its file are not raised."""
 
     def __init__(self, database: Path) -> None:
         # Links and the current folder may change; the owners of a file must meet in one place.
@@ -64,7 +64,7 @@ class Owner:
         self._path: Path | None = None
         self._file: int | None = None
         self._sessions: set[Session] = set()
-        self._looked_ms: int | None = None
+        self._polled_ms: int | None = None
         self._works = fcntl is not None
         _owners.add(self)
 
@@ -91,7 +91,7 @@ class Owner:
     def find_abandoned(self, db: apsw.Connection, now_ms: int, limit: int) -> list[Key]:
         """Tokens that are leased to sessions of dead owners; call it inside a transaction.
 
-        The file of a dead owner goes when a look finds nothing leased to it any more. So it
+        The file of a dead owner goes when a poll finds nothing leased to it any more. So it
         does not matter whether the transaction that expires its leases is committed.
         """
         if limit <= 0 or not self._works or not self._is_time(now_ms):
@@ -106,7 +106,7 @@ class Owner:
                 keys: list[Key] = list(db.execute(_LEASES_OF_SESSIONS, asked)) if sessions else []
                 found += keys
                 if len(found) >= limit:
-                    self._looked_ms = None
+                    self._polled_ms = None
                     break
                 if not keys:
                     owner.remove()
@@ -142,13 +142,13 @@ class Owner:
                 os.fchmod(file, mode)
                 self._path, self._file = path, file
                 return
-            # Somebody looked around between the two calls and took it for a dead one's.
+            # Another owner polled between the two calls and took it for a dead one's.
             os.close(file)
             _unlink(path)
         raise OSError("its file is removed again and again")
 
     def _drop_in_child(self) -> None:
-        """After a fork: the child is no owner, and must not unlock what the parent holds."""
+        """After a fork: the child is not an owner, and must not unlock what the parent holds."""
         if self._file is not None:
             os.close(self._file)
         self._file, self._path, self._works = None, None, False
@@ -156,9 +156,9 @@ class Owner:
     # ── the others' files ───────────────────────────────────────────────────────────────
 
     def _is_time(self, now_ms: int) -> bool:
-        if self._looked_ms is not None and abs(now_ms - self._looked_ms) < POLL_MS:
+        if self._polled_ms is not None and abs(now_ms - self._polled_ms) < POLL_MS:
             return False
-        self._looked_ms = now_ms
+        self._polled_ms = now_ms
         return True
 
     def _find_dead(self) -> tuple[list[_Dead], set[Session]]:
@@ -185,7 +185,7 @@ class Owner:
 
 
 class _Dead:
-    """An owner that is gone. We hold its lock, so nobody else deals with it meanwhile."""
+    """An owner that is gone. We hold its lock, so no other owner handles it meanwhile."""
 
     def __init__(self, path: Path, file: int) -> None:
         self._path, self._file = path, file
@@ -216,7 +216,7 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 def _read_sessions(file: int) -> set[Session]:
-    """The sessions in an owner's file; a line that was cut off is none."""
+    """The sessions in an owner's file; a line that was cut off does not count."""
     sessions: set[Session] = set()
     data = os.pread(file, os.fstat(file).st_size, 0)
     for line in data.splitlines():

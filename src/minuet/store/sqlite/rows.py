@@ -73,14 +73,14 @@ class Rows:
     """The rows of one atomic step, as a `Transition` loads them.
 
     What is known to be needed is loaded ahead, in a few statements for a whole group of calls;
-    anything else is looked up when it is asked for. A row that is known is one object: nobody
-    gets another copy of it, so a change is seen by all who ask later.
+    anything else is loaded when it is asked for. A row that is known is one object and is
+    never copied, so later reads see a change.
     """
 
     def __init__(self, db: apsw.Connection, known: Known, *, careful: bool = True) -> None:
         self._db = db
         self._known = known
-        #: Look whether a token exists before one is made. Otherwise the unique index finds
+        #: Check whether a token exists before one is made. Otherwise the unique index finds
         #: out, and the whole group is applied again with care: it hardly ever happens.
         self._careful = careful
         #: Runs and tokens with their numbers in the file; None: there is no such row.

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 Value = TypeVar("Value")
 
-#: While somebody waits, how often to look for what other processes have changed.
+#: Interval of polls for changes by other processes, while there are waiters.
 POLL_MS = 100
 
 

@@ -1,4 +1,4 @@
-"""A thread that owns one connection, and the way of calls to it and of answers back."""
+"""A thread that owns one connection; it takes calls and returns answers."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class CallThread(Generic[Call]):
         try:
             self._loop.call_soon_threadsafe(function, *arguments)
         except RuntimeError:
-            pass  # The loop is closed: nobody waits any more.
+            pass  # The loop is closed: there are no waiters.
 
     def _answer(self, answers: list[tuple[asyncio.Future[Any], Answer]]) -> None:
         _deliver(answers)

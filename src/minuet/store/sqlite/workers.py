@@ -1,4 +1,4 @@
-"""The workers of a file, and the queues that they look for."""
+"""The workers of a file, and the queues that they search."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 Calls that wait together are applied in one transaction and share its commit. Each is judged
 alone: if one of them fails unexpectedly, the group is rolled back and every call gets a
-transaction of its own, so that only the culprit sees the error. Nobody is answered before the
-commit; if it fails, all of them hear of it.
+transaction of its own, so that only the culprit sees the error. No call is answered before the
+commit; if it fails, all of them get the error.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _FORGET_SESSIONS = statement("forget_sessions")
 
 #: Size of the log at which it is moved into the file, at which it is cut off after that, and
-#: at which somebody should look for who keeps it from shrinking.
+#: at which a warning asks what keeps it from shrinking.
 CHECKPOINT_BYTES = 4 << 20
 TRUNCATE_BYTES = 32 << 20
 ALARM_BYTES = 128 << 20
@@ -76,7 +76,7 @@ class Writer:
         self._checkpoint_at = self._alarm_at = 0
         self._made_ready = False
         #: How many commits have made something ready to be taken. It is counted after the
-        #: commit, so who sees it change can also see what is ready.
+        #: commit, so a reader that sees it change can also see what is ready.
         self.commits_with_work = 0
         #: Runs that have ended, once that is committed.
         self.ended: deque[str] = deque()
@@ -161,7 +161,7 @@ class Writer:
         try:
             self._db.execute("COMMIT")
         except apsw.Error as error:
-            # Whatever it was, it is no single call's fault.
+            # No single call is at fault.
             raise failure(error, self._path) or StoreUnavailableError(
                 f"{self._path}: the commit failed: {error}"
             ) from error
@@ -229,9 +229,9 @@ class Writer:
         return 0
 
     def _checkpoint(self) -> None:
-        """Move the log into the file, so that the next commit starts it anew.
+        """Move the log into the file, so that the next commit starts it again.
 
-        A reader that has been looking at an old state for long can prevent that. Then the log
+        A reader of an old state can prevent that. Then the log
         grows, and this is tried again after as much has been added.
         """
         import apsw

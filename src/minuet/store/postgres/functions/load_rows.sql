@@ -4,14 +4,14 @@
 -- Each statement of a function sees what was committed before it began, so what is read after a
 -- lock was waited for is never older than the lock. Locks are taken in one order everywhere: the
 -- session, runs by name, concurrency slots by their number, tokens; a take only takes what is
--- free and waits for nobody. A token is changed under the lock of its run, with two exceptions:
+-- free and never waits. A token is changed under the lock of its run, with two exceptions:
 -- a take leases a token that is ready in the open lane, and a slot that becomes free lets a
 -- token go on that waits for it, under the lock of the slot.
 
 CREATE FUNCTION minuet.without_input(r minuet.runs) RETURNS minuet.runs
 LANGUAGE plpgsql IMMUTABLE AS $$
 BEGIN
-    -- It may be large, and only those who ask for it look at it.
+    -- It may be large, and only some calls need it.
     r.input := '';
     RETURN r;
 END
@@ -60,7 +60,7 @@ BEGIN
         WHERE s.tenant = p_tenant AND s.session = p_session
         FOR UPDATE;
         IF NOT FOUND THEN
-            -- Whoever begins the same session at this moment waits here.
+            -- A call that begins the same session at this moment waits here.
             INSERT INTO minuet.sessions VALUES (p_tenant, p_session, 0, '', '', 0)
             ON CONFLICT DO NOTHING;
             SELECT s.seq, s.lease, s.answer INTO o_seq, o_lease, o_answer
@@ -95,7 +95,7 @@ BEGIN
         LOOP
             PERFORM pg_advisory_xact_lock(minuet.slot_lock(v_slot.tenant, v_slot.slot));
         END LOOP;
-        -- Again, now that nobody else moves anybody from waiting to holding.
+        -- Again, now that no other step can give a slot to a waiter.
         FOR v_slot IN
             SELECT * FROM minuet.slots_of(p_tenant, p_runs, p_slot_tenants, p_slots) AS x
         LOOP
@@ -105,7 +105,7 @@ BEGIN
                 AND t.tenant = v_slot.tenant
                 AND t.slot = v_slot.slot
                 AND t.lane <> 'slot';
-            -- As many as could go on if everybody at hand gave the slot back, and who is next.
+            -- As many as could go on if all tokens at hand gave the slot back, and the next one.
             v_base := v_holders - v_slot.held;
             v_waiters := '{}';
             FOR v_waiter IN
@@ -139,7 +139,7 @@ BEGIN
     END IF;
 
     IF p_whole <> '{}' THEN
-        -- Locked: somebody may be taking one of them.
+        -- Locked: another call may be taking one of them.
         SELECT array_agg(l.t) INTO o_whole
         FROM (
             SELECT t

@@ -37,7 +37,7 @@ DECLARE
 BEGIN
     PERFORM set_config('synchronous_commit', p_durability, true),
         set_config('lock_timeout', '20s', true);
-    -- Not older than any event of these runs: whoever wrote one after this makes it fail.
+    -- Not older than any event of these runs: if another call wrote one after this, it fails.
     v_now := coalesce(p_now, minuet.now_ms());
     BEGIN
         UPDATE minuet.sessions AS s

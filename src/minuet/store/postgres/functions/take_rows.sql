@@ -94,7 +94,7 @@ BEGIN
         )
         SELECT
             {l.granted_token}, p_now, l.place,
-            -- Not a join: that might look through all events of the run. Once is enough for
+            -- Not a join: that might scan all events of the run. Once is enough for
             -- tokens of the same source.
             CASE WHEN l.outputs IS NULL AND l.source <> ''
                 AND (lag(l.run) OVER w, lag(l.source) OVER w, lag(l.source_scope) OVER w)

@@ -37,7 +37,7 @@ CREATE TYPE minuet.output AS (
     kind integer, position integer, node text, scope text, run_id bigint, event integer, bytes bigint
 );
 
--- A token to be leased; `outputs` is NULL as long as nobody has looked for them. `oversize`: bytes of
+-- A token to be leased; `outputs` is NULL until they are searched. `oversize`: bytes of
 -- the outputs, when they are too many to come with it.
 CREATE TYPE minuet.fit AS (
     place tid, due_ms bigint, outputs minuet.output[], oversize bigint

@@ -1,5 +1,5 @@
 -- name: forget_idle
--- Except for rows that somebody else is just forgetting or hearing of.
+-- Skips rows that another call has locked.
 WITH
     clock AS MATERIALIZED (SELECT coalesce($1::bigint, minuet.now_ms()) AS now_ms),
     silent AS (

@@ -1,5 +1,5 @@
 -- name: list_tenants
--- Stepping from one to the next in the index: their runs are not looked at.
+-- Stepping from one to the next in the index: their runs are not read.
 WITH RECURSIVE found (tenant) AS (
     (SELECT tenant FROM minuet.runs ORDER BY tenant LIMIT 1)
     UNION ALL
@@ -12,7 +12,7 @@ WITH RECURSIVE found (tenant) AS (
 SELECT tenant FROM found;
 
 -- name: list_blob_tenants
--- Stepping from one to the next in the index: their blobs are not looked at.
+-- Stepping from one to the next in the index: their blobs are not read.
 WITH RECURSIVE found (tenant) AS (
     (SELECT tenant FROM minuet.blobs ORDER BY tenant LIMIT 1)
     UNION ALL

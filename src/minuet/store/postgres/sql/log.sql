@@ -1,7 +1,7 @@
 -- The record: events of runs that are executed in another store.
 --
 -- What is compared with a column that has an index does not change while a statement runs, and is of
--- the column's type: otherwise the index would be of no use.
+-- the column's type: otherwise the index would not be used.
 
 -- name: make_record_identity
 INSERT INTO minuet.record_identity DEFAULT VALUES ON CONFLICT DO NOTHING;
@@ -157,7 +157,7 @@ ORDER BY run DESC
 LIMIT $5;
 
 -- name: list_record_tenants
--- Stepping from one to the next in the index: their runs are not looked at.
+-- Stepping from one to the next in the index: their runs are not read.
 WITH RECURSIVE found (tenant) AS (
     (SELECT tenant FROM minuet.record_runs WHERE seq > 0 ORDER BY tenant LIMIT 1)
     UNION ALL

@@ -1,6 +1,6 @@
 -- name: register_worker
--- Workers that fell silent long ago are forgotten on the way, except for rows that somebody else
--- is just forgetting or hearing of. It need not wait for a disk: the next heartbeat says the same.
+-- Workers that fell silent long ago are forgotten here, except for rows that another call has
+-- locked. It need not wait for a disk: the next heartbeat says the same.
 WITH
     clock AS MATERIALIZED (
         SELECT coalesce($4::bigint, minuet.now_ms()) AS now_ms,

@@ -5,7 +5,7 @@ SELECT run, ref
 FROM unnest($1::text[], $2::text[]) AS wanted (run, ref) JOIN minuet.run_blobs USING (run, ref);
 
 -- name: put_run_blob
--- Whoever removes the run waits for this, or this for him: none is left behind.
+-- A call that removes the run waits for this, or this for it: no blob is left behind.
 WITH owner AS MATERIALIZED (
     SELECT run, tenant FROM minuet.runs WHERE run = $1 AND tenant = $3 FOR KEY SHARE
 ), kept AS (

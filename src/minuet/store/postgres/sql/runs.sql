@@ -1,5 +1,5 @@
 -- name: insert_runs
--- In the order of their names: two who insert the same ones wait and do not deadlock.
+-- In the order of their names: two calls that insert the same ones wait and do not deadlock.
 INSERT INTO minuet.runs ({run})
 SELECT {run} FROM unnest($1::minuet.run_row[])
 ORDER BY run
@@ -13,7 +13,8 @@ FROM unnest($1::minuet.run_row[]) AS x
 WHERE r.run = x.run;
 
 -- name: lock_idempotency_keys
--- One at a time for each key, in one order, so that two who create the same wait for each other.
+-- One at a time for each key, in one order, so that two calls that create the same run
+-- wait for each other.
 SELECT pg_advisory_xact_lock(k.number)
 FROM (
     SELECT DISTINCT hashtextextended(x.tenant || '/' || encode(x.key, 'hex'), 1) AS number

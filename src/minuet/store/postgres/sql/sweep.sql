@@ -1,5 +1,5 @@
 -- name: due
--- What a sweep finds; it looks again once it has the locks. A lease that seems to end too far
+-- What a sweep finds; it checks again once it has the locks. A lease that seems to end too far
 -- ahead was granted before the clock was set back.
 WITH clock AS MATERIALIZED (SELECT coalesce($1::bigint, minuet.now_ms()) AS now_ms)
 SELECT 0 AS kind, x.tenant, x.run, x.node, x.scope

@@ -1,5 +1,5 @@
 -- name: touch_blobs
--- Waits for somebody who is deleting one of them; whether it is there is asked afterwards.
+-- Waits for a call that deletes one of them; whether it exists is asked afterwards.
 WITH clock AS MATERIALIZED (SELECT coalesce($3::bigint, minuet.now_ms()) AS now_ms)
 UPDATE minuet.blobs AS b
 SET touched_ms = clock.now_ms

@@ -1,4 +1,4 @@
--- What this step has touched: rows, and the sorted sets that show them. No rule is here, and nothing is
+-- What this step has touched: rows, and the sorted sets that list them. No rule is here, and nothing is
 -- written: `commit.lua` does that, at the end. As `store/rules/changes.py`, for the rows of Redis.
 
 -- Runs with fields to write, runs and tokens that have changed, and tokens that are new.

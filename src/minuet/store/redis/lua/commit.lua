@@ -1,8 +1,8 @@
--- Writing what a step has touched. First everything that can be wrong is looked at (the kinds of
+-- Writing what a step has touched. First everything that can be wrong is checked (the kinds of
 -- the keys), then all is written with commands that cannot fail: a script that stops in the middle
 -- keeps the writes made so far.
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local expect, commit
 
 do
@@ -14,7 +14,7 @@ local function send(command, key, values, count)
   end
 end
 
--- Where the changed tokens are shown now. Whether somebody else can take one of them.
+-- Where the changed tokens are shown now. Result: whether another worker can take one of them.
 local function move_tokens()
   local wake = false
   for _, token in ipairs(changed_tokens) do
@@ -133,7 +133,7 @@ function commit()
   if wake then expect(WAKE, 'stream') end
   if #ended > 0 then expect(ENDS, 'stream') end
 
-  -- The first key of these was not looked at: if it is of another kind, nothing is written yet.
+  -- The first key of these was not checked: if it is of another kind, nothing is written yet.
   for key, members in pairs(removed) do send('ZREM', key, members) end
   for _, run in ipairs(written_runs) do
     if run.replaces then call('UNLINK', run[R_KEY], scopes_key(run[R_NAME])) end

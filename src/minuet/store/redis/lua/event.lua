@@ -1,15 +1,15 @@
 -- All JSON that scripts write: the events of `events.py`, byte for byte as `events.encode_event`
 -- writes them: fields in their order, those with their default left out. Fragments of JSON come ready
--- from the caller. The same names and numbers come again in most events of a call, so what they look
--- like is kept.
+-- from the caller. The same names and numbers come again in most events of a call, so their
+-- text is kept.
 
 --: By type, with `_` in place of the dot: how an event is written.
 local events = {}
 
---: How many bytes stand before an event in its record.
+--: How many bytes come before an event in its record.
 local HEAD_BYTES = 16
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local begin_events, place, record_of, completed_record, event_field, output_of, reason_error
 
 do
@@ -31,7 +31,7 @@ local function quote(text)
   local known = quoted[text]
   if not known then
     known = text
-    -- Looking for control characters by their class is quicker, and finds one too many.
+    -- Searching control characters by their class is faster, and finds one too many.
     if find(text, '[%c"\\]') then known = text:gsub('[%z\1-\31"\\]', escape) end
     known = '"' .. known .. '"'
     quoted[text] = known
@@ -90,7 +90,7 @@ local function taken_by(token)
   return last_words
 end
 
--- The record of an event: when it was, where in the record the output stands (0 0: it has none),
+-- The record of an event: when it was, where in the record the output is (0 0: it has none),
 -- and the event.
 local HEAD = '>dI4I4'
 
@@ -106,7 +106,7 @@ function event_field(seq)
 end
 
 function output_of(record)
-  -- A damaged record: nobody can take this for an output.
+  -- A damaged record: this cannot be mistaken for an output.
   if #record < HEAD_BYTES then return '' end
   local first, last = struct_unpack('>I4I4', record, 9)
   return first == 0 and 'null' or sub(record, first, last)

@@ -1,18 +1,18 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
---: As many outputs may be loaded before anybody knows how large they are.
+--: As many outputs may be loaded before their size is known.
 local UNSIZED = 16
 
 --: In place of the bytes that are too many: what the token reads cannot be read.
 local DAMAGED = -1
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local begin_answer, fit, grant, add_header
 
 do
 
---: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is told};
+--: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is sent};
 -- how many there are, and how many bytes more may come.
 local sent, sent_count, bytes_left
 --: By token: the event of the one output that it needs, or {inputs, reads, bytes if they are too
@@ -39,7 +39,7 @@ local function size_of(run, event)
   return math.max(call('HSTRLEN', run[R_KEY], event_field(event)) - HEAD_BYTES, 4)
 end
 
--- Add the output of an instance, by the number of its event (0: nobody knew it then).
+-- Add the output of an instance, by the number of its event (0: it was not known then).
 local function add_output(found, run, node, scope, event)
   if event == 0 then
     local token = load_token(run[R_NAME], node, scope)
@@ -219,11 +219,11 @@ function fit(token, is_first)
   return true
 end
 
--- The data of an output that is in the answer; if it was told before, the number of the output.
+-- The data of an output that is in the answer; if it was sent before, the number of the output.
 local function tell(run, event)
   local output = sent[run][event]
-  if output.told then return output[1] end
-  output.told = true
+  if output.sent then return output[1] end
+  output.sent = true
   local data = output[3] or load_output(run, event)
   output[3] = nil
   return data

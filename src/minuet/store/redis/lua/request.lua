@@ -1,4 +1,4 @@
--- Items of a request, read where they stand, because a table for each would cost more than all the
+-- Items of a request, read in place, because a table for each would cost more than all the
 -- rest. An item is fifteen values, one after the other: kind, run, node, scope, lease, nine that the
 -- kind needs, and how many deliveries follow, with nine values each (`request.py` writes them).
 
@@ -13,12 +13,12 @@ local function begin_request(request)
   data, offset, replanned = request, 0, {}
 end
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local next_delivery, each_of, skip_deliveries, load_with_target, runs_of
 
 do
 
--- The values of the next delivery: what `joins.lua` makes of it, and how it stands in an event.
+-- The values of the next delivery: what `joins.lua` makes of it, and its form in an event.
 function next_delivery()
   local node, scope, live, need, total, queue, reads, withdraws, fragment
   offset, node, scope, live, need, total, queue, reads, withdraws, fragment =

@@ -35,12 +35,12 @@ local function keep_staged(name, place)
   call('UNLINK', from)
 end
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local parse_run, parse_token
 
 do
 
--- What a token reads when its row does not say that in a way that can be understood: the packed
+-- What a token reads when that part of its row cannot be decoded: the packed
 -- form of `UNREADABLE_READS` in `store/lenient.py`.
 local UNREADABLE_READS = '\145\146\160\160'
 

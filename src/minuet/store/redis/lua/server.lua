@@ -5,7 +5,7 @@ local PORTION = 2000
 
 local TERMINAL, LIVE = L_TERMINAL, L_LIVE
 
---: What became of an item, as it is told.
+--: The results of items, as bytes of the answer.
 local CODES = L_CODES
 
 --: Known to functions, but only once the server has loaded them.

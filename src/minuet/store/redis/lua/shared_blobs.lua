@@ -1,7 +1,7 @@
--- Blobs that belong to no run lie on any server of a cluster, each under a key of its own, which is
--- what such a call is given in the place of a partition. When one was last touched stands in the
--- only thing that a key has beside its value: it is said to expire a fixed time after that, in some
--- 35,000 years. 0: it was put before that was noted.
+-- Blobs that belong to no run are on any server of a cluster, each under a key of its own, which such
+-- a call gets in place of a partition. The expiry of the key holds when it was last touched, because a
+-- key has nothing else beside its value: it is set to a fixed time after that, in some 35,000 years.
+-- 0: it was put before that was noted.
 
 local FAR = 1125899906842624
 

@@ -1,12 +1,12 @@
 -- Taking tokens: the oldest that are ready in any of some queues. This step has written nothing
--- yet, so what the queues show is put right by what it has changed.
+-- yet, so its own changes are applied to what the queues show.
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local take, run_filter, first_ready
 
 do
 
--- Tokens of a queue that are looked at together.
+-- Tokens of a queue that are read together.
 local PORTION = 1000
 
 -- Names of runs as a set; nil: any run will do.
@@ -17,8 +17,8 @@ function run_filter(names)
   return wanted
 end
 
--- {member, due, …}: the first that a queue shows, at least `limit` if there are so many. With
--- `only`, those of these runs; the others are passed over.
+-- {member, due, …}: the first that a queue shows, at least `limit` if there are that many. With
+-- `only`, those of these runs; the others are skipped.
 function first_ready(key, limit, only)
   if not only then
     return call('ZRANGEBYSCORE', key, '-inf', now, 'WITHSCORES', 'LIMIT', 0, limit)
@@ -123,7 +123,7 @@ function take(tenant, session, lease, names, limit, only, until_ms, taken)
       token[T_DELIVERY] = token[T_DELIVERY] + 1
       taken[#taken + 1] = token
     else
-      -- Its row is gone: nothing that anybody could take.
+      -- Its row is gone: there is nothing to take.
       for _, name in ipairs(names) do leave(ready_key(tenant, name), member) end
     end
   end

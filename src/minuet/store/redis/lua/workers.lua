@@ -1,9 +1,9 @@
--- Workers: a hash for each tenant, and in one sorted set when each of them was last heard of. On a
--- cluster they lie in the first partition.
+-- Workers: a hash for each tenant, and one sorted set with the time of each last heartbeat. On a
+-- cluster they are in the first partition.
 
 local function workers_key(tenant) return base .. ':workers:' .. tenant end
 
--- Forget workers that were not heard of for so long, some at a time. How many.
+-- Forget workers without a heartbeat for this long, some at a time. Result: how many.
 local function forget_workers(longest)
   local silent = call('ZRANGEBYSCORE', BEATS, '-inf', '(' .. now - longest, 'LIMIT', 0, 100)
   for _, old in ipairs(silent) do
@@ -15,7 +15,7 @@ local function forget_workers(longest)
 end
 
 -- Set draining and removed of a worker that is on the list to what `change` makes of draining. 1,
--- or 0 if nobody knows the worker.
+-- or 0 if the worker is not registered.
 local function change_worker(tenant, worker, change)
   local row = call('HGET', workers_key(tenant), worker)
   if not row then return 0 end

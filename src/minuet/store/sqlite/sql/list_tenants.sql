@@ -1,5 +1,5 @@
 -- name: list_tenants
--- Stepping from one to the next in the indexes: their runs and blobs are not looked at.
+-- Stepping from one to the next in the indexes: their runs and blobs are not read.
 WITH RECURSIVE
     with_runs (tenant) AS (
         SELECT min(tenant) FROM runs

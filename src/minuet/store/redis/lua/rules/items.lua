@@ -1,6 +1,6 @@
 -- Items handed in: judged alone, before the first change is made for them.
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local hand_in
 
 do

@@ -45,7 +45,7 @@ local function arrive(run, node, scope, live, need, total, queue, reads, withdra
   return true
 end
 
--- Send deliveries from one source instance; say which were sent, as they stand in an event. Each
+-- Send deliveries from one source instance; return those sent, in the form of an event. Each
 -- call of `read` gives the next of them. `event` is the number of the event that holds the source's
 -- output. What was withdrawn is in `withdrawn`.
 local function deliver_all(run, source, source_scope, event, hop, count, read)

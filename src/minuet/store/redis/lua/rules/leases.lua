@@ -11,13 +11,13 @@ local function is_lost(token, lease)
   return false
 end
 
--- Whether a token's lease has expired and nobody has taken the token since. Its last worker may go
+-- Whether a token's lease has expired and no worker has taken the token since. Its last worker may go
 -- on as if nothing had happened.
 local function is_open(token)
   return token[T_STATE] == 'ready' and is_lost(token, token[T_LEASE])
 end
 
--- The worker of an expired lease is alive, so the expiry was no crash.
+-- The worker of an expired lease is alive, so the expiry was not a crash.
 local function returned(run, token, lease, late)
   local kept = {}
   for _, one in ipairs(token[T_LOST]) do
@@ -37,7 +37,7 @@ local function revive(run, token, until_ms)
 end
 
 -- A worker names a lease that is not the token's. If it is one that has expired, its worker is
--- alive, so the expiry was no crash.
+-- alive, so the expiry was not a crash.
 local function come_back(run, token, lease)
   if not LIVE[token[T_STATE]] or not is_lost(token, lease) then return end
   local late = 0
@@ -68,8 +68,8 @@ local function renew(tenant, held, until_ms)
   return true
 end
 
--- Let others take the token of a worker that did not renew in time. Until somebody does, the lease can
--- be taken up again, and the slot is kept for the worker that goes on.
+-- Let others take the token of a worker that did not renew in time. Until one does, the lease can be
+-- taken up again, and the slot is kept for the worker that goes on.
 local function expire(name, node, scope)
   local token, run = load_token(name, node, scope)
   if not token or token[T_STATE] ~= 'leased' then return false end

@@ -1,11 +1,11 @@
 -- Runs: created, started, changed from outside, closed, put in place as a whole.
 
--- What the other parts see of this one: the rest would be in their way.
+-- Exports. Everything else stays local to this block.
 local is_expected, close, complete, create_run, check_same, change_run, pass_deadline, put_run
 
 do
 
--- Whether what is stored of a run is what somebody expects who wants to replace it.
+-- Whether the stored run is the one that the caller of `put_run` expects.
 function is_expected(run, tenant, expected)
   if not run or not expected then return not run and not expected end
   return run[R_TENANT] == tenant and run[R_SEQ] == expected
@@ -179,7 +179,7 @@ function change_run(run, expected, kind, ...)
   return CHANGES[kind](run, ...)
 end
 
--- End a run whose time is over.
+-- End a run whose deadline has passed.
 function pass_deadline(name)
   local run = load_run(name)
   if not run or TERMINAL[run[R_STATUS]] or not run[R_DEADLINE_MS] then return false end

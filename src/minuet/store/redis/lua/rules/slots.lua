@@ -73,8 +73,8 @@ local function promote_waiters()
   end
 end
 
--- Hold a ready token back while its run is paused. Whatever slot it holds or waits for is for
--- others, and with a slot that it held goes the lease that had it.
+-- Hold a ready token back while its run is paused. It gives up the slot that it holds or
+-- waits for, and with a held slot the lease.
 local function park(token)
   touch_token(token)
   if token[T_SLOT] then
@@ -84,7 +84,7 @@ local function park(token)
   token[T_LANE] = 'pause'
 end
 
--- An empty key is no limit.
+-- An empty key means no limit.
 local function ask_slot(run, token, key, limit)
   if key == '' or token[T_SLOT] == key then return 'held' end
   touch_token(token)

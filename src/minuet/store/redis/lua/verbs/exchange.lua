@@ -20,18 +20,18 @@ if last then
 end
 
 local function reply(taken, taken_ms)
-  local granted, headers, told = {}, {}, {}
+  local granted, headers, listed = {}, {}, {}
   for _, token in ipairs(taken) do
     local run = token[T_RUN]
     grant(granted, token)
-    if not told[run] then
-      told[run] = true
+    if not listed[run] then
+      listed[run] = true
       add_header(headers, run)
     end
   end
   for name in pairs(replanned) do
     local run = load_run(name)
-    if run and not told[run] then add_header(headers, run) end
+    if run and not listed[run] then add_header(headers, run) end
   end
   return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms, ended }
 end

@@ -1,4 +1,4 @@
--- wait_for_end looks which of some runs are over. request: runs. Result: {run, …}.
+-- wait_for_end: which of some runs are over. request: runs. Result: {run, …}.
 
 local found = {}
 for _, name in ipairs(unpack_row(request)[1]) do

@@ -1,4 +1,4 @@
--- wait_for_work looks whether there is something to take.
+-- wait_for_work: whether there is something to take.
 -- request: now_ms or nil, tenant, queues, the runs that it must belong to or nil. Result: 1 or 0.
 
 local given, tenant, queues, only = unpack(unpack_row(request), 1, 4)

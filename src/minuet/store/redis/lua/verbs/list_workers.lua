@@ -1,4 +1,4 @@
--- list_workers: who is there. request: now_ms or nil, tenant.
+-- list_workers: the registered workers. request: now_ms or nil, tenant.
 -- Result: {{registered_ms, heartbeat_ms, silent_ms, draining, record}, …}.
 
 local given, tenant = unpack(unpack_row(request), 1, 2)

@@ -1,7 +1,7 @@
 -- put_run: put a run in the place of all that is stored of it.
 -- request: tenant, run, expected seq or nil, the run's row, idempotency key or nil, where fields
 -- were kept aside (nil: nowhere) and how many, {field, value, …} (the rest of them), live tokens
--- {node, scope, row}, where scoped outputs stand {node \0 scope}, dead letters {status, member,
+-- {node, scope, row}, where scoped outputs are {node \0 scope}, dead letters {status, member,
 -- when}, where blobs that it brings were kept aside (nil: nowhere) and how many.
 -- Result: {'put', whether there is work, idempotency keys that are free again}, {'no'},
 --   {'key', the run that has the idempotency key} or {'gone'}: what was kept aside is.

@@ -1,8 +1,9 @@
--- register_worker: a worker is there. request: now_ms or nil, tenant, worker, record, worker_ms_max.
+-- register_worker: register a worker, or record its heartbeat.
+-- request: now_ms or nil, tenant, worker, record, worker_ms_max.
 -- Result: 1 when it has been asked to drain or was removed, else 0.
 --
--- A row is {registered_ms, heartbeat_ms, draining, removed, record}; who was heard of when stands
--- in a sorted set beside them.
+-- A row is {registered_ms, heartbeat_ms, draining, removed, record}; the times of
+-- the heartbeats are in a sorted set beside them.
 
 local given, tenant, worker, record, longest = unpack(unpack_row(request), 1, 5)
 now = clock(given)
