@@ -46,6 +46,8 @@ class Program:
         self.digest = digest
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
         self._conditions: dict[str, Condition] = {}
+        #: Schemas and code that conditions need, by their references.
+        self._blobs: dict[str, bytes] = {}
         self._static_targets: dict[str, tuple[str, ...]] = {}
         #: Sends of nodes outside all constructs, by node and live targets. The first tokens of a
         #: run have no node. The second table has the same values by identity, for `is_constant`.
@@ -79,8 +81,29 @@ class Program:
         key = source if isinstance(source, str) else repr(source)
         found = self._conditions.get(key)
         if found is None:
-            found = self._conditions[key] = compile_condition(source)
+            found = self._conditions[key] = compile_condition(source, blobs=self._blobs)
         return found
+
+    def missing_blobs(self, node: Node) -> frozenset[str]:
+        """The references of blobs that a node's conditions need and that are not at hand."""
+        found: set[str] = set()
+        for source in _conditions_of(node):
+            if not isinstance(source, str):
+                found |= self.condition(source).blobs
+        return frozenset(found - self._blobs.keys())
+
+    def keep_blob(self, reference: str, data: bytes) -> None:
+        """Have a blob at hand that conditions need. Those that were compiled without it go."""
+        self._blobs[reference] = data
+        self._conditions.clear()
+
+    def is_slow(self, node: Node) -> bool:
+        """Whether an event loop must not wait until the node's conditions have decided."""
+        return any(
+            self.condition(source).is_slow
+            for source in _conditions_of(node)
+            if not isinstance(source, str)
+        )
 
     def entries(self) -> tuple[Send, ...]:
         """The first tokens of a run."""
@@ -183,6 +206,12 @@ class Program:
                 prefix = (*prefix[:-1], prefix[-1] - 1)
             found.append((read.node, prefix))
         return tuple(found)
+
+
+def _conditions_of(node: Node) -> list[Any]:
+    rules = node.branch.rules if node.branch is not None else ()
+    loops = [node.loop.condition] if node.loop is not None else []
+    return [*loops, *(rule.condition for rule in rules)]
 
 
 def targets(node: Node, *roles: Role) -> tuple[str, ...]:
