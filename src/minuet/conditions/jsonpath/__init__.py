@@ -129,7 +129,7 @@ class JsonPath:
             else:
                 missing.append(self._query.source)
         except CelError:
-            # The error is told already.
+            # The error is reported already.
             pass
         return {**told, "operands": operands, "missing": missing, "parts": []}
 

@@ -59,7 +59,7 @@ class _Pool:
     def get(self) -> Any:
         with self._lock:
             if self._pool is not None and self._pid != os.getpid():
-                # Threads of the pool stay behind in the parent: a call would wait for ever.
+                # Threads of the pool stay behind in the parent: a call would wait forever.
                 raise ConditionError(
                     "this process was forked from one that has used python_sandbox conditions: "
                     "start it as a new process instead"
