@@ -3,7 +3,7 @@
     {"type": "python_sandbox", "code": "def evaluate(output, context):\\n    return …"}
 
 The code defines `evaluate(output, context)`: the node's output, and for each node before it an
-object with `output` and `metadata`. `nodes` may list those that it reads. The code has no files, no
+object with its `output`. `nodes` may list those that it reads. The code has no files, no
 network, no imports, no clock and no randomness, and limits on time, processor and memory. The
 process that runs it (`process`) holds an interpreter that has none of these, so there is nothing
 to break out into.
