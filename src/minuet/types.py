@@ -14,6 +14,9 @@ Scope: TypeAlias = tuple[int, ...]
 #: One node of one run in one scope; the scope is encoded (`kernel.scope.encode`).
 Instance: TypeAlias = tuple[str, str, str]
 
+#: A path into a document: keys and list positions from its root.
+Path: TypeAlias = tuple[str | int, ...]
+
 RunStatus: TypeAlias = Literal[
     "PENDING",  #: created, not started
     "RUNNING",  #: has live tokens

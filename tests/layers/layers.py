@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 BASE = {"errors", "types"}
 BELOW_WORKER = BASE | {
-    *("clock", "ids", "events", "conditions", "templates", "model", "plan", "kernel", "store"),
-    *("bridge", "nodes"),
+    *("clock", "ids", "events", "schemas", "conditions", "templates", "model", "plan", "kernel"),
+    *("store", "bridge", "nodes"),
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings"}
 #: What programs and people touch reaches the store through the app only.
@@ -27,10 +27,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "ids": set(),
     "events": BASE,
-    "conditions": BASE,
+    "schemas": BASE,
+    "conditions": BASE | {"schemas"},
     "templates": BASE,
     "model": BASE | {"conditions", "templates"},
-    "plan": BASE | {"model", "conditions", "templates"},
+    "plan": BASE | {"model", "conditions", "templates", "schemas"},
     "kernel": BASE | {"events", "plan", "conditions"},
     "store": BASE | {"events", "clock"},
     "settings": BASE,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence, Set
 from typing import Any
 
@@ -146,8 +147,11 @@ class Questions(Finder):
         fold = replay(await self.history(run_id))
         program = await self.program(run_id, fold.state.plan)
         # Conditions are evaluated again on the outputs.
+        await self._reader.load_conditions(run_id, program)
         await self._reader.open_blobs(run_id, fold)
-        return explain(program, fold, node, facts=await self._live_facts(run_id))
+        facts = await self._live_facts(run_id)
+        # Some of them may take a second, in another process.
+        return await asyncio.to_thread(explain, program, fold, node, facts=facts)
 
     @checked
     async def unserved(self, run_id: str) -> list[Unserved]:

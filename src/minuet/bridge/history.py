@@ -11,6 +11,7 @@ from minuet.errors import DamagedRowError
 from minuet.events import Event, Place
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent
+from minuet.kernel.program import Program
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.records import LIVE_STATES, EventRecord, Token
@@ -70,6 +71,13 @@ class HistoryReader:
         """What the store knows of a run's live tokens."""
         tokens = await self._store.read_tokens(self._tenant, run_id)
         return {(t.node, t.scope): _facts(t) for t in tokens if t.state in LIVE_STATES}
+
+    async def load_conditions(self, run_id: str, program: Program) -> None:
+        """Load the schemas and the code that the program's conditions need."""
+        for ref in program.all_missing_blobs():
+            data = await self._store.get_blob(ref, run=run_id, tenant=self._tenant)
+            if data is not None:
+                program.keep_blob(ref, data)
 
     async def open_blobs(self, run_id: str, fold: Fold) -> None:
         """Replace references by the large values that they stand for."""

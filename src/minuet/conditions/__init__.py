@@ -1,9 +1,9 @@
 """Conditions: expressions in a document that decide something.
 
 All condition types share one interface; `compile_condition` chooses the type. A type is one module
-with a `compile_condition(source, limits) -> Condition` and one line in `TYPES`. Nothing here has
-side effects, and nothing here trusts the author of a condition or the data it reads: the answer is
-always a boolean or a `ConditionError`, within bounded time.
+with a `compile_condition(source, limits, blobs) -> Condition` and one line in `TYPES`. Nothing here
+has side effects, and nothing here trusts the author of a condition or the data it reads: the answer
+is always a boolean or a `ConditionError`, within bounded time.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.errors import ConditionError
@@ -19,24 +19,25 @@ from minuet.types import Json
 
 __all__ = [
     "LIMITS",
+    "NO_BLOBS",
     "TYPES",
     "VARIABLES",
+    "Blobs",
     "Condition",
-    "ConditionUnavailableError",
     "Expression",
     "Limits",
     "compile_condition",
     "compile_expression",
 ]
 
-#: Each condition type and the module that compiles it. None: reserved for a later version.
-TYPES: dict[str, str | None] = {
+#: Each condition type and the module that compiles it.
+TYPES: dict[str, str] = {
     "cel": "minuet.conditions.cel",
-    "jsonpath": None,
-    "schema_validation": None,
-    "cross_node_comparison": None,
-    "composite": None,
-    "python_sandbox": None,
+    "jsonpath": "minuet.conditions.jsonpath",
+    "schema_validation": "minuet.conditions.schema_validation",
+    "cross_node_comparison": "minuet.conditions.cross_node",
+    "composite": "minuet.conditions.composite",
+    "python_sandbox": "minuet.conditions.sandbox",
 }
 
 #: The variables of a condition. `output` is the node's own output, `ctx` maps each earlier node to
@@ -44,10 +45,13 @@ TYPES: dict[str, str | None] = {
 VARIABLES = ("output", "ctx", "input", "run", "iteration", "item")
 
 
-class ConditionUnavailableError(ConditionError):
-    """The document is valid, but this version does not support that type of condition."""
+#: Contents of blobs by their references.
+Blobs: TypeAlias = Mapping[str, bytes]
 
-    code = "condition-unavailable"
+NO_BLOBS: Blobs = {}
+
+#: What a type's module has: the source, limits, and the blobs at hand.
+Compiler: TypeAlias = Callable[[dict[str, Any], Limits, Blobs], "Condition"]
 
 
 class Condition(Protocol):
@@ -60,6 +64,18 @@ class Condition(Protocol):
     @property
     def references(self) -> frozenset[str]:
         """The ids of the nodes that it reads through `ctx`."""
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether it may read any node before its own: its code names them as it runs."""
+
+    @property
+    def blobs(self) -> frozenset[str]:
+        """The references of blobs that it needs: a schema, or code."""
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether deciding may take so long that an event loop must not wait for it."""
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide. Raises `ConditionError` if a value cannot be read or is not a boolean."""
@@ -88,10 +104,16 @@ class Expression(Protocol):
         """Compute. Raises `ConditionError` if the result is not JSON."""
 
 
-def compile_condition(source: str | dict[str, Any], limits: Limits = LIMITS) -> Condition:
-    """Compile a condition as written: CEL text, or an object with a `type`."""
+def compile_condition(
+    source: str | dict[str, Any], limits: Limits = LIMITS, blobs: Blobs = NO_BLOBS
+) -> Condition:
+    """Compile a condition as written: CEL text, or an object with a `type`.
+
+    A condition whose schema or code is a blob that is not at hand compiles, and cannot be
+    evaluated: the reference may be wrong, or the blob not there yet.
+    """
     if isinstance(source, str):
-        return _compiler("cel")({"type": "cel", "expression": source}, limits)
+        return _compiler("cel")({"type": "cel", "expression": source}, limits, blobs)
     if not isinstance(source, dict):
         raise ConditionError(
             f"a condition is CEL text or an object with a 'type', not {type(source).__name__}"
@@ -101,19 +123,12 @@ def compile_condition(source: str | dict[str, Any], limits: Limits = LIMITS) -> 
         raise ConditionError(f"a condition needs a 'type': one of {', '.join(TYPES)}")
     if not isinstance(type_, str) or type_ not in TYPES:
         raise ConditionError(f"unknown condition type: {type_}")
-    return _compiler(type_)(source, limits)
+    return _compiler(type_)(source, limits, blobs)
 
 
 @cache
-def _compiler(type_: str) -> Callable[[dict[str, Any], Limits], Condition]:
-    module = TYPES[type_]
-    if module is None:
-        raise ConditionUnavailableError(
-            f"condition type {type_!r} is not available in this version"
-        )
-    compiler: Callable[[dict[str, Any], Limits], Condition] = import_module(
-        module
-    ).compile_condition
+def _compiler(type_: str) -> Compiler:
+    compiler: Compiler = import_module(TYPES[type_]).compile_condition
     return compiler
 
 

@@ -38,6 +38,15 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     withdraws: tuple[str, ...] = ()
 
 
+class Needs(msgspec.Struct, frozen=True, gc=False):
+    """What conditions need before they can decide."""
+
+    #: References of schemas and code.
+    blobs: frozenset[str]
+    #: So much time that an event loop must not wait for it.
+    time: bool
+
+
 class Program:
     """A plan, and what is derived from it."""
 
@@ -46,6 +55,9 @@ class Program:
         self.digest = digest
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
         self._conditions: dict[str, Condition] = {}
+        self._needs: dict[str, Needs] = {}
+        #: Schemas and code that conditions need, by their references.
+        self._blobs: dict[str, bytes] = {}
         self._static_targets: dict[str, tuple[str, ...]] = {}
         #: Sends of nodes outside all constructs, by node and live targets. The first tokens of a
         #: run have no node. The second table has the same values by identity, for `is_constant`.
@@ -79,8 +91,32 @@ class Program:
         key = source if isinstance(source, str) else repr(source)
         found = self._conditions.get(key)
         if found is None:
-            found = self._conditions[key] = compile_condition(source)
+            found = self._conditions[key] = compile_condition(source, blobs=self._blobs)
         return found
+
+    def needs(self, node: Node) -> Needs:
+        """What the node's conditions need before they can decide."""
+        found = self._needs.get(node.id)
+        if found is None:
+            conditions = [self.condition(source) for source in _conditions_of(node)]
+            found = self._needs[node.id] = Needs(
+                frozenset().union(*(one.blobs for one in conditions)),
+                any(one.is_slow for one in conditions),
+            )
+        return found
+
+    def missing_blobs(self, node: Node) -> frozenset[str]:
+        """The references of blobs that the node's conditions need and that are not at hand."""
+        return self.needs(node).blobs - self._blobs.keys()
+
+    def all_missing_blobs(self) -> frozenset[str]:
+        """Those of all nodes."""
+        return frozenset().union(*(self.missing_blobs(node) for node in self.plan.nodes))
+
+    def keep_blob(self, reference: str, data: bytes) -> None:
+        """Have a blob at hand that conditions need. Those that were compiled without it go."""
+        self._blobs[reference] = data
+        self._conditions.clear()
 
     def entries(self) -> tuple[Send, ...]:
         """The first tokens of a run."""
@@ -183,6 +219,12 @@ class Program:
                 prefix = (*prefix[:-1], prefix[-1] - 1)
             found.append((read.node, prefix))
         return tuple(found)
+
+
+def _conditions_of(node: Node) -> list[Any]:
+    rules = node.branch.rules if node.branch is not None else ()
+    loops = [node.loop.condition] if node.loop is not None else []
+    return [*loops, *(rule.condition for rule in rules)]
 
 
 def targets(node: Node, *roles: Role) -> tuple[str, ...]:

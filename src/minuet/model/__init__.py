@@ -1,6 +1,6 @@
 """Workflow documents as the author wrote them: reading, writing and problems."""
 
-from minuet.model.diagnostics import Diagnostic, Path, Position, format_path
+from minuet.model.diagnostics import Diagnostic, Position, format_path
 from minuet.model.document import (
     Document,
     dump_document,
@@ -9,6 +9,7 @@ from minuet.model.document import (
     read_mapping,
 )
 from minuet.model.schema import document_schema
+from minuet.types import Path
 
 __all__ = [
     "Diagnostic",

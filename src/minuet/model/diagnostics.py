@@ -8,8 +8,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-#: A path into a document: keys and list positions from its root.
-Path: TypeAlias = tuple[str | int, ...]
+from minuet.types import Path
 
 Severity: TypeAlias = Literal["error", "warning"]
 

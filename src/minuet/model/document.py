@@ -12,7 +12,7 @@ import os
 from typing import Any
 
 from minuet.errors import DocumentError
-from minuet.model.diagnostics import Diagnostic, Path, Position, Severity, format_path
+from minuet.model.diagnostics import Diagnostic, Position, Severity, format_path
 from minuet.model.field_types import FieldType
 from minuet.model.plain import copy_plain
 from minuet.model.problem import BROKEN, Problem, Problems
@@ -20,7 +20,7 @@ from minuet.model.table import WORKFLOW
 from minuet.model.text import TEXT_BYTES_MAX, parse, parse_marks
 from minuet.model.tree import Mark
 from minuet.model.workflow import Workflow
-from minuet.types import Json
+from minuet.types import Json, Path
 
 
 class Document:

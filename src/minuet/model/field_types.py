@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from minuet.model.diagnostics import Path, quote
+from minuet.model.diagnostics import quote
 from minuet.model.problem import BROKEN, Code, Problem, Problems
-from minuet.types import Json
+from minuet.types import Json, Path
 
 
 class FieldType:

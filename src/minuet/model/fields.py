@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from minuet.model.diagnostics import Path, quote
+from minuet.model.diagnostics import quote
 from minuet.model.field_types import FieldType, wrong_type
 from minuet.model.problem import BROKEN, Problem, Problems
-from minuet.types import Json
+from minuet.types import Json, Path
 
 #: Resolves what concerns several fields. It gets the values of the model's fields and of the
 #: other fields, may change the former, and returns whether the object counts as present.

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from minuet.model.diagnostics import Path, quote
+from minuet.model.diagnostics import quote
 from minuet.model.problem import BROKEN, Problem, Problems
 from minuet.model.tree import DEPTH_MAX, WHOLE_MAX, WHOLE_MIN, find_unstorable
-from minuet.types import Json
+from minuet.types import Json, Path
 
 
 def copy_plain(value: Any, problems: Problems, path: Path = ()) -> Json:

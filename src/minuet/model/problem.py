@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from minuet.model.diagnostics import Path, Position, quote
+from minuet.model.diagnostics import Position, quote
+from minuet.types import Path
 
 Code: TypeAlias = Literal[
     "unreadable-file",  #: the file cannot be opened

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from minuet.model.diagnostics import Path
 from minuet.model.field_types import (
     ANY,
     STRING,
@@ -44,6 +43,7 @@ from minuet.model.workflow import (
     Rule,
     Workflow,
 )
+from minuet.types import Path
 
 FLAG = Flag()
 COUNT = Whole(1)

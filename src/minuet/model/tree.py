@@ -13,9 +13,9 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from minuet.model.diagnostics import Path, Position, quote
+from minuet.model.diagnostics import Position, quote
 from minuet.model.problem import BROKEN, Code, Problem, Problems, Unparsable
-from minuet.types import Json
+from minuet.types import Json, Path
 
 #: Deeper than any document that a person writes, and far below the interpreter's limit.
 DEPTH_MAX: Final = 100

@@ -14,11 +14,12 @@ from typing import NamedTuple, get_args
 
 import msgspec
 
-from minuet.model.diagnostics import Path, quote
+from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.cycle import report_cycles
 from minuet.plan.plan import Role
 from minuet.plan.problems import Problems
+from minuet.types import Path
 
 #: Enough for any graph that people or programs write. More is a mistake or an attack.
 NODES_MAX = 200_000

@@ -11,8 +11,9 @@ from collections.abc import Collection
 from typing import Protocol
 
 from minuet.errors import DocumentError
-from minuet.model.diagnostics import Diagnostic, Path, Severity, quote
+from minuet.model.diagnostics import Diagnostic, Severity, quote
 from minuet.model.workflow import Workflow
+from minuet.types import Path
 
 #: More errors, and more warnings, than anyone fixes before trying again.
 SHOWN_MAX = 100

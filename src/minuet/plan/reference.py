@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
-from minuet.conditions import ConditionUnavailableError
 from minuet.errors import ConditionError, TemplateError
-from minuet.model.diagnostics import Path, quote
+from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.ancestor import find_ancestors
 from minuet.plan.catalog import Catalog
@@ -17,10 +16,17 @@ from minuet.plan.loop import Loops
 from minuet.plan.plan import Read
 from minuet.plan.problems import Problems
 from minuet.plan.text import is_template, strings
+from minuet.types import Path
+
+#: Stands for all nodes before the one that reads, where its code names them as it runs.
+ALL = "*"
+
+#: Nodes that `ALL` may stand for: each of their outputs comes with the token.
+ALL_MAX = 100
 
 
 class Reference(NamedTuple):
-    """A node's name inside a template or condition."""
+    """A node's name inside a template or condition, or `ALL`."""
 
     name: str
     path: Path
@@ -99,8 +105,7 @@ class _Reader:
         try:
             names = tuple(sorted(compiler(source)))
         except (ConditionError, TemplateError) as error:
-            unavailable = isinstance(error, ConditionUnavailableError)
-            self._problems.error("feature-unavailable" if unavailable else code, str(error), path)
+            self._problems.error(code, str(error), path)
             return ()
         if key is not None:
             self._known[key] = names
@@ -125,7 +130,8 @@ def _compile_expression(source: str) -> frozenset[str]:
 def _compile_condition(source: Any) -> frozenset[str]:
     from minuet.conditions import compile_condition
 
-    return compile_condition(source).references
+    condition = compile_condition(source)
+    return condition.references | {ALL} if condition.reads_all else condition.references
 
 
 def _check_names(workflow: Workflow, references: References, problems: Problems) -> None:
@@ -133,7 +139,7 @@ def _check_names(workflow: Workflow, references: References, problems: Problems)
     meant = names | {"input", "run"}
     for listed in (*references.of_nodes, references.of_output):
         for reference in listed:
-            if reference.name not in names:
+            if reference.name not in names and reference.name != ALL:
                 problems.error(
                     "unknown-reference",
                     f"there is no node {quote(reference.name)} to read from",
@@ -151,6 +157,10 @@ def find_reads(
     for number, place in enumerate(graph.places):
         others: dict[int, Reference] = {}
         for reference in references.of_nodes[place]:
+            if reference.name == ALL:
+                for above in _all_above(graph, number, reference, problems):
+                    others.setdefault(above, reference)
+                continue
             other = graph.numbers.get(reference.name)
             own = other == number and reference.knows_output
             if other is not None and not own:
@@ -173,6 +183,29 @@ def find_reads(
                 _report_unrelated(graph, number, other, others[other], problems)
         reads.append(tuple(found))
     return reads
+
+
+def _all_above(
+    graph: Graph, number: int, reference: Reference, problems: Problems
+) -> Collection[int]:
+    """The ancestors of a node whose condition may read any of them."""
+    found: set[int] = set()
+    pending = list(graph.sources[number])
+    while pending and len(found) <= ALL_MAX:
+        above = pending.pop()
+        if above not in found:
+            found.add(above)
+            pending.extend(graph.sources[above])
+    if len(found) > ALL_MAX:
+        problems.error(
+            "bad-condition",
+            f"the condition may read any of more than {ALL_MAX} nodes that come before "
+            f"{quote(graph.nodes[number].id)}",
+            reference.path,
+            hint="list those that its code reads in 'nodes'",
+        )
+        return ()
+    return found
 
 
 def _report_unrelated(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from minuet.model.diagnostics import Path
+from minuet.types import Path
 
 #: Marks of a template, or of a mistaken one: the template compiler refuses the latter two.
 OPENINGS = ("{{", "{%", "{#")

@@ -22,7 +22,6 @@ class Assignment(Granted):
         "abandoned",
         "context",
         "holds_slot",
-        "large",
         "loaded",
         "node",
         "outcome",
@@ -30,6 +29,7 @@ class Assignment(Granted):
         "releasing",
         "task",
         "thread",
+        "unsettled",
     )
 
     def __init__(self, grant: Grant, header: RunHeader) -> None:
@@ -44,9 +44,9 @@ class Assignment(Granted):
         #: What came of it, kept until the store has accepted it.
         self.outcome: Outcome | None = None
         self.output: bytes = b"null"
-        #: A result whose output must be stored as a blob before it can be handed in; `output` is
-        #: that output.
-        self.large: Succeeded | None = None
+        #: A result that cannot be settled at once: its output must be stored as a blob first
+        #: (`output` is that output), or its conditions need time.
+        self.unsettled: Succeeded | None = None
         #: The lease is lost: what the handler returns is dropped.
         self.abandoned = False
         #: The worker drains: the token is given back, not failed.

@@ -67,9 +67,9 @@ class Pipeline:
                 return None
             outcome = self._running.run_inline(assignment, node, node_type)
         assignment.outcome = outcome
-        item = self._settling.settle_small(assignment)
+        item = self._settling.settle_now(assignment)
         if item is None:
-            # `run` must store its output first.
+            # Something must be awaited first, by `run`.
             assignment.outcome = None
         return item
 
@@ -114,11 +114,11 @@ class Pipeline:
         return assignment.ask_for_slot(key, node.concurrency.limit) if key else None
 
     async def _run(self, assignment: Assignment) -> Item | None:
-        # One that is large was run by `run_now`.
-        if assignment.large is None:
+        # One that is unsettled was run by `run_now`.
+        if assignment.unsettled is None:
             await self._find_outcome(assignment)
         else:
-            assignment.outcome = assignment.large
+            assignment.outcome = assignment.unsettled
         if assignment.abandoned:
             return None
         outcome = assignment.outcome
@@ -127,8 +127,8 @@ class Pipeline:
         if assignment.loaded is None and isinstance(outcome, AttemptFailed):
             return assignment.fail_without_plan(outcome.error)
         try:
-            item = self._settling.settle_small(assignment) if assignment.large is None else None
-            return item or await self._settling.settle_large(assignment)
+            item = self._settling.settle_now(assignment) if assignment.unsettled is None else None
+            return item or await self._settling.settle_later(assignment)
         except asyncio.CancelledError:
             if not assignment.is_ended:
                 raise
@@ -186,7 +186,7 @@ class Pipeline:
             return assignment.fail_without_plan(
                 self._failures.outside_handler(assignment, error).error
             )
-        return self._settling.settle(assignment)
+        return await self._settling.settle_in_time(assignment)
 
     def settle_as(self, assignment: Assignment, outcome: Outcome) -> Item:
         """Settle with another outcome: the store has refused the first."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
@@ -23,9 +25,12 @@ from minuet.worker.rendering import condition_variables
 if TYPE_CHECKING:
     from minuet.store.records import Item
 
-#: Shortest and longest pause before storing a large output is tried again, and how often to warn.
+#: Shortest and longest pause before a call that the result waits for is tried again, and how often
+#: to warn.
 KEEP_S = (0.05, 5.0)
 WARN_S = 60.0
+
+T = TypeVar("T")
 
 _log = logging.getLogger("minuet.worker")
 
@@ -42,21 +47,50 @@ class Settling:
         self._policies = policies
         self._failures = failures
 
-    def settle_small(self, assignment: Assignment) -> Item | None:
-        """Settle; None when a large output must be stored first, by `settle_large`."""
+    def settle_now(self, assignment: Assignment) -> Item | None:
+        """Settle; None when something must be awaited first, by `settle_later`: a large output is
+        stored, or a condition needs a blob or another process."""
         outcome = assignment.outcome
-        is_first = isinstance(outcome, Succeeded) and not assignment.grant.cursor
-        if is_first and needs_blob(assignment.output):
-            assert isinstance(outcome, Succeeded)
-            assignment.large = outcome
-            return None
+        if isinstance(outcome, Succeeded):
+            is_first = not assignment.grant.cursor
+            if (is_first and needs_blob(assignment.output)) or self._needs_time(assignment):
+                assignment.unsettled = outcome
+                return None
         return self.settle(assignment)
 
-    async def settle_large(self, assignment: Assignment) -> Item:
-        """Store the output as a blob, then settle."""
+    async def settle_later(self, assignment: Assignment) -> Item:
+        """Store the output as a blob if it is large, then settle."""
         data = assignment.output
-        ref = await self._keep_output(assignment, data)
-        assignment.output, assignment.large = blob_value(ref, len(data)), None
+        if not assignment.grant.cursor and needs_blob(data):
+            ref = await self._keep_output(assignment, data)
+            assignment.output = blob_value(ref, len(data))
+        assignment.unsettled = None
+        return await self.settle_in_time(assignment)
+
+    def _needs_time(self, assignment: Assignment) -> bool:
+        """Whether conditions need a blob that is not at hand, or another process."""
+        loaded, node = assignment.loaded, assignment.node
+        if loaded is None or node is None or (node.branch is None and node.loop is None):
+            return False
+        program = loaded.program
+        return program.needs(node).time or bool(program.missing_blobs(node))
+
+    async def settle_in_time(self, assignment: Assignment) -> Item:
+        """Settle without holding up the event loop, however long the conditions take."""
+        loaded, node = assignment.loaded, assignment.node
+        if loaded is None or node is None or not isinstance(assignment.outcome, Succeeded):
+            return self.settle(assignment)
+        program, run = loaded.program, assignment.grant.run
+        for ref in program.missing_blobs(node):
+            data = await self._insist(
+                partial(self._store.get_blob, ref, run=run, tenant=self._tenant),
+                f"the result of {assignment} needs {ref}, which cannot be read",
+            )
+            if data is not None:
+                # One that is missing is an error of the condition, which says so.
+                program.keep_blob(ref, data)
+        if program.needs(node).time:
+            return await asyncio.to_thread(self.settle, assignment)
         return self.settle(assignment)
 
     def settle(self, assignment: Assignment) -> Item:
@@ -99,24 +133,26 @@ class Settling:
         return loaded.translator.item(grant, settlement, assignment.output)
 
     async def _keep_output(self, assignment: Assignment, data: bytes) -> str:
-        """Store a large output, and do not give up: the handler has run, and would run again.
+        run = assignment.grant.run
+        return await self._insist(
+            partial(self._store.put_blob, data, run=run, tenant=self._tenant),
+            f"the output of {assignment} ({len(data)} bytes) cannot be stored",
+        )
 
-        It ends when the output is stored, when the lease is lost, and when the worker has drained
+    async def _insist(self, call: Callable[[], Awaitable[T]], problem: str) -> T:
+        """Call the store, and do not give up: the handler has run, and would run again.
+
+        It ends when the store answers, when the lease is lost, and when the worker has drained
         for long enough; the last two cancel it.
         """
-        run = assignment.grant.run
         pause_s, warned_s = KEEP_S[0], None
         while True:
             try:
-                return await self._store.put_blob(data, run=run, tenant=self._tenant)
+                return await call()
             except StoreUnavailableError as error:
                 now_s = asyncio.get_running_loop().time()
                 if warned_s is None or now_s - warned_s >= WARN_S:
                     warned_s = now_s
-                    _log.warning(
-                        "the output of %s (%d bytes) cannot be stored (%s); it is kept in memory "
-                        "and tried again",
-                        *(assignment, len(data), error),
-                    )
+                    _log.warning("%s (%s); it is kept in memory and tried again", problem, error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, KEEP_S[1])

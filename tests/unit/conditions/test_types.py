@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from minuet.conditions import TYPES, ConditionUnavailableError, cel, compile_condition
+from minuet.conditions import cel, compile_condition
 from minuet.conditions.limits import LIMITS
 from minuet.errors import ConditionError
 
@@ -21,14 +21,6 @@ def test_unknown_type_is_named(type_: Any) -> None:
         compile_condition({"type": type_})
 
     assert str(caught.value) == f"unknown condition type: {type_}"
-
-
-@pytest.mark.parametrize("type_", [name for name, module in TYPES.items() if module is None])
-def test_type_of_a_later_version_is_said_to_be_unavailable(type_: str) -> None:
-    with pytest.raises(ConditionUnavailableError) as caught:
-        compile_condition({"type": type_})
-
-    assert str(caught.value) == f"condition type {type_!r} is not available in this version"
 
 
 @pytest.mark.parametrize(

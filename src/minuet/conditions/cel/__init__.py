@@ -13,7 +13,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from minuet.conditions import VARIABLES
+import msgspec
+
+from minuet.conditions import NO_BLOBS, VARIABLES, Blobs
 from minuet.conditions.cel.errors import CelError
 from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
@@ -23,22 +25,36 @@ from minuet.conditions.cel.result import to_json
 from minuet.conditions.cel.tree import Tree, paths
 from minuet.conditions.cel.types import check_types
 from minuet.conditions.cel.values import Optional, checked, friendly_name
+from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.errors import ConditionError
 from minuet.types import Json
 
-_NAMES = frozenset(VARIABLES)
+
+class Dialect(msgspec.Struct, frozen=True):
+    """What an expression may name, and how it calculates."""
+
+    variables: tuple[str, ...] = VARIABLES
+    #: Arithmetic is that of decimal numbers, also on whole ones: 1 / 2 is 0.5.
+    decimal: bool = False
 
 
-def compile_condition(source: dict[str, Any], limits: Limits = LIMITS) -> Cel:
+PLAIN = Dialect()
+
+
+def compile_condition(
+    source: dict[str, Any], limits: Limits = LIMITS, blobs: Blobs = NO_BLOBS
+) -> Cel:
     """Compile `{"type": "cel", "expression": …}`."""
-    unknown = sorted(set(source) - {"type", "expression"})
-    if unknown:
-        raise ConditionError(f"a cel condition has no {unknown[0]!r}, only an 'expression'")
-    expression = source.get("expression")
+    expression = read_form(source, required=("expression",))["expression"]
     if not isinstance(expression, str):
         raise ConditionError("a cel condition needs an 'expression': CEL text")
-    compiled: Cel = _compiled(expression, Cel, limits)
+    return compile_boolean(expression, limits)
+
+
+def compile_boolean(source: str, limits: Limits = LIMITS, dialect: Dialect = PLAIN) -> Cel:
+    """Compile CEL text that is true or false."""
+    compiled: Cel = _compiled(source, Cel, limits, dialect)
     return compiled
 
 
@@ -46,21 +62,29 @@ def compile_expression(source: str, limits: Limits = LIMITS) -> CelExpression:
     """Compile CEL text that yields any JSON value."""
     if not isinstance(source, str):
         raise ConditionError(f"an expression is CEL text, not {type(source).__name__}")
-    compiled: CelExpression = _compiled(source, CelExpression, limits)
+    compiled: CelExpression = _compiled(source, CelExpression, limits, PLAIN)
     return compiled
 
 
 class _Compiled:
     """What conditions and expressions have in common."""
 
-    __slots__ = ("_executable", "_limits", "_tree", "references", "source")
+    __slots__ = ("_dialect", "_executable", "_limits", "_tree", "references", "source")
 
-    def __init__(self, source: str, tree: Tree, references: frozenset[str], limits: Limits) -> None:
+    def __init__(
+        self,
+        source: str,
+        tree: Tree,
+        references: frozenset[str],
+        limits: Limits,
+        dialect: Dialect,
+    ) -> None:
         self.source = source
         self.references = references
         self._tree = tree
         self._limits = limits
-        self._executable = Executable(tree, VARIABLES, limits)
+        self._dialect = dialect
+        self._executable = Executable(tree, dialect.variables, limits)
 
     def _failed(self, error: CelError | str) -> ConditionError:
         message = error if isinstance(error, str) else error.describe(self.source)
@@ -71,6 +95,9 @@ class Cel(_Compiled):
     """A condition in CEL."""
 
     __slots__ = ()
+    reads_all = False
+    blobs: frozenset[str] = frozenset()
+    is_slow = False
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide."""
@@ -92,12 +119,13 @@ class Cel(_Compiled):
             explanation["result"] = self.evaluate(variables)
         except ConditionError as error:
             explanation["error"] = str(error)
-        ways = tuple(sorted(paths(self._tree, _NAMES), key=repr))
+        names = frozenset(self._dialect.variables)
+        ways = tuple(sorted(paths(self._tree, names), key=repr))
         operands, missing = find_operands(ways, variables, self._limits)
         meter = Meter(self._limits)
 
         def evaluate(part: Tree) -> Any:
-            return Executable(part, VARIABLES, self._limits).run(variables, meter)
+            return Executable(part, self._dialect.variables, self._limits).run(variables, meter)
 
         parts = Explainer(self.source, evaluate, self._limits).explain(self._tree)
         return {**explanation, "operands": operands, "missing": missing, "parts": parts}
@@ -118,7 +146,7 @@ class CelExpression(_Compiled):
 
 
 @lru_cache(maxsize=LIMITS.cached)
-def _compiled(source: str, kind: type[Any], limits: Limits) -> Any:
+def _compiled(source: str, kind: type[Any], limits: Limits, dialect: Dialect) -> Any:
     # Threads share the cache. Two that see a text first at the same moment may both compile it;
     # one result is kept.
     if len(source) > limits.source_chars:
@@ -130,10 +158,10 @@ def _compiled(source: str, kind: type[Any], limits: Limits) -> Any:
         raise ConditionError("the expression is empty")
     try:
         source.encode()
-        tree = parse(source, limits.expression_depth)
-        references = check_names(source, tree, VARIABLES)
-        type_ = check_types(tree, VARIABLES, limits)
-        compiled = kind(source, tree, references, limits)
+        tree = parse(source, limits.expression_depth, decimal=dialect.decimal)
+        references = check_names(source, tree, dialect.variables)
+        type_ = check_types(tree, dialect.variables, limits)
+        compiled = kind(source, tree, references, limits, dialect)
     except UnicodeEncodeError:
         raise ConditionError("there is text that is not valid Unicode") from None
     except CelError as error:

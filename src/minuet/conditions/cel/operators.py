@@ -300,6 +300,22 @@ def negate(meter: Meter, a: Any) -> Any:
     raise EvaluationError(f"'-' does not work on {friendly_name(a)}")
 
 
+def _decimal(operate: Operator) -> Operator:
+    """Arithmetic that takes whole numbers for decimal ones."""
+
+    def calculate(meter: Meter, a: Any, b: Any) -> Any:
+        if type(a) in _NUMBERS and type(b) in _NUMBERS:
+            a, b = (_float(x.value if type(x) is UInt else x) for x in (a, b))
+            if operate is divide and not b:
+                raise EvaluationError("divide by zero")
+        return operate(meter, a, b)
+
+    return calculate
+
+
+#: The names of operators on decimal numbers, by their signs.
+DECIMAL = {sign: f"decimal {sign}" for sign in "+-*/"}
+
 #: Binary operators. `&&` and `||` are not here, because they may skip an operand.
 OPERATORS: dict[str, Operator] = {
     "==": equal,
@@ -314,4 +330,8 @@ OPERATORS: dict[str, Operator] = {
     "*": multiply,
     "/": divide,
     "%": remainder,
+    DECIMAL["+"]: _decimal(add),
+    DECIMAL["-"]: _decimal(subtract),
+    DECIMAL["*"]: _decimal(multiply),
+    DECIMAL["/"]: _decimal(divide),
 }

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from minuet.conditions.cel.errors import TextError
 from minuet.conditions.cel.lexer import RESERVED, Token, tokenize
 from minuet.conditions.cel.macros import expand
+from minuet.conditions.cel.operators import DECIMAL
 from minuet.conditions.cel.tree import (
     Binary,
     Call,
@@ -42,9 +43,12 @@ _STRENGTH = {
 }
 
 
-def parse(source: str, depth: int) -> Tree:
-    """The tree of an expression, at most `depth` levels deep."""
-    parser = _Parser(tokenize(source), depth)
+def parse(source: str, depth: int, *, decimal: bool = False) -> Tree:
+    """The tree of an expression, at most `depth` levels deep.
+
+    `decimal`: arithmetic is that of decimal numbers, whatever numbers it meets.
+    """
+    parser = _Parser(tokenize(source), depth, decimal=decimal)
     tree = parser.expression(1, 0)
     token = parser.peek()
     if token.kind != "end":
@@ -72,10 +76,11 @@ def _too_deep(at: int, depth: int) -> TextError:
 class _Parser:
     """One pass over the tokens."""
 
-    def __init__(self, tokens: list[Token], depth: int) -> None:
+    def __init__(self, tokens: list[Token], depth: int, *, decimal: bool) -> None:
         self.tokens = tokens
         self.place = 0
         self.depth = depth
+        self.operators = DECIMAL if decimal else {}
 
     def peek(self) -> Token:
         return self.tokens[self.place]
@@ -119,7 +124,7 @@ class _Parser:
                 continue
             right = self.expression(own + 1, level + 1)
             left = Binary(
-                operator=token.text,
+                operator=self.operators.get(token.text, token.text),
                 left=left,
                 right=right,
                 at=token.start,

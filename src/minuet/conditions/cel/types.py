@@ -163,6 +163,9 @@ class _Types:
             if not known <= _ORDERED or (len(known) == 2 and not known <= _NUMBERS):
                 raise self.mismatch(tree, left, right)
             return "bool"
+        if sign.startswith("decimal "):
+            sign = sign[-1]
+            left, right = ("double" if kind in _NUMBERS else kind for kind in (left, right))
         results = {
             result
             for (known_sign, one, other), result in _ARITHMETIC.items()
@@ -173,7 +176,8 @@ class _Types:
         return results.pop() if len(results) == 1 else ANY
 
     def mismatch(self, tree: Binary, left: str, right: str) -> TextError:
-        message = f"'{tree.operator}' does not work on {_friendly(left)} and {_friendly(right)}"
+        sign = tree.operator.removeprefix("decimal ")
+        message = f"'{sign}' does not work on {_friendly(left)} and {_friendly(right)}"
         if left != right and {left, right} <= _NUMBERS:
             message += MIXED
         elif {left, right} & _NUMBERS:

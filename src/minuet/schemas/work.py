@@ -15,8 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 from urllib.parse import unquote, urldefrag, urljoin
 
-from minuet.model.diagnostics import Path
-from minuet.types import Json
+from minuet.types import Json, Path
 
 #: The largest number of subschemas in one schema.
 SUBSCHEMAS_MAX = 10_000

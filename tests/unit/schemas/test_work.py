@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minuet.plan.schema import COUNTED_LOOKS_MAX, find_input_problems
-from minuet.plan.schemawork import SchemaTooComplexError, SchemaWork
+from minuet.plan.schema import find_input_problems
+from minuet.schemas import COUNTED_LOOKS_MAX, SchemaTooComplexError
+from minuet.schemas.work import SchemaWork
 
 
 def chain(length: int, link: Any, end: Any) -> dict[str, Any]:
