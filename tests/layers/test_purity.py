@@ -37,11 +37,16 @@ UNSAFE_MODULES = {"pickle", "marshal", "shelve", "dill", "cloudpickle"}
 UNSAFE_CALLS = {"eval", "exec", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 
 
+#: The border to the processes that run sandboxed code. What they decide follows from code and data
+#: alone: their clock stands still, and they have no randomness.
+SANDBOX = "minuet.conditions.sandbox.process"
+
+
 def test_the_inner_layers_are_pure(modules: list[Any]) -> None:
     problems = [
         f"{module.name}:{line} uses {what}"
         for module in modules
-        if (layer := layer_of(module.name)) in PURE
+        if (layer := layer_of(module.name)) in PURE and module.name != SANDBOX
         for line, what in impurities(layer, module.tree)
     ]
 
