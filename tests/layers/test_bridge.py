@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from minuet.store.records import Token
+
 #: Parts that may look into the types of both, and why.
 MAY_KNOW_BOTH = {
     "bridge": "it is the place for it",
@@ -68,3 +70,28 @@ def looked_into(tree: ast.Module) -> set[str]:
     kernel = {name for name in names if f"{name}.".startswith("minuet.kernel.")}
     store = {name for name in names if f"{name}.".startswith("minuet.store.")}
     return kernel | store if kernel and store else set()
+
+
+def test_rebuilding_a_token_decides_every_field_of_it(modules: list[Any]) -> None:
+    """A field that nobody thought of would be lost whenever rows are made again."""
+    (tree,) = (module.tree for module in modules if module.name == "minuet.bridge.rebuild")
+    (made,) = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Token"
+    )
+    given = {"run", "node", "scope"} | {keyword.arg for keyword in made.keywords}
+    (keeps,) = (
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.FunctionDef) and node.name == "_keep_holder"
+    )
+    kept = {
+        node.attr
+        for node in ast.walk(keeps)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+    }
+
+    assert given | kept == set(Token.__struct_fields__)

@@ -43,7 +43,7 @@ PAYLOAD_BYTES_MAX = 1 << 20
 REPLY_BYTES_MAX = 16 << 20
 
 #: Most bytes of outputs that come with one token. A token with more comes without them, and its
-#: node fails. PostgreSQL and Redis have copies of both numbers in their functions.
+#: node fails. The functions of PostgreSQL and Redis are filled with both numbers when they load.
 INPUT_BYTES_MAX = 64 << 20
 
 #: The resolution of a token whose time was over before anything came. It is JSON because workers
