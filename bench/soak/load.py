@@ -139,7 +139,7 @@ class Load:
             self._number += wanted
             start = partial(self._app.start_many, self._compiled[kind.name], inputs)
             names = await self.insist(partial(start, idempotency_keys=keys))
-            for name in names:
+            for name in (handle.id for handle in names):
                 self.runs[name] = Tracked(kind, time.monotonic())
                 self.counts["started"] += 1
                 if disturb:

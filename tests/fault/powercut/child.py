@@ -129,7 +129,8 @@ async def live(db: str, durability: Any, trace: Trace, life: int) -> None:
     async with App(store, handlers=[workload], lease_seconds=LEASE_MS / 1000) as app:
 
         async def run(job: Job) -> None:
-            run_id = await app.start(job.document, job.input, idempotency_key=job.key)
+            handle = await app.start(job.document, job.input, idempotency_key=job.key)
+            run_id = handle.id
             trace.add(Acknowledged("start", run_id))
             ended = await app.runs.wait_ended(run_id)
             trace.add(Acknowledged("end", run_id, value=ended.status.encode()))
