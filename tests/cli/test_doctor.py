@@ -1,4 +1,4 @@
-"""`minuet doctor` on files that somebody has damaged: what it says, and what it mends."""
+"""`minuet doctor` on files that somebody has damaged: what it says, and what it repairs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ nodes:
   - {id: both, type: transform, config: {value: "{{ start.output }}"}, dependencies: [left, right]}
 """
 
-#: Damage that the history tells how to mend: what is done to the file, and a word about it.
+#: Damage that the history says how to repair: what is done to the file, and a word about it.
 MENDABLE = {
     "a counter that is too high": ("UPDATE runs SET counter = counter + 1", "counter"),
     "a number of events that is too low": ("UPDATE runs SET seq = seq - 1", "seq"),

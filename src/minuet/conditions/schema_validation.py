@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet.conditions import NO_BLOBS, Blobs
-from minuet.conditions.blob import read_reference
+from minuet.conditions.blob import missing_blob, read_reference
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.errors import ConditionError
@@ -101,5 +101,5 @@ class SchemaValidation:
 
     def _compiled(self) -> Schema:
         if self._schema is None:
-            raise ConditionError(f"there is no blob {self._ref}", source=self.source)
+            raise missing_blob(self._ref, self.source)
         return self._schema

@@ -7,7 +7,7 @@ marks that the processes make themselves: what was committed, and what somebody 
 All processes write into one file. Each does and notes in one turn, and nobody else does
 anything meanwhile: so the order in the file is the order in which it happened.
 
-Shared memory (`-shm`) is not noted: nothing durable depends on it, and SQLite makes it anew.
+Shared memory (`-shm`) is not noted: nothing durable depends on it, and SQLite creates it again.
 """
 
 from __future__ import annotations

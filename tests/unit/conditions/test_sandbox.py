@@ -158,10 +158,7 @@ def test_deep_recursion_fails_and_harms_nobody() -> None:
     assert decide(body("return True"))
 
 
-def test_clock_and_chance_stand_still() -> None:
-    code = body("return output == id(output)")
-
-    assert isinstance(decide(code, 1), bool)
+def test_code_has_no_clock_and_no_randomness() -> None:
     assert "the code failed" in failure(body("return time.time() > 0"))
     assert "the code failed" in failure(body("return random.random() > 0"))
 

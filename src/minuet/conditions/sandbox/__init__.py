@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from minuet.conditions import NO_BLOBS, Blobs
-from minuet.conditions.blob import read_reference
+from minuet.conditions.blob import missing_blob, read_reference
 from minuet.conditions.cel.show import shortened
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
@@ -138,7 +138,7 @@ class PythonSandbox:
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide."""
         if self._code is None:
-            raise ConditionError(f"there is no blob {self._ref}", source=self.source)
+            raise missing_blob(self._ref, self.source)
         context = self._context(variables)
         output = variables.get("output")
         value = run_sandboxed(self._code, output, context, self._bounds, self.source)
