@@ -102,6 +102,13 @@ _ALL = (
         transition=wrong.EveryExpiryIsACrash,
     ),
     Bug(
+        name="lost-lease-stays",
+        summary="a worker whose lease expired and was granted again hands in twice",
+        faults=("forget", "drop_reply", "fail", "restart"),
+        first=150,
+        transition=wrong.LostLeasesStayLost,
+    ),
+    Bug(
         name="pause-keeps-slot",
         summary="a paused run keeps the slots of tokens that do not run",
         faults=("slow",),

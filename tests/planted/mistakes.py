@@ -74,6 +74,14 @@ class LateResultAfterAnother(Transition):
         return super()._judge(run, token, item)
 
 
+class LostLeasesStayLost(Transition):
+    """A lease that expired, was granted again and is named by its worker stays expired."""
+
+    def _revive(self, exchange: Exchange, run: Run, token: Token) -> None:
+        if token.state == "ready":
+            super()._revive(exchange, run, token)
+
+
 class EveryExpiryIsACrash(Transition):
     """Nobody asks whether a worker comes back whose token somebody else has taken."""
 

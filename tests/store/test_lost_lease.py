@@ -37,6 +37,15 @@ async def expire(world: Any) -> None:
     assert (await world.sweep()).expired >= 1
 
 
+async def lose_and_take_again(world: Any) -> Any:
+    """Take a token under the lease that it has lost, as a call does that is repeated after the
+    store has forgotten its session."""
+    lost = await lose(world, session="first", lease="the-same")
+    grant = await world.take_one(session="second", lease="the-same")
+    assert (grant.lease, grant.expiry) == (lost.lease, 1)
+    return grant
+
+
 # ── nobody has taken the token since ────────────────────────────────────────────────────
 
 
@@ -115,6 +124,35 @@ async def test_a_lease_can_expire_and_be_taken_up_again_any_number_of_times(
         assert reply.revoked == ()
 
     await world.finish(grant)
+
+
+async def test_a_token_that_was_taken_again_under_its_lost_lease_is_handed_in_once(
+    world: Any,
+) -> None:
+    run = await world.start("a")
+    retried = Retried(*name(await lose_and_take_again(world)), error={"code": "x"})
+
+    assert await world.hand_in(retried, session="second") == ("applied",)
+    assert await world.hand_in(retried, session="second") == ("duplicate",)
+
+    token = await world.token(run, "a")
+    assert (token.attempt, token.expiry, token.lost) == (2, 0, ())
+
+
+async def test_a_lost_lease_that_is_held_again_is_forgiven_when_it_is_renewed(
+    world: Any, held: Any
+) -> None:
+    run = await world.start("a")
+    grant = await lose_and_take_again(world)
+    world.clock.advance(10)
+
+    await world.exchange(world.request(session="second", renew=(held(grant),)))
+
+    token = await world.token(run, "a")
+    assert (token.state, token.expiry, token.lost) == ("leased", 0, ())
+    assert token.due_ms == world.clock.now_ms() + 30_000
+    await world.hand_in(world.done(grant), session="second")
+    assert (await world.run(run)).status == "COMPLETED"
 
 
 async def test_a_step_is_kept_while_nobody_else_has_taken_the_token(world: Any, held: Any) -> None:

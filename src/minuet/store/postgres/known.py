@@ -42,7 +42,10 @@ class Known:
             if item.output.startswith(BLOB_START):
                 return False
             known = self.tokens.get((item.run, item.node, item.scope))
-            if known is None or known[1].slot or item.run not in self.runs:
+            if known is None or item.run not in self.runs:
+                return False
+            # Slots, and the leases that a token has lost, do not come with a grant.
+            if known[1].slot or known[1].expiry:
                 return False
         return True
 

@@ -22,6 +22,7 @@ from minuet.store.records import (
     Token,
     Waiting,
 )
+from minuet.store.rules.leases import is_lost
 from minuet.store.rules.runs import Runs
 from minuet.store.rules.shared import fingerprint
 from minuet.types import TERMINAL
@@ -177,7 +178,7 @@ class Items(Runs):
         refusal = self._judge(run, token, item)
         if refusal is not None:
             return refusal
-        if token.state == "ready":
+        if token.lost and is_lost(token, token.lease):
             self._revive(exchange, run, token)
         match item:
             case Done():

@@ -55,8 +55,12 @@ class Leases(Joins):
         )
 
     def _revive(self, exchange: Exchange, run: Run, token: Token) -> None:
-        """The worker of the token's last lease goes on."""
-        token.state, token.due_ms, token.lane = "leased", lease_end(exchange, self.now_ms), ""
+        """The worker of the token's last lease goes on, although that lease has expired.
+
+        The token may be leased: a call that is repeated after the store has forgotten its session
+        takes it again under the same lease."""
+        if token.state == "ready":
+            token.state, token.due_ms, token.lane = "leased", lease_end(exchange, self.now_ms), ""
         self._returned(run, token, token.lease, late=False)
 
     def _come_back(self, run: Run, token: Token, lease: str) -> None:
@@ -75,7 +79,7 @@ class Leases(Joins):
         token = self.token((held.run, held.node, held.scope))
         if token is None or token.tenant != exchange.tenant:
             return False
-        if token.lease == held.lease and token.state == "leased":
+        if token.lease == held.lease and token.state == "leased" and not token.lost:
             token.due_ms = lease_end(exchange, self.now_ms)
             self.changed_tokens.add(token.key)
             return True
@@ -83,10 +87,14 @@ class Leases(Joins):
         assert run is not None
         if token.lease != held.lease:
             self._come_back(run, token, held.lease)
-        elif self._hold_open(token):
+            return False
+        if token.state != "leased" and not self._hold_open(token):
+            return False
+        if is_lost(token, token.lease):
             self._revive(exchange, run, token)
-            return True
-        return False
+        token.due_ms = lease_end(exchange, self.now_ms)
+        self.changed_tokens.add(token.key)
+        return True
 
     def expire(self, key: Key) -> bool:
         """Let others take the token of a worker that did not renew in time. Until one does, the

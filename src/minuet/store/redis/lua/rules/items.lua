@@ -111,7 +111,7 @@ function hand_in(tenant, until_ms)
     if refusal == 'replan' then replanned[name] = true end
     return refusal
   end
-  if token[T_STATE] == 'ready' then revive(run, token, until_ms) end
+  if is_lost(token, lease) then revive(run, token, until_ms) end
   if kind == 'slot' then return ask_slot(run, token, a, b) end
   HANDLERS[kind](run, token, count, a, b, c, d, e, f, g, h, i)
   return 'applied'

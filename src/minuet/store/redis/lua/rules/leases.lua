@@ -29,10 +29,14 @@ local function returned(run, token, lease, late)
   append(run, events.lease_returned(token, lease, late))
 end
 
--- The worker of the token's last lease goes on.
+-- The worker of the token's last lease goes on, although that lease has expired. The token may be
+-- leased: a call that is repeated after the store has forgotten its session takes it again under the
+-- same lease.
 local function revive(run, token, until_ms)
   touch_token(token)
-  token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
+  if token[T_STATE] == 'ready' then
+    token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
+  end
   returned(run, token, token[T_LEASE], false)
 end
 
@@ -58,13 +62,10 @@ local function renew(tenant, held, until_ms)
     come_back(run, token, lease)
     return false
   end
-  if token[T_STATE] == 'leased' then
-    touch_token(token)
-    token[T_DUE_MS] = until_ms
-    return true
-  end
-  if not is_open(token) then return false end
-  revive(run, token, until_ms)
+  if token[T_STATE] ~= 'leased' and not is_open(token) then return false end
+  if is_lost(token, lease) then revive(run, token, until_ms) end
+  touch_token(token)
+  token[T_DUE_MS] = until_ms
   return true
 end
 
