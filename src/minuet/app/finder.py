@@ -8,6 +8,7 @@ from minuet.app.arguments import checked, is_storable
 from minuet.app.move.parcel import moved_store
 from minuet.app.tenant import Tenant
 from minuet.errors import AmbiguousRunError, RunNotFoundError
+from minuet.store.base import Store
 from minuet.store.records import Run
 from minuet.types import RunStatus
 
@@ -21,6 +22,14 @@ PAGE = 1_000
 RunList: TypeAlias = list[Run]
 
 
+async def find_run(store: Store, tenant: str, run_id: str) -> Run:
+    """The row of a run; RunNotFoundError when there is none."""
+    run = await store.read_run(tenant, run_id) if is_storable(run_id) else None
+    if run is None:
+        raise RunNotFoundError(run_id)
+    return run
+
+
 class Finder:
     """Finds the runs of a tenant."""
 
@@ -32,12 +41,7 @@ class Finder:
     @checked
     async def get(self, run_id: str) -> Run:
         """The run's row: its status and times, without its nodes."""
-        run = None
-        if is_storable(run_id):
-            run = await self._store.read_run(self._tenant, run_id)
-        if run is None:
-            raise RunNotFoundError(run_id)
-        return run
+        return await find_run(self._store, self._tenant, run_id)
 
     @checked
     async def find(self, text: str) -> str:

@@ -23,10 +23,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
-from minuet.app.arguments import is_storable
+from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
 from minuet.clock import Clock
-from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
+from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
 from minuet.store.records import BlobEntry, Forgotten, Run
 from minuet.types import OPEN, TERMINAL, RunStatus
@@ -80,7 +80,7 @@ class Retention:
         named = await self._ancestors(self._tenant)
         found: set[str] = set()
         for run_id in run_ids:
-            run = await self._find(run_id)
+            run = await find_run(self._store, self._tenant, run_id)
             found.add(run.run)
             if run.status not in TERMINAL:
                 message = f"is {run.status}: cancel it first (minuet runs cancel {run.run})"
@@ -92,14 +92,6 @@ class Retention:
         if not dry_run:
             deleted.runs = await self._store.delete_runs(self._tenant, sorted(found))
         return deleted
-
-    async def _find(self, run_id: str) -> Run:
-        run = None
-        if is_storable(run_id):
-            run = await self._store.read_run(self._tenant, run_id)
-        if run is None:
-            raise RunNotFoundError(run_id)
-        return run
 
     async def delete_older(
         self,

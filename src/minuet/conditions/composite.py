@@ -14,6 +14,7 @@ from typing import Any
 
 from minuet.conditions import NO_BLOBS, Blobs, Condition
 from minuet.conditions import compile_condition as compile_any
+from minuet.conditions.explanation import begin_explanation
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.errors import ConditionError
@@ -94,11 +95,7 @@ class Composite:
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why."""
-        told: dict[str, Any] = {"type": "composite", "source": self.source}
-        try:
-            told["result"] = self.evaluate(variables)
-        except ConditionError as error:
-            told["error"] = str(error)
+        told = begin_explanation(self, "composite", variables)
         parts: list[dict[str, Any]] = []
         operands: dict[str, Json] = {}
         missing: list[str] = []

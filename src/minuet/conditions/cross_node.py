@@ -23,6 +23,7 @@ from minuet.conditions.cel.errors import CelError, EvaluationError
 from minuet.conditions.cel.meter import Meter
 from minuet.conditions.cel.show import shortened
 from minuet.conditions.comparison import COMPARISONS, compare
+from minuet.conditions.explanation import begin_explanation
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.errors import ConditionError
@@ -155,11 +156,7 @@ class CrossNode:
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why."""
-        told: dict[str, Any] = {"type": "cross_node_comparison", "source": self.source}
-        try:
-            told["result"] = self.evaluate(variables)
-        except ConditionError as error:
-            told["error"] = str(error)
+        told = begin_explanation(self, "cross_node_comparison", variables)
         operands: dict[str, Json] = {}
         missing: list[str] = []
         for side in (self._left, self._right):

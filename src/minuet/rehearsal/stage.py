@@ -13,9 +13,8 @@ import contextlib
 import gc
 import hashlib
 import io
-import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -39,6 +38,7 @@ from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
+from minuet.simulation.surroundings import errors_logged
 from minuet.store.records import LIVE_STATES, Run, Token
 from minuet.types import TERMINAL, Json
 from minuet.worker.identity import Identity
@@ -130,7 +130,10 @@ def rehearse(setup: StageSetup, seed: int, value: Json) -> Seen:
     # Handlers that use the module `random` get the same numbers each time.
     random.seed(f"{seed}/handlers")
     try:
-        with _errors_logged(stage.fail), contextlib.redirect_stdout(setup.printed or _Nowhere()):
+        with (
+            errors_logged(stage.fail, "minuet.worker"),
+            contextlib.redirect_stdout(setup.printed or _Nowhere()),
+        ):
             stage.play()
         return stage.seen()
     finally:
@@ -384,31 +387,3 @@ class _Nowhere(io.TextIOBase):
 
     def write(self, text: str) -> int:
         return len(text)
-
-
-class _Errors(logging.Handler):
-    """A worker that logs an error has hit a bug in Minuet."""
-
-    def __init__(self, fail: Callable[[BrokenRule], None]) -> None:
-        super().__init__(logging.ERROR)
-        self._fail = fail
-
-    def emit(self, record: logging.LogRecord) -> None:
-        error = record.exc_info[1] if record.exc_info else None
-        self._fail(BrokenRule("logged", f"{record.getMessage()}: {error!r}"))
-
-
-@contextlib.contextmanager
-def _errors_logged(fail: Callable[[BrokenRule], None]) -> Iterator[None]:
-    logger = logging.getLogger("minuet.worker")
-    handler = _Errors(fail)
-    level, propagate = logger.level, logger.propagate
-    logger.addHandler(handler)
-    logger.setLevel(logging.ERROR)
-    logger.propagate = False
-    try:
-        yield
-    finally:
-        logger.removeHandler(handler)
-        logger.setLevel(level)
-        logger.propagate = propagate

@@ -34,9 +34,9 @@ class _Errors(logging.Handler):
 
 
 @contextmanager
-def errors_logged(fail: Callable[[BrokenRule], None]) -> Iterator[None]:
-    """Fail if a worker logs an error."""
-    logger = logging.getLogger("minuet")
+def errors_logged(fail: Callable[[BrokenRule], None], name: str = "minuet") -> Iterator[None]:
+    """Fail if something below this logger logs an error."""
+    logger = logging.getLogger(name)
     handler = _Errors(fail)
     level, propagate = logger.level, logger.propagate
     logger.addHandler(handler)

@@ -27,6 +27,7 @@ from minuet.conditions.cel.operators import equal
 from minuet.conditions.cel.show import shortened
 from minuet.conditions.cel.values import friendly_name
 from minuet.conditions.comparison import COMPARISONS, compare
+from minuet.conditions.explanation import begin_explanation
 from minuet.conditions.form import read_form
 from minuet.conditions.jsonpath.query import Query, compile_query
 from minuet.conditions.limits import LIMITS, Limits
@@ -114,11 +115,7 @@ class JsonPath:
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why."""
-        told: dict[str, Any] = {"type": "jsonpath", "source": self.source}
-        try:
-            told["result"] = self.evaluate(variables)
-        except ConditionError as error:
-            told["error"] = str(error)
+        told = begin_explanation(self, "jsonpath", variables)
         operands: dict[str, Json] = {}
         missing: list[str] = []
         try:

@@ -18,6 +18,7 @@ from typing import Any
 from minuet.conditions import NO_BLOBS, Blobs
 from minuet.conditions.blob import missing_blob, read_reference
 from minuet.conditions.cel.show import shortened
+from minuet.conditions.explanation import begin_explanation
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
 from minuet.conditions.sandbox.process import Bounds, run_sandboxed
@@ -152,11 +153,7 @@ class PythonSandbox:
 
     def explain(self, variables: Mapping[str, Json]) -> dict[str, Any]:
         """Decide and say why."""
-        told: dict[str, Any] = {"type": "python_sandbox", "source": self.source}
-        try:
-            told["result"] = self.evaluate(variables)
-        except ConditionError as error:
-            told["error"] = str(error)
+        told = begin_explanation(self, "python_sandbox", variables)
         context = self._context(variables)
         operands = {"output": shortened(variables.get("output"), self._limits)}
         for name in sorted(context)[: self._limits.operands]:
