@@ -8,6 +8,7 @@ mark may claim too much. At the end each row has a verdict:
 
     killed      a test of the row noticed a break
     survived    none did
+    failing     it fails on the code as it is, so its failing on a break says nothing
     elsewhere   its tests work in other processes: no line is executed here, nothing was broken
 
     python -m tools.mutation                 all marked tests, the quickest first; takes hours
@@ -57,20 +58,20 @@ def main() -> int:
     if not rows:
         print("no test is marked with these rows", file=sys.stderr)
         return 2
-    lines, seconds = measure(sorted(rows))
+    lines, seconds, failing = measure(sorted(rows))
     common = Counter(line for found in lines.values() for line in found)
     verdicts: dict[str, str] = {}
     quickest = sorted(rows, key=lambda test: (seconds.get(test, 0.0), test))
     for number, test in enumerate(quickest, 1):
         found = sorted(lines.get(test, ()), key=lambda line: (common[line], line))
-        verdicts[test] = judge(test, found, options.breaks)
+        verdicts[test] = FAILING if test in failing else judge(test, found, options.breaks)
         shown = " ".join(sorted(rows[test]))
         print(f"{number}/{len(rows)} {verdicts[test]:9} {test} ({shown})", flush=True)
     report(rows, verdicts)
-    return 1 if SURVIVED in verdicts.values() else 0
+    return 0 if {SURVIVED, FAILING}.isdisjoint(verdicts.values()) else 1
 
 
-KILLED, SURVIVED, ELSEWHERE = "killed", "survived", "elsewhere"
+KILLED, SURVIVED, FAILING, ELSEWHERE = "killed", "survived", "failing", "elsewhere"
 
 
 def judge(test: str, lines: list[Line], most: int) -> str:
@@ -93,7 +94,7 @@ def report(rows: dict[str, set[str]], verdicts: dict[str, str]) -> None:
     for test, shown in rows.items():
         for row in shown:
             by_row.setdefault(row, set()).add(verdicts[test])
-    for verdict in (KILLED, SURVIVED, ELSEWHERE):
+    for verdict in (KILLED, SURVIVED, FAILING, ELSEWHERE):
         # A row with several tests has the best of their verdicts.
         found = sorted(row for row, known in by_row.items() if verdict in known)
         for row in found:
@@ -104,14 +105,15 @@ def report(rows: dict[str, set[str]], verdicts: dict[str, str]) -> None:
     print("\n".join(f"  {test}" for test in survivors))
 
 
-def measure(tests: list[str]) -> tuple[dict[str, set[Line]], dict[str, float]]:
-    """The lines that each test executes itself, imports left out; and its seconds."""
+def measure(tests: list[str]) -> tuple[dict[str, set[Line]], dict[str, float], set[str]]:
+    """The lines that each test executes itself, imports left out; its seconds; and those that
+    fail on the code as it is."""
     with tempfile.TemporaryDirectory() as folder:
         data, results = Path(folder) / "coverage", Path(folder) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", *tests, f"--junit-xml={results}"]
         command += ["--cov=minuet", "--cov-context=test", "--cov-report="]
         subprocess.run(command, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(data)})
-        return _lines(data), _seconds(results)
+        return _lines(data), *_results(results)
 
 
 def _lines(data: Path) -> dict[str, set[Line]]:
@@ -131,13 +133,16 @@ def _lines(data: Path) -> dict[str, set[Line]]:
     return found
 
 
-def _seconds(results: Path) -> dict[str, float]:
+def _results(results: Path) -> tuple[dict[str, float], set[str]]:
     found: dict[str, float] = {}
+    failing: set[str] = set()
     for case in ElementTree.parse(results).iter("testcase"):
         module = case.attrib["classname"].replace(".", "/")
         test = f"{module}.py::{case.attrib['name'].partition('[')[0]}"
         found[test] = found.get(test, 0.0) + float(case.attrib["time"])
-    return found
+        if case.find("failure") is not None or case.find("error") is not None:
+            failing.add(test)
+    return found, failing
 
 
 def breaks(lines: list[Line]) -> Iterator[tuple[Path, str]]:
