@@ -123,7 +123,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         compile_source(document)
         compile_s = time.perf_counter() - began
         if options.processes > 1:
-            # Whoever comes first makes the tables.
+            # The first process makes the tables.
             run_loop(run_many(store, document, 1, options.concurrency), options.loop)
         with helpers(options, store):
             work = run_many(store, document, runs, options.concurrency)

@@ -8,7 +8,7 @@ mark may claim too much. At the end each row has a verdict:
 
     killed      a test of the row noticed a break
     survived    none did
-    failing     it fails on the code as it is, so its failing on a break says nothing
+    failing     it fails on unbroken code, so its failing on a break says nothing
     elsewhere   its tests work in other processes: no line is executed here, nothing was broken
 
     python -m tools.mutation                 all marked tests, the quickest first; takes hours
@@ -107,7 +107,7 @@ def report(rows: dict[str, set[str]], verdicts: dict[str, str]) -> None:
 
 def measure(tests: list[str]) -> tuple[dict[str, set[Line]], dict[str, float], set[str]]:
     """The lines that each test executes itself, imports left out; its seconds; and those that
-    fail on the code as it is."""
+    fail on unbroken code."""
     with tempfile.TemporaryDirectory() as folder:
         data, results = Path(folder) / "coverage", Path(folder) / "results.xml"
         command = [sys.executable, "-m", "pytest", "-q", *tests, f"--junit-xml={results}"]

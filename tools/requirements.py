@@ -155,7 +155,7 @@ def read_decisions(root: Path) -> dict[str, str]:
 
 
 def shorten(text: str) -> str:
-    """Cut to one line, at a word, and never inside `code`; a short text stays as it is."""
+    """Cut to one line, at a word, and never inside `code`; a short text is not changed."""
     if len(text) <= TEXT_MAX:
         return text
     cut = text[: TEXT_MAX - 2].rpartition(" ")[0]

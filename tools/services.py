@@ -44,7 +44,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Whoever started the server may be killed; the server must not stay behind."""
+    """The process that started the server may be killed; the server must not stay behind."""
     if sys.platform == "linux":
         _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 

@@ -6,7 +6,7 @@ returns `{"i": n}`, and its result is persisted before the next node starts. An 
     chain(length, runs, concurrency) -> seconds    from the first start until all results are seen
     fan(width) -> seconds                           one node, then `width` nodes, then one
 
-and checks by itself that the results are right.
+and checks alone that the results are right.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def check(result: Any, expected: Any) -> None:
 
 
 def main() -> None:
-    # Whoever gives up waiting for us must not leave our servers behind.
+    # A caller that gives up waiting must not leave our servers behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     name, given = sys.argv[1:]
     options = Options(**json.loads(given))

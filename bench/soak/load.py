@@ -289,7 +289,7 @@ class Load:
             self.ended.latencies_ms.append(stored.ended_ms - stored.created_ms)
 
     async def _remove(self, now: float) -> None:
-        """Remove what ended long enough ago; Redis does so by itself."""
+        """Remove what ended long enough ago; Redis does so on its own."""
         old = [
             name
             for name, run in self.runs.items()

@@ -184,14 +184,14 @@ class Nemesis:
         return time.monotonic() < self._away_until
 
     async def supervise(self, stop: asyncio.Event) -> None:
-        """Start a worker again that has ended by itself, as a supervisor would."""
+        """Start a worker again that has ended unasked, as a supervisor would."""
         while not await waited(stop, 0.5):
             for worker in self.workers:
                 code = worker.process.poll()
                 if code is None or self._replacing:
                     continue
                 if not self._excused:
-                    self._found(f"a worker ended by itself with code {code}", worker)
+                    self._found(f"a worker ended unasked with code {code}", worker)
                 worker.spawn()
 
     def _found(self, what: str, worker: Worker) -> None:

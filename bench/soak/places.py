@@ -27,7 +27,7 @@ class Place(ABC):
 
     #: What `sizes` tells, by name.
     measures: ClassVar[dict[str, Measure]]
-    #: Whether the store removes ended runs by itself, by its URL.
+    #: Whether the store removes ended runs on its own, by its URL.
     retains = False
 
     def __init__(self, folder: Path, retention_s: int) -> None:

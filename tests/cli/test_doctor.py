@@ -105,7 +105,7 @@ def content(folder: Any) -> list[str]:
 
 @pytest.mark.shows("R-06", "Y-20")
 @pytest.mark.parametrize("what", MENDABLE)
-def test_what_the_history_tells_is_found_named_mended_and_goes_on(
+def test_what_the_history_tells_is_found_named_repaired_and_goes_on(
     folder: Any, minuet: Any, run_id: str, what: str
 ) -> None:
     statements, word = MENDABLE[what]

@@ -249,7 +249,7 @@ def test_the_beginning_of_an_id_is_enough_to_change_a_run(
     assert minuet("resume", waiting[:-1], "--timeout", "0.05", "--json").json["run_id"] == waiting
 
 
-def test_a_mended_run_is_retried_without_what_was_done(folder: Any, minuet: Any) -> None:
+def test_a_fixed_run_is_retried_without_what_was_done(folder: Any, minuet: Any) -> None:
     folder.write("mended.yaml", MENDED)
     failed = minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json")
     run_id = failed.json["run_id"]

@@ -320,7 +320,7 @@ def test_redis_a_server_that_would_lose_runs_is_refused(
     assert told in said
 
 
-def test_redis_whoever_accepts_the_loss_may_use_a_server_without_persistence(
+def test_redis_a_user_who_accepts_the_loss_may_use_a_server_without_persistence(
     folder: Any, minuet: Any, start_redis: Any
 ) -> None:
     folder.write("double.yaml", DOUBLE)

@@ -403,7 +403,7 @@ async def killed(db: Path, nursery: Nursery, ledger: Path) -> list[str]:
     return run_ids
 
 
-async def test_shared_memory_that_was_removed_after_a_kill_is_made_anew(
+async def test_shared_memory_that_was_removed_after_a_kill_is_created_again(
     tmp_path: Path, nursery: Nursery
 ) -> None:
     db = tmp_path / "runs.db"

@@ -53,6 +53,11 @@ PLAIN = (
     "src/minuet/templates",
     "src/minuet/types.py",
     "src/minuet/worker",
+    "tests/planted",
+    "tools",
+    "bench",
+    "ARCHITECTURE.md",
+    "CONTRIBUTING.md",
 )
 
 #: Words that make a sentence sound translated, and what to write instead.

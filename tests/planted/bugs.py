@@ -73,7 +73,7 @@ def catch(bug: Bug) -> Catch:
 _ALL = (
     Bug(
         name="no-lease-check",
-        summary="a result counts whoever hands it in",
+        summary="a result counts no matter which worker hands it in",
         faults=("kill", "pause"),
         transition=wrong.NoLeaseCheck,
     ),
@@ -297,7 +297,7 @@ _ALL = (
     ),
     Bug(
         name="missing-plan-released",
-        summary="a token whose plan was lost is given back and taken again for ever",
+        summary="a token whose plan was lost is given back and taken again forever",
         faults=("lossy",),
         haste=20,
         seeds=400,
@@ -356,7 +356,7 @@ _ALL = (
     ),
     Bug(
         name="no-report-gate",
-        summary="what is not in the record is told and acknowledged",
+        summary="what is not in the log is reported and acknowledged",
         faults=("lossy",),
         profile="logged",
         haste=8,

@@ -368,7 +368,7 @@ class SlotsAreNotPassedOn(Transition):
 
 
 class StepsHaveNoFence(Transition):
-    """Whoever comes last writes a step's result, whether or not it still holds the token."""
+    """The last worker writes a step's result, whether or not it still holds the token."""
 
     def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
         key = (held.run, held.node, held.scope)
@@ -429,7 +429,7 @@ class _FailsInAnOutage(Loop):
 
 
 class CannotStopInAnOutage(FaultyWorker):
-    """Being told to stop while the store is away ends the worker with an error."""
+    """A request to stop while the store is away ends the worker with an error."""
 
     loop = _FailsInAnOutage
 

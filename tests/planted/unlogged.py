@@ -21,7 +21,7 @@ class NoTakeGate(LoggedStore):
 
 
 class NoReportGate(LoggedStore):
-    """What the hot half says is told at once."""
+    """What the hot half says is reported at once."""
 
     async def read_run(self, tenant: str, run: str) -> Run | None:
         return await self._hot.read_run(tenant, run)

@@ -64,7 +64,7 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
 
 
 @pytest.mark.shows("Y-26")
-async def test_every_attempt_runs_anew_under_a_lease_of_its_own(scene: Any) -> None:
+async def test_every_attempt_runs_again_under_a_lease_of_its_own(scene: Any) -> None:
     leases: list[str] = []
     keys: set[str] = set()
 

@@ -159,7 +159,7 @@ async def test_a_branch_inside_a_loop_body_chooses_in_every_iteration(scene: Any
         assert count.calls == {"odd": 1, "even": 2}
 
 
-async def test_a_loop_inside_a_loop_starts_anew_in_every_outer_iteration(scene: Any) -> None:
+async def test_a_loop_inside_a_loop_starts_again_in_every_outer_iteration(scene: Any) -> None:
     count = Count()
     document = workflow(
         node("outer"),

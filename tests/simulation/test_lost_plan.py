@@ -95,7 +95,7 @@ async def test_a_run_goes_on_when_its_plan_is_back_and_somebody_retries_it(
     assert (result.status, result.output) == ("COMPLETED", {"b": {}})
 
 
-async def test_whoever_starts_runs_notices_that_a_plan_was_lost() -> None:
+async def test_a_process_that_starts_runs_notices_that_a_plan_was_lost() -> None:
     clock = ManualClock()
     store = MemoryStore(clock)
     async with App(store, worker=False, clock=clock) as starter:

@@ -170,7 +170,7 @@ async def test_a_grace_that_is_too_short_is_refused(app: App) -> None:
         await collect(app, grace_ms=1000)
 
 
-async def test_a_plan_that_was_removed_is_put_again_by_whoever_starts_a_run(
+async def test_a_plan_that_was_removed_is_put_again_by_the_process_that_starts_a_run(
     app: App, store: Store, clock: ManualClock
 ) -> None:
     compiled = workflow("w")
@@ -206,7 +206,7 @@ async def test_a_config_goes_with_the_last_plan_that_names_it(
     assert await store.get_blob(blob_ref(lost), tenant="a") is None
 
 
-async def test_whoever_starts_a_run_keeps_its_configs(
+async def test_a_process_that_starts_a_run_keeps_its_configs(
     app: App, store: Store, clock: ManualClock
 ) -> None:
     config = b'{"old":1}'

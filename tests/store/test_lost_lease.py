@@ -182,7 +182,7 @@ async def test_after_the_token_was_taken_again_a_late_result_is_stale(world: Any
     await world.finish(current, session="other")
 
 
-async def test_whoever_comes_back_too_late_did_not_crash(world: Any, held: Any) -> None:
+async def test_a_worker_that_comes_back_too_late_did_not_crash(world: Any, held: Any) -> None:
     run = await world.start("a")
     first = await lose(world)
     second = await world.take_one(session="other")
@@ -219,7 +219,7 @@ async def test_coming_back_counts_once(world: Any, held: Any) -> None:
     assert (await world.token(run, "a")).expiry == 1
 
 
-async def test_whoever_does_not_come_back_stays_counted(world: Any, held: Any) -> None:
+async def test_a_worker_that_does_not_come_back_stays_counted(world: Any, held: Any) -> None:
     run = await world.start("a")
     for number in range(3):
         await lose(world, session=f"dead-{number}")
@@ -320,7 +320,9 @@ def slot(grant: Any, key: str = "k", limit: int = 1) -> Slot:
     return Slot(*name(grant), key=key, limit=limit)
 
 
-async def test_an_expired_lease_keeps_its_slot_for_whoever_goes_on(world: Any, held: Any) -> None:
+async def test_an_expired_lease_keeps_its_slot_for_the_worker_that_goes_on(
+    world: Any, held: Any
+) -> None:
     first, second = await world.start("a"), await world.start("a")
     running, waiting = await world.take()
     assert (running.run, waiting.run) == (first, second)
@@ -334,7 +336,7 @@ async def test_an_expired_lease_keeps_its_slot_for_whoever_goes_on(world: Any, h
     assert (await world.take_one()).run == second
 
 
-async def test_whoever_takes_an_expired_token_gets_its_slot_with_it(world: Any) -> None:
+async def test_the_worker_that_takes_an_expired_token_gets_its_slot_with_it(world: Any) -> None:
     first, second = await world.start("a"), await world.start("a")
     await world.hand_in(*map(slot, await world.take()))
     await expire(world)

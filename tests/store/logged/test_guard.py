@@ -33,7 +33,7 @@ def guard_of(pair: Pair, name: str, owner: str = "somebody") -> Guard:
 
 
 @pytest.mark.shows("P-08", "P-09", "P-10")
-async def test_runs_that_are_gone_are_made_anew_and_go_on(pair: Pair) -> None:
+async def test_runs_that_are_gone_are_rebuilt_and_go_on(pair: Pair) -> None:
     runs = [await pair.create() for _ in range(3)]
     await pair.work(hops=2)
     await flush_all(pair, runs)

@@ -162,7 +162,7 @@ async def test_a_sweep_removes_a_bounded_number_and_says_that_there_is_more(
     assert await store.list_runs("default") == []
 
 
-async def test_a_session_is_forgotten_by_itself(store: RedisStore, client: Any) -> None:
+async def test_a_session_expires(store: RedisStore, client: Any) -> None:
     await Worker(store).exchange()
 
     (session,) = keys(client, store, "session")

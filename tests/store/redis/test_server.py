@@ -224,7 +224,7 @@ async def test_a_server_that_is_busy_refuses_for_now(
     assert await store.read_run("default", "r2") == run
 
 
-async def test_connections_that_the_server_cut_are_made_anew(
+async def test_connections_that_the_server_cut_are_opened_again(
     store: RedisStore, client: Any
 ) -> None:
     await store.create_runs([new_run("r1", "a")])

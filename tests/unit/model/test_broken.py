@@ -97,7 +97,7 @@ def test_broken_document_is_described_in_short_printable_lines(name: str) -> Non
          'keys are strings; a template needs quotes: "{{ … }}"'),
     ],
 )  # fmt: skip
-def test_message_says_what_was_expected_and_found_and_how_to_mend_it(
+def test_message_says_what_was_expected_and_found_and_how_to_fix_it(
     lines: str, message: str, hint: str | None
 ) -> None:
     (diagnostic,) = problems(f"{HEAD}  - id: a\n    {lines}\n")
