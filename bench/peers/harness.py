@@ -6,7 +6,7 @@ returns `{"i": n}`, and its result is persisted before the next node starts. An 
     chain(length, runs, concurrency) -> seconds    from the first start until all results are seen
     fan(width) -> seconds                           one node, then `width` nodes, then one
 
-and checks alone that the results are right.
+and checks that the results are right.
 """
 
 from __future__ import annotations
