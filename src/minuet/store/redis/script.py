@@ -22,7 +22,7 @@ from minuet.store import records
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
 from minuet.types import TERMINAL
 
-_LIMITS = ("LEASE_MS_MAX", "RETURNS_MAX", "REPLY_BYTES_MAX", "INPUT_BYTES_MAX")
+_LIMITS = tuple(name for name in vars(records) if name.endswith("_MAX"))
 
 
 def expand_names(text: str) -> str:
