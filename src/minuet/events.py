@@ -34,6 +34,9 @@ class RunCreated(Fact, frozen=True, tag="run.created"):
     input: msgspec.Raw = msgspec.Raw(b"null")
     tags: dict[str, Any] = {}
     parent: str | None = None
+    #: The version of a deployed workflow, and the tag that led to it.
+    version: int | None = None
+    tag: str | None = None
 
 
 class RunStarted(Fact, frozen=True, tag="run.started"):

@@ -27,7 +27,18 @@ from minuet.store.logged.base import (
     Unlogged,
 )
 from minuet.store.logged.memory import MemoryLog
-from minuet.store.records import DEFAULT_TENANT, BlobEntry, EventRecord, Held, NewRun, Run, Snapshot
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    BlobEntry,
+    Deployed,
+    DeployedWorkflow,
+    EventRecord,
+    Held,
+    NewRun,
+    Run,
+    Snapshot,
+    WorkflowVersion,
+)
 from minuet.types import RunStatus
 
 T = TypeVar("T")
@@ -298,6 +309,34 @@ class SimLog:
     async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
         return await self._server.call(
             "list_outdated", lambda: self._log.list_outdated(retention_ms, limit)
+        )
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        return await self._server.call(
+            "deploy_workflow", lambda: self._log.deploy_workflow(new, tags)
+        )
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        return await self._server.call(
+            "read_workflow", lambda: self._log.read_workflow(tenant, name, at)
+        )
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        return await self._server.call(
+            "list_workflows", lambda: self._log.list_workflows(tenant, after=after, limit=limit)
+        )
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        return await self._server.call(
+            "list_versions", lambda: self._log.list_versions(tenant, after=after, limit=limit)
         )
 
     async def put_blob(

@@ -22,6 +22,7 @@ _TABLES = (
     *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions"),
     *("_logged", "_unlogged"),
     *("_workers", "_removed"),
+    *("_named", "_versions"),
 )
 
 

@@ -15,6 +15,8 @@ from minuet.store.records import (
     BlobEntry,
     Change,
     DeadLetter,
+    Deployed,
+    DeployedWorkflow,
     EventRecord,
     Exchange,
     Forgotten,
@@ -29,6 +31,7 @@ from minuet.store.records import (
     Token,
     WorkerEntry,
     WorkerRecord,
+    WorkflowVersion,
 )
 from minuet.types import TERMINAL, RunStatus
 
@@ -271,6 +274,34 @@ class SimStore:
 
     async def forget_idle(self) -> Forgotten:
         return await self._call("forget_idle", self._server.model.forget_idle)
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        model = self._server.model
+        return await self._call("deploy_workflow", lambda: model.deploy_workflow(new, tags))
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        model = self._server.model
+        return await self._call("read_workflow", lambda: model.read_workflow(tenant, name, at))
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        model = self._server.model
+        return await self._call(
+            "list_workflows", lambda: model.list_workflows(tenant, after=after, limit=limit)
+        )
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        model = self._server.model
+        return await self._call(
+            "list_versions", lambda: model.list_versions(tenant, after=after, limit=limit)
+        )
 
     async def put_blob(
         self, data: bytes, *, run: str | None = None, tenant: str = DEFAULT_TENANT

@@ -18,7 +18,7 @@ How long a store keeps what it has, the same for all of them:
 * An open run, until it ends. A run that is over, with all that belongs to it, until `delete_runs`,
   or until a sweep finds that it ended longer ago than `retention_ms`. Each store takes this time
   from `?retention_s=` of its URL (`store/retention.py`).
-* A blob that belongs to no run, until `delete_blobs`.
+* A blob that belongs to no run, until `delete_blobs`. A version of a workflow, for good.
 * A session for `SESSION_MS_MAX` after its last call, a worker for `WORKER_MS_MAX` after its last
   heartbeat. Later the store may forget them at any time, at the latest in `forget_idle`.
 """
@@ -34,6 +34,8 @@ from minuet.store.records import (
     BlobEntry,
     Change,
     DeadLetter,
+    Deployed,
+    DeployedWorkflow,
     EventRecord,
     Exchange,
     Forgotten,
@@ -48,6 +50,7 @@ from minuet.store.records import (
     Token,
     WorkerEntry,
     WorkerRecord,
+    WorkflowVersion,
 )
 from minuet.types import RunStatus
 
@@ -303,6 +306,43 @@ class Store(Protocol):
     async def forget_idle(self) -> Forgotten:
         """Forget the sessions and workers of all tenants that were silent for `SESSION_MS_MAX` or
         `WORKER_MS_MAX`; return how many. A server that expires them on its own counts none."""
+        ...
+
+    # ── deployed workflows ──────────────────────────────────────────────────────────────
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        """Add a version to a workflow, and have these tags name it.
+
+        Without a number, it gets the next one. If the version that one of the tags names, or the
+        newest one, has the same plan and document, then that is the answer and nothing is added.
+        With a number (for moving to another store) it is added only as the next one, with its
+        time; it may be there already. None: another version has the number, or there would be a
+        gap, and nothing changed.
+
+        The blobs that it names are put, or touched, before.
+        """
+        ...
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        """A version of a workflow: by its number, by a tag, or (None) the newest one."""
+        ...
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        """The workflows of a tenant, each with its newest version, in the order of their names'
+        bytes; `after` is the last name of the previous page."""
+        ...
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        """All versions of all workflows, by name and number; `after` has both of the last one of
+        the previous page."""
         ...
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────

@@ -23,12 +23,14 @@ from minuet.store.records import (
     NewRun,
     Start,
     WorkerRecord,
+    WorkflowVersion,
 )
 
 _pack = msgspec.msgpack.Encoder().encode
 _read_run = msgspec.msgpack.Decoder(NewRun).decode
 _read_change = msgspec.msgpack.Decoder(Change).decode
 _read_worker = msgspec.msgpack.Decoder(WorkerRecord).decode
+_read_version = msgspec.msgpack.Decoder(WorkflowVersion).decode
 _json = msgspec.json.Encoder().encode
 
 
@@ -58,6 +60,15 @@ def check_worker(record: WorkerRecord) -> None:
     _check_json("capabilities", record.capabilities)
 
 
+def check_version(new: WorkflowVersion, tags: Sequence[str]) -> None:
+    """InputError for a version that a store could not read back, StoreError for a long name."""
+    _check(new, _read_version, "a version")
+    for what, name in (("tenant", new.tenant), ("workflow", new.name)):
+        check_name(what, name)
+    for tag in tags:
+        check_name("tag", tag)
+
+
 def check_resolution(data: bytes) -> bytes:
     """What a token gets, as stores keep it; InputError when it is not valid JSON.
 
@@ -73,7 +84,7 @@ def check_resolution(data: bytes) -> bytes:
 
 
 def check_name(what: str, name: str) -> None:
-    """StoreError when the name of a step, a worker or a tenant is too long."""
+    """StoreError when the name of a step, a worker, a workflow or the like is too long."""
     if is_long(name):
         raise StoreError(f"the name of a {what} {too_long(name)}")
 

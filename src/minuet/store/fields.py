@@ -41,7 +41,10 @@ def names(kind: type[msgspec.Struct], *, without: Collection[str] = ()) -> tuple
 
 
 #: What never changes of a run, a token and a join once it is stored.
-RUN_FIXED = ("run", "tenant", "workflow", "tags", "idempotency_key", "created_ms", "parent")
+RUN_FIXED = (
+    *("run", "tenant", "workflow", "tags", "idempotency_key", "created_ms", "parent"),
+    *("version", "tag"),
+)
 TOKEN_FIXED = (
     *("run", "node", "scope", "tenant", "queue", "skip", "hop"),
     *("source", "source_scope", "reads"),

@@ -59,6 +59,7 @@ from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition
 from minuet.store.tables import RunTable, Table, TokenTable, newest_runs
 from minuet.store.wake import Wake
+from minuet.store.workflows import MemoryWorkflows
 from minuet.types import TERMINAL, RunStatus
 
 #: Instances whose outputs come with a token: they arrived, or are read.
@@ -71,7 +72,7 @@ Taken: TypeAlias = tuple[Token, Needed, int]
 _LastCall: TypeAlias = tuple[int, str, tuple[Result, ...], tuple[Held, ...], int]
 
 
-class MemoryStore(MemoryBlobs):
+class MemoryStore(MemoryBlobs, MemoryWorkflows):
     """A store that lives as long as this object."""
 
     overlaps = False
@@ -100,6 +101,7 @@ class MemoryStore(MemoryBlobs):
         self._dead_letters: Table[tuple[Key, int], DeadLetter] = Table(run=lambda key: key[0][0])
         self._sessions: dict[tuple[str, str], _LastCall] = {}
         self._blobs = BlobTable()
+        self._named, self._versions = {}, {}
         #: By tenant and id; removed ones are kept until they are forgotten.
         self._workers: dict[tuple[str, str], WorkerEntry] = {}
         self._removed: dict[tuple[str, str], WorkerEntry] = {}

@@ -1,6 +1,7 @@
 """What goes into a store and comes out of it.
 
-A store knows no plan and no workflow: only runs, tokens, joins, events and blobs. The kernel's
+A store knows no plan and no document: only runs, tokens, joins, events, blobs, and the names of
+what was deployed. The kernel's
 decisions reach it as these records (`bridge.translate` writes them), and one `Exchange` carries
 many of them. Payloads (`output`, `input`, `resolution`, …) are JSON bytes that no store
 reads. Scopes are encoded so that they sort: "the latest iteration under this prefix" is a range.
@@ -291,6 +292,9 @@ class NewRun(Record, frozen=True):
     parent: str | None = None
     #: Contents that its input stands for.
     blobs: tuple[bytes, ...] = ()
+    #: The version of a deployed workflow, and the tag that led to it; None: there is none.
+    version: int | None = None
+    tag: str | None = None
 
 
 class Start(Record, frozen=True, tag="start"):
@@ -364,6 +368,9 @@ class Run(msgspec.Struct, gc=False):
     error: dict[str, Any] | None = None
     dead_letters: int = 0
     parent: str | None = None
+    #: The version of a deployed workflow that it began with, and the tag that led to it.
+    version: int | None = None
+    tag: str | None = None
 
 
 class Token(msgspec.Struct, gc=False):
@@ -529,6 +536,39 @@ class WorkerEntry(Record, frozen=True):
     silent_ms: int = 0
     #: It has been asked to take nothing more and to end.
     draining: bool = False
+
+
+class WorkflowVersion(Record, frozen=True):
+    """One state of a deployed workflow; it never changes."""
+
+    tenant: str
+    name: str
+    #: 1, 2, 3, … under a name, without gaps. 0: the store numbers it.
+    version: int
+    #: The blobs of its plan and its document. Two versions with both the same are the same.
+    plan: str
+    document: str
+    message: FreeText = ""
+    created_ms: int = 0
+    created_by: FreeText = ""
+
+
+class DeployedWorkflow(Record, frozen=True):
+    """A version of a workflow, and what else there is under its name."""
+
+    version: WorkflowVersion
+    #: The number of its newest version.
+    newest: int
+    #: The number of the version that each tag names.
+    tags: dict[str, int]
+
+
+class Deployed(Record, frozen=True):
+    """What became of a version that was to be deployed."""
+
+    version: WorkflowVersion
+    #: Whether it was added; if not, it was there.
+    is_new: bool
 
 
 class BlobEntry(Record, frozen=True, array_like=True):

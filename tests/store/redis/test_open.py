@@ -157,14 +157,14 @@ async def test_keys_of_another_layout_are_refused(start_server: Start) -> None:
     await store.close()
     with redis.Redis(port=server.port) as client:
         (key,) = client.keys("*layout*")
-        assert client.get(key) == b"3"
-        client.set(key, 4)
+        assert client.get(key) == b"4"
+        client.set(key, 5)
 
     said = await refusal(server.url)
 
     assert said == (
-        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 4, "
-        "and this version of Minuet knows 3: use the version that made them, or another prefix"
+        f"the Redis server at {HOST}:{server.port}, database 0: the keys of minuet have layout 5, "
+        "and this version of Minuet knows 4: use the version that made them, or another prefix"
     )
     assert await durability(f"{server.url}?prefix=another")
 
@@ -192,7 +192,26 @@ async def test_tokens_of_the_layout_before_can_be_read_and_taken(start_server: S
     await store.close()
 
 
-@pytest.mark.parametrize("before", [1, 2])
+async def test_runs_of_the_layout_before_can_be_read_and_go_on(start_server: Start) -> None:
+    """What never changes of them has two columns fewer."""
+    server = start_server()
+    store = RedisStore(server.url)
+    await store.open()
+    entry = Delivery("a", "", live=True, need=1, total=1, queue="q")
+    (run,) = await store.create_runs([NewRun("r", "w", "p", entries=(entry,), parent="before")])
+    with redis.Redis(port=server.port) as client:
+        (key,) = client.keys("*:run:r")
+        origin = client.hget(key, "I")
+        assert origin.endswith(b"\xc0\xc0")
+        client.hset(key, "I", origin[:-2])
+
+    assert await store.read_run("default", "r") == run
+    reply = await store.exchange(Exchange("s", 1, "lease", take=(Take(("q",), 1),)))
+    assert reply.runs["r"].workflow == "w"
+    await store.close()
+
+
+@pytest.mark.parametrize("before", [1, 2, 3])
 async def test_keys_of_the_layouts_before_are_gone_on_with(
     start_server: Start, before: int
 ) -> None:
@@ -202,7 +221,7 @@ async def test_keys_of_the_layouts_before_are_gone_on_with(
 
         assert await durability(server.url)
 
-        assert client.get("minuet:{minuet-0}:layout") == b"3"
+        assert client.get("minuet:{minuet-0}:layout") == b"4"
 
 
 async def test_a_user_with_the_rights_of_the_guide_can_do_all_that_is_needed(

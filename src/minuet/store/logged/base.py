@@ -16,12 +16,15 @@ from minuet.store.base import Store
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
+    Deployed,
+    DeployedWorkflow,
     EventRecord,
     Held,
     NewRun,
     Record,
     Run,
     Snapshot,
+    WorkflowVersion,
 )
 from minuet.types import RunStatus
 
@@ -255,6 +258,30 @@ class Log(Protocol):
 
     async def list_outdated(self, retention_ms: int, limit: int) -> list[tuple[str, str]]:
         """Tenant and name of runs that ended at least this long ago, in the order of their ends."""
+        ...
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        """As a store does."""
+        ...
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        """As a store does."""
+        ...
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        """As a store does."""
+        ...
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        """As a store does."""
         ...
 
     async def put_blob(

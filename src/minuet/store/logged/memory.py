@@ -22,10 +22,11 @@ from minuet.store.records import (
 )
 from minuet.store.rules.shared import key_conflict
 from minuet.store.tables import newest_runs
+from minuet.store.workflows import MemoryWorkflows
 from minuet.types import TERMINAL, RunStatus
 
 
-class MemoryLog(MemoryBlobs):
+class MemoryLog(MemoryBlobs, MemoryWorkflows):
     """A log that lives as long as this object."""
 
     def __init__(
@@ -48,6 +49,7 @@ class MemoryLog(MemoryBlobs):
         #: Identity, owner, until when; "done": the comparison is over.
         self._comparison = ("", "done", 0)
         self._blobs = BlobTable()
+        self._named, self._versions = {}, {}
         self._identity = LogIdentity(identity, f"memory {identity}")
 
     @property

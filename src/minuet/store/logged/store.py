@@ -38,6 +38,8 @@ from minuet.store.records import (
     Cancel,
     Change,
     DeadLetter,
+    Deployed,
+    DeployedWorkflow,
     EventRecord,
     Exchange,
     Forgotten,
@@ -57,6 +59,7 @@ from minuet.store.records import (
     Token,
     WorkerEntry,
     WorkerRecord,
+    WorkflowVersion,
 )
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.wake import end
@@ -457,6 +460,28 @@ class LoggedStore:
 
     async def forget_idle(self) -> Forgotten:
         return await self._hot.forget_idle()
+
+    # ── deployed workflows: they are few, and durable when answered: the log has them ───
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        return await self._log.deploy_workflow(new, tags)
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        return await self._log.read_workflow(tenant, name, at)
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        return await self._log.list_workflows(tenant, after=after, limit=limit)
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        return await self._log.list_versions(tenant, after=after, limit=limit)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

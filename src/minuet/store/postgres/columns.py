@@ -14,6 +14,7 @@ from minuet.store.records import (
     Join,
     Run,
     Token,
+    WorkflowVersion,
 )
 
 #: As this store keeps values: text in PostgreSQL cannot hold U+0000.
@@ -42,7 +43,7 @@ _KNOWN_OF_TAKEN = (
 #: What comes with a token of its run is what the next exchange needs. The input comes apart.
 _RUN_NOT_GRANTED = (
     *("run", "tenant", "idempotency_key", "started_ms", "ended_ms"),
-    *("error", "dead_letters", "parent", "input"),
+    *("error", "dead_letters", "parent", "input", "version", "tag"),
 )
 
 
@@ -73,6 +74,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "event": names(EventRecord, without=("run",)),
     "numbered_event": ("run_id", *names(EventRecord, without=("run",))),
     "dead_letter": names(DeadLetter),
+    "workflow_version": names(WorkflowVersion),
 }
 
 #: What else functions name: limits, a condition, and settings that keep plans which were made while

@@ -22,11 +22,12 @@ from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
 from minuet.store.postgres.address import Address
-from minuet.store.postgres.blobs import SharedBlobs, list_blob_tenants
+from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
+from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import (
     DEFAULT_TENANT,
     EventRecord,
@@ -79,7 +80,7 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 _decode_new = msgspec.msgpack.Decoder(NewRun).decode
 
 
-class PostgresLog(SharedBlobs):
+class PostgresLog(SharedWorkflows):
     """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

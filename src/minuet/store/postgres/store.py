@@ -25,7 +25,6 @@ from minuet.store.check import (
 from minuet.store.ends import Ends
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
-from minuet.store.postgres.blobs import SharedBlobs
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import Exchanged, exchange, exchange_known
 from minuet.store.postgres.hints import Hints
@@ -33,6 +32,7 @@ from minuet.store.postgres.known import Known
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import MissingRows, Wanted
+from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
@@ -75,7 +75,7 @@ _log = logging.getLogger("minuet.store.postgres")
 _FORGET_SESSIONS = statement("forget_sessions")
 
 
-class PostgresStore(SharedBlobs):
+class PostgresStore(SharedWorkflows):
     """Runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     # Whether it would gain has not been measured.

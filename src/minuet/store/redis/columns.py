@@ -20,7 +20,7 @@ from msgspec.structs import FieldInfo
 
 from minuet.store.fields import is_optional, sort_of
 from minuet.store.lenient import default_of, plain_type
-from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token
+from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token, WorkflowVersion
 
 #: No time, where a number is needed.
 NEVER = -(2**53)
@@ -157,14 +157,22 @@ ORIGIN = Layout(
     "O",
     Run,
     implied=tuple(Run.__struct_fields__),
-    tail=("workflow", "plan", "created_ms", "tags", "idempotency_key", "parent"),
+    tail=(
+        *("workflow", "plan", "created_ms", "tags", "idempotency_key", "parent"),
+        *("version", "tag"),
+    ),
+    # `version` and `tag` came with layout 4.
+    least=6,
 )
 
 RUN = Layout(
     "R",
     Run,
     # The name of its hash says which run it is; the rest is in fields of its own.
-    implied=("run", "input", "created_ms", "tags", "idempotency_key", "parent"),
+    implied=(
+        *("run", "input", "created_ms", "tags", "idempotency_key", "parent"),
+        *("version", "tag"),
+    ),
     numbers={"started_ms": "d", "counter": "I4", "seq": "I4", "generation": "I4"},
     strings=("tenant", "workflow", "plan", "status"),
     tail=("deadline_ms", "scoped", "dead_letters", "ended_ms", "error"),
@@ -245,6 +253,14 @@ DEAD_LETTER = Layout(
     ),
 )
 
+#: A version of a deployed workflow.
+VERSION = Layout(
+    "V",
+    WorkflowVersion,
+    implied=("tenant", "name", "version"),
+    tail=("plan", "document", "message", "created_ms", "created_by"),
+)
+
 #: By the name that constructors in scripts have for them.
 LAYOUTS = {
     "origin": ORIGIN,
@@ -254,4 +270,5 @@ LAYOUTS = {
     "arrival": ARRIVAL,
     "listed": LISTED,
     "dead_letter": DEAD_LETTER,
+    "version": VERSION,
 }

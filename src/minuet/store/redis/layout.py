@@ -11,11 +11,12 @@ from minuet.errors import StoreUnusableError
 from minuet.store.redis.address import Address
 from minuet.store.redis.connection import Connection
 
-#: 2: blobs that belong to a run. 3: tokens keep the leases that expired.
-LAYOUT = 3
+#: 2: blobs that belong to a run. 3: tokens keep the leases that expired. 4: runs name the version
+#: of a deployed workflow.
+LAYOUT = 4
 
 #: Earlier layouts that this version reads unchanged.
-_EARLIER = frozenset({1, 2})
+_EARLIER = frozenset({1, 2, 3})
 
 
 async def check_layout(connection: Connection, partitions: Sequence[str], address: Address) -> None:

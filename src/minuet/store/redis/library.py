@@ -18,13 +18,14 @@ from minuet.store.redis.script import expand_names
 _FOLDER = Path(__file__).parent / "lua"
 
 #: The rules: `store/rules` again, in files and functions of the same names.
-RULES = ("slots", "tokens", "joins", "leases", "runs", "items")
+RULES = ("slots", "tokens", "joins", "leases", "runs", "items", "workflows")
 
 #: What the verbs share; each part uses those before it.
 _PARTS = (
     *("server", "keys", "event", "rows", "changes", "dead_letters", "request"),
     *(f"rules/{name}" for name in RULES),
-    *("grant", "take", "commit", "remove", "logged", "workers", "shared_blobs", "verb"),
+    *("grant", "take", "commit", "remove", "logged", "workers", "workflows", "shared_blobs"),
+    "verb",
 )
 
 #: Verbs that write nothing: they run where writing is refused.
@@ -34,6 +35,7 @@ _READING = frozenset(
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unlogged", "read_unlogged", "read_standings"),
         *("list_workers", "find_queues", "find_ended", "list_blobs"),
+        *("read_workflow", "list_workflows", "list_versions"),
     }
 )
 

@@ -201,6 +201,8 @@ def _new_run(new: NewRun) -> tuple[Any, ...]:
         new.idempotency_key,
         as_json(new.tags),
         new.parent,
+        new.version,
+        new.tag,
     )
 
 

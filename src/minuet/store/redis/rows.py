@@ -37,6 +37,7 @@ from minuet.store.records import (
     Token,
     WorkerEntry,
     WorkerRecord,
+    WorkflowVersion,
 )
 from minuet.store.redis.columns import (
     ARRIVAL,
@@ -47,6 +48,7 @@ from minuet.store.redis.columns import (
     ORIGIN,
     RUN,
     TOKEN,
+    VERSION,
     Column,
     Layout,
 )
@@ -109,8 +111,8 @@ def _head(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big")
 
 
-_ORIGIN, _RUN_TAIL, _TOKEN_TAIL, _JOIN, _ARRIVAL, _LETTER = map(
-    _Packed, (ORIGIN, RUN, TOKEN, JOIN, ARRIVAL, DEAD_LETTER)
+_ORIGIN, _RUN_TAIL, _TOKEN_TAIL, _JOIN, _ARRIVAL, _LETTER, _VERSION = map(
+    _Packed, (ORIGIN, RUN, TOKEN, JOIN, ARRIVAL, DEAD_LETTER, VERSION)
 )
 _decode_values = msgspec.msgpack.Decoder(list[Any]).decode
 _decode_reads = msgspec.msgpack.Decoder(tuple[Read, ...]).decode
@@ -318,6 +320,13 @@ def event_of(run: str, seq: int, data: bytes) -> EventRecord:
 def dead_letter_of(run: str, data: bytes) -> DeadLetter:
     """A dead letter, from its row."""
     return DeadLetter(run=run, **_fields(DEAD_LETTER, _LETTER.decode(data)))
+
+
+def version_of(tenant: str, answer: Sequence[Any]) -> WorkflowVersion:
+    """A version of a workflow, from its name, its number and its row."""
+    name, number, data = answer
+    fields = _fields(VERSION, _VERSION.decode(data))
+    return WorkflowVersion(tenant=tenant, name=name.decode(), version=number, **fields)
 
 
 def snapshot_of(tenant: str, run: str, fields: dict[bytes, bytes]) -> Snapshot:

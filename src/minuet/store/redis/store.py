@@ -72,6 +72,7 @@ from minuet.store.redis.partitions import Partitions
 from minuet.store.redis.put_run import WholeRun, packed
 from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
+from minuet.store.redis.workflows import RedisWorkflows
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.wake import Wake
@@ -92,7 +93,7 @@ _STATUSES: tuple[RunStatus, ...] = (
 _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 
 
-class RedisStore:
+class RedisStore(RedisWorkflows):
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
 
     overlaps = True

@@ -91,12 +91,22 @@ class Runs(Leases):
             idempotency_key=new.idempotency_key,
             created_ms=self.now_ms,
             parent=new.parent,
+            version=new.version,
+            tag=new.tag,
         )
         self.runs[run.run] = run
         self.new_runs.add(run.run)
         self._append(
             run,
-            events.RunCreated(run.workflow, run.plan, msgspec.Raw(run.input), run.tags, run.parent),
+            events.RunCreated(
+                run.workflow,
+                run.plan,
+                msgspec.Raw(run.input),
+                run.tags,
+                run.parent,
+                run.version,
+                run.tag,
+            ),
         )
         if new.entries is not None:
             self._start(run, new.entries, new.deadline_ms)

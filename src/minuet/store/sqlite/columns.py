@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from minuet.store import fields
 from minuet.store.fields import Dialect, names
-from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Run, Token
+from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Run, Token, WorkflowVersion
 
 #: As this store keeps values. `lost` came later than its table and cannot be NULL.
 DIALECT = Dialect(has_numbers_for_flags=True, empty={"lost": ""})
@@ -22,4 +22,5 @@ LISTS = {
     "event": names(EventRecord, without=("run",)),
     "numbered_event": ("run_id", *names(EventRecord, without=("run",))),
     "dead_letter": names(DeadLetter),
+    "workflow_version": names(WorkflowVersion),
 }

@@ -127,7 +127,7 @@ CREATE TABLE runs (
     deadline_ms INTEGER,
     error TEXT,
     dead_letters INTEGER NOT NULL,
-    parent TEXT,
+    parent TEXT, version INTEGER, tag TEXT,
     CONSTRAINT counter_is_zero_exactly_when_not_open
         CHECK ((counter > 0) = (status = 'RUNNING' OR status = 'PAUSED') AND counter >= 0),
     CONSTRAINT ended_exactly_when_over
@@ -203,5 +203,25 @@ CREATE TABLE workers (
     draining INTEGER NOT NULL CHECK (draining = 0 OR draining = 1),
     removed INTEGER NOT NULL CHECK (removed = 0 OR removed = 1),
     PRIMARY KEY (tenant, worker)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workflow_versions (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    version INTEGER NOT NULL CHECK (version > 0),
+    plan TEXT NOT NULL,
+    document TEXT NOT NULL,
+    message TEXT NOT NULL,
+    created_ms INTEGER NOT NULL,
+    created_by TEXT NOT NULL,
+    PRIMARY KEY (tenant, name, version)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE workflows (
+    tenant TEXT NOT NULL,
+    name TEXT NOT NULL,
+    newest INTEGER NOT NULL CHECK (newest > 0),
+    tags TEXT NOT NULL,
+    PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 

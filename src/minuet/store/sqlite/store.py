@@ -22,6 +22,7 @@ from minuet.store.check import (
     check_name,
     check_new_runs,
     check_resolution,
+    check_version,
     check_worker,
 )
 from minuet.store.ends import Ends
@@ -30,6 +31,8 @@ from minuet.store.records import (
     BlobEntry,
     Change,
     DeadLetter,
+    Deployed,
+    DeployedWorkflow,
     EventRecord,
     Exchange,
     Forgotten,
@@ -44,9 +47,10 @@ from minuet.store.records import (
     Token,
     WorkerEntry,
     WorkerRecord,
+    WorkflowVersion,
 )
 from minuet.store.sqlite import blobs as shared
-from minuet.store.sqlite import changes, reads, workers
+from minuet.store.sqlite import changes, reads, workers, workflows
 from minuet.store.sqlite.connection import Durability, connect_to_read, failure, options_of, path_of
 from minuet.store.sqlite.thread import CallThread
 from minuet.store.sqlite.writer import WriteCall, Writer
@@ -369,6 +373,32 @@ class SqliteStore:
     async def forget_idle(self) -> Forgotten:
         forgotten: Forgotten = await self._write(workers.forget_idle)
         return forgotten
+
+    # ── deployed workflows ──────────────────────────────────────────────────────────────
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        check_version(new, tags)
+        deployed: Deployed | None = await self._write(
+            lambda change: workflows.deploy_workflow(change, new, tags)
+        )
+        return deployed
+
+    async def read_workflow(
+        self, tenant: str, name: str, at: int | str | None = None
+    ) -> DeployedWorkflow | None:
+        return await self._read(workflows.read_workflow, tenant, name, at)
+
+    async def list_workflows(
+        self, tenant: str, *, after: str = "", limit: int = 100
+    ) -> list[DeployedWorkflow]:
+        return await self._read(workflows.list_workflows, tenant, after, limit)
+
+    async def list_versions(
+        self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
+    ) -> list[WorkflowVersion]:
+        return await self._read(workflows.list_versions, tenant, after, limit)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

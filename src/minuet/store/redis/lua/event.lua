@@ -180,10 +180,11 @@ end
 --: Tags of a run that has none.
 local NOTHING = '{}'
 
-function events.run_created(workflow, plan, input, tags, parent)
+function events.run_created(workflow, plan, input, tags, parent, version, tag)
   return '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)
     .. json('input', input) .. (tags ~= NOTHING and json('tags', tags) or '')
-    .. (parent and ',"parent":' .. quote(parent) or '') .. '}'
+    .. (parent and ',"parent":' .. quote(parent) or '') .. number('version', version)
+    .. (tag and ',"tag":' .. quote(tag) or '') .. '}'
 end
 
 function events.run_started(run, to, input)

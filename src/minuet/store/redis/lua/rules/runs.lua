@@ -45,16 +45,16 @@ end
 
 -- Create a run and, when it has entries, start it. `new` is as `create_runs.lua` gets it.
 function create_run(new)
-  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent =
-    unpack(new, 1, 10)
+  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent, version, tag =
+    unpack(new, 1, 12)
   local cold = pack_origin{ workflow = workflow, plan = plan, created_ms = now, tags = tags,
-    idempotency_key = key, parent = parent }
+    idempotency_key = key, parent = parent, version = version, tag = tag }
   local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
     tenant = tenant, workflow = workflow, plan = plan }
   runs[id] = run
   put(run, F_ORIGIN, cold)
   put(run, F_INPUT, input)
-  append(run, events.run_created(workflow, plan, input, tags, parent))
+  append(run, events.run_created(workflow, plan, input, tags, parent, version, tag))
   if entries then start(run, entries, deadline_ms) end
   return { 'run', run }
 end

@@ -1,6 +1,6 @@
 -- create_runs: all in one step. request: now_ms or nil, runs. A run: id, workflow, plan, tenant,
 -- input, entries or nil, deadline_ms or nil, idempotency key or nil, tags, parent or nil,
--- where its blobs were kept aside (nil: nowhere) and how many.
+-- version or nil, tag or nil, where its blobs were kept aside (nil: nowhere) and how many.
 -- Result: {answers, whether there is work}; an answer is {'run', run} or
 --   {'conflict', run id, message, status, seq}. {'gone'}: some blobs are not there any more.
 
@@ -20,7 +20,7 @@ end
 local answers, created = {}, {}
 for i, new in ipairs(asked) do
   local known = known_run(new)
-  if not known and not are_staged(new[11], new[12]) then return { 'gone' } end
+  if not known and not are_staged(new[13], new[14]) then return { 'gone' } end
   created[i] = not known
   answers[i] = known and check_same(known, new) or create_run(new)
   if not known and new[8] then keys[new[4] .. '\0' .. new[8]] = new[1] end
@@ -29,9 +29,9 @@ expect(IDEMPOTENCY, 'hash')
 local wake = commit()
 for i, new in ipairs(asked) do
   if created[i] then
-    keep_staged(new[1], new[11])
-  elseif new[11] then
-    call('UNLINK', stage_key(new[11]))
+    keep_staged(new[1], new[13])
+  elseif new[13] then
+    call('UNLINK', stage_key(new[13]))
   end
 end
 for key, run in pairs(keys) do call('HSET', IDEMPOTENCY, key, run) end
