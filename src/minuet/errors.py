@@ -9,6 +9,10 @@
     │   └── TemplateError      … in a template
     ├── OutputError            a value that is not JSON, or too large or deep to be stored
     ├── HandlerError           a handler could not be found or called
+    ├── ServiceError           a service that a node called did not do what it was asked
+    │   ├── ServiceUnavailableError   … but may do it later (Retryable)
+    │   └── ServiceRefusedError       … and would not the next time (NonRetryable)
+    │       └── EgressError           its address may not be reached from here
     ├── RunError               about one run
     │   ├── DamagedRowError    what the store holds of it cannot be read
     │   ├── RunNotFoundError
@@ -282,6 +286,62 @@ class Retryable(Exception):
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         self.after = after
         super().__init__(message)
+
+
+class ServiceError(MinuetError):
+    """A service that a node called did not do what it was asked.
+
+    `details` is kept with the node's error: where it was called and what it answered. It has
+    nothing of the request but the address, without its user and the values of its query.
+    """
+
+    code = "service-error"
+
+    def __init__(
+        self, message: str, *, code: str | None = None, details: dict[str, Any] | None = None
+    ) -> None:
+        self.details = details or {}
+        if code is not None:
+            self.code = code
+        super().__init__(message)
+
+
+class ServiceUnavailableError(ServiceError, Retryable):
+    """The call failed, and the same call may succeed later: after `after` seconds, if the service
+    says so."""
+
+    code = "service-unavailable"
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        code: str | None = None,
+        details: dict[str, Any] | None = None,
+        after: float | None = None,
+    ) -> None:
+        super().__init__(message, code=code, details=details)
+        self.after = after
+
+
+class ServiceRefusedError(ServiceError, NonRetryable):
+    """The call failed, and the same call would fail again."""
+
+    code = "service-refused"
+
+
+class EgressError(ServiceRefusedError):
+    """A call to an address that may not be reached from this process."""
+
+    code = "egress-refused"
+
+    def __init__(self, host: str, port: int, address: str, kind: str) -> None:
+        self.host, self.port, self.address, self.kind = host, port, address, kind
+        where = host if host == address else f"{host} ({address})"
+        super().__init__(
+            f"{where} must not be called from here: it is a {kind} address. If it is meant, add "
+            f"{address if kind == 'cloud metadata' else host} to MINUET_EGRESS_ALLOW"
+        )
 
 
 class LeaseLost(BaseException):

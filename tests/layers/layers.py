@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": BASE | {"events", "clock"},
     "settings": BASE,
     "outcomes": BASE,
-    "nodes": BASE | {"templates", "conditions"},
+    "nodes": BASE | {"schemas", "templates", "conditions"},
     # The only part that knows the kernel's types and the store's.
     "bridge": BASE
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},

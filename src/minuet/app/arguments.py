@@ -277,6 +277,8 @@ RULES: dict[str, Rule] = {
     "store": optional(store),
     "tenant": _NAME,
     "handlers": several(instance(str, ModuleType)),
+    "egress_allow": several(any_text),
+    "egress_private": instance(bool),
     "worker": instance(bool),
     "own_runs_only": instance(bool),
     "concurrency": whole(1, 100_000),

@@ -26,7 +26,8 @@ async def arun(
     forgets everything at the end. Other runs of the store are left alone. The options are those
     of an App.
     """
-    chosen: OptionArguments = {"own_runs_only": True, **options}
+    # Who calls this has written the workflow, or vouches for it.
+    chosen: OptionArguments = {"own_runs_only": True, "egress_private": True, **options}
     async with App(store, **chosen) as app:
         return await app.run(workflow, input, timeout=timeout)
 

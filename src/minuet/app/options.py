@@ -16,6 +16,7 @@ from typing import Any, TypeAlias, TypedDict
 
 import msgspec
 
+from minuet.nodes.io.egress import Egress, read_rules
 from minuet.nodes.secrets import SecretProvider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
@@ -34,6 +35,8 @@ class OptionArguments(TypedDict, total=False):
 
     handlers: Iterable[str | ModuleType]
     secrets: SecretProvider | None
+    egress_allow: Iterable[str]
+    egress_private: bool
     worker: bool
     own_runs_only: bool
     concurrency: int
@@ -59,6 +62,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     handlers: list[str | ModuleType] = []
     #: Gives the values of secrets; None: they are environment variables.
     secrets: SecretProvider | None = None
+    #: Hosts and networks that calls of nodes may reach although they are not public.
+    egress_allow: list[str] = []
+    #: Calls of nodes may reach loopback and private addresses without a list.
+    egress_private: bool = False
     #: Whether the App has a worker.
     worker: bool = True
     #: The worker works on runs that this App starts, triggers or prepares, and on no other.
@@ -111,6 +118,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """What a Worker is made with, in its own names and units."""
         return {
             "secrets": self.secrets,
+            "egress": Egress(self.egress_private, read_rules(self.egress_allow)),
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),
             "drain_ms": to_ms(self.drain_seconds),

@@ -100,6 +100,8 @@ def _make_app(arguments: Namespace, modules: Sequence[ModuleType], *, own_runs_o
         options["concurrency"] = settings["WORKER_CONCURRENCY"]
     options["drain_seconds"] = DRAIN_S if arguments.timeout is None else TIMEOUT_DRAIN_S
     options["own_runs_only"] = own_runs_only
+    # Who types the command has the document, and may call what this machine may call.
+    options["egress_private"] = True
     return App(arguments.store, **options)
 
 

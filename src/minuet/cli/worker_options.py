@@ -33,6 +33,7 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
         "lease_seconds": arguments.lease or settings.lease_seconds(handlers),
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
+        "egress_allow": _listed(settings["MINUET_EGRESS_ALLOW"]),
         "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
     }
 

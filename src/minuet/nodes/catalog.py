@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minuet.nodes.io.http import HTTP
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.wait import WAIT
 from minuet.nodes.pure.decision import DECISION
@@ -23,7 +24,7 @@ NODE_TYPES: dict[str, NodeType] = {
         DECISION,
         NOOP,
         WAIT,
-        _later("http", "Calls a service over HTTP."),
+        HTTP,
         _later("llm", "Asks a language model."),
         _later("human", "Waits for a person's decision."),
         _later("agent", "Lets a language model work with tools."),

@@ -15,6 +15,8 @@ from minuet.types import Json, Scope
 if TYPE_CHECKING:
     import asyncio
 
+    from minuet.nodes.io.client import Client
+
 T = TypeVar("T")
 
 #: Where `ctx.log` writes.
@@ -64,6 +66,11 @@ class Services(Protocol):
         """A secret's value; LookupError if there is none."""
         ...
 
+    @property
+    def client(self) -> Client:
+        """What makes HTTP calls."""
+        ...
+
 
 class Context:
     """The run, node and attempt that a handler, or a node type with I/O, works for.
@@ -83,6 +90,7 @@ class Context:
         "attempt",
         "input",
         "lease_id",
+        "max_output_bytes",
         "node_id",
         "outage",
         "revealed",
@@ -107,6 +115,7 @@ class Context:
         input: Json,
         secrets: tuple[str, ...],
         loop: asyncio.AbstractEventLoop | None,
+        max_output_bytes: int | None = None,
     ) -> None:
         self._services = services
         self._inputs: Callable[[], dict[str, Json]] | dict[str, Json] = inputs
@@ -131,6 +140,13 @@ class Context:
         self.lease_id = lease_id
         #: The run's input.
         self.input = input
+        #: How large the output may be, as JSON; None: the document does not limit it.
+        self.max_output_bytes = max_output_bytes
+
+    @property
+    def client(self) -> Client:
+        """The worker's HTTP client. For node types that call services."""
+        return self._services.client
 
     @property
     def inputs(self) -> Mapping[str, Json]:

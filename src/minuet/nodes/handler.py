@@ -35,6 +35,9 @@ from minuet.nodes.loading import document_name, load_module
 
 Function = Callable[..., Any]
 
+#: Modules with handlers that come with Minuet.
+_OURS = "minuet.nodes."
+
 #: What a handler's function takes and what it returns: a coroutine, if it is async.
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -75,6 +78,11 @@ class Task(Generic[Parameters, Result]):
         self.overlap = overlap
         self.is_async = inspect.iscoroutinefunction(function)
         self._binder = _Binder(function)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it comes with Minuet."""
+        return self.function.__module__.startswith(_OURS)
 
     @property
     def place(self) -> str:
@@ -226,7 +234,8 @@ class Handlers:
 
     def are_given(self) -> bool:
         """Whether there are handlers beside those that come with Minuet."""
-        return set(self.names()) != _BUILT_IN or bool(self.functions())
+        found = map(self._registered, self.names())
+        return bool(self.functions()) or any(one is not None and not one.is_ours for one in found)
 
     def functions(self) -> list[str]:
         """What documents may name as `module:function`."""
@@ -401,7 +410,3 @@ def input_handler(ctx: Context, **config: Any) -> Any:
 def output_handler(ctx: Context, **config: Any) -> Any:
     """Return the config when the node has one, or the inputs, by dependency."""
     return config or dict(ctx.inputs)
-
-
-#: Handlers that come with Minuet.
-_BUILT_IN = frozenset(REGISTERED.names())

@@ -104,6 +104,14 @@ TABLE: tuple[Setting, ...] = (
         help="After this time without a renewal, a worker's nodes are given to others.",
     ),
     Setting(
+        name="MINUET_EGRESS_ALLOW",
+        kind="text",
+        help="Hosts and networks that http and llm nodes may call although they are loopback, "
+        "private or otherwise not public: `localhost:8080,*.internal,10.0.0.0/8`. `run` and "
+        "`resume` allow loopback and private addresses without it. Addresses of cloud metadata "
+        "services must be listed one by one.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

@@ -60,6 +60,17 @@ class Assignment(Granted):
         """Whether the worker has ended it before its handler did."""
         return self.abandoned or self.releasing
 
+    @property
+    def max_output_bytes(self) -> int | None:
+        """How large the output may be; None: the document does not limit it."""
+        node, loaded = self.node, self.loaded
+        if node is None or loaded is None:
+            return None
+        own, plans = node.max_output_bytes, loaded.program.plan.max_output_bytes
+        if own is None or plans is None:
+            return plans if own is None else own
+        return min(own, plans)
+
     def abandon(self) -> None:
         """Stop the handler and drop what it returns: the token is no longer ours."""
         self.abandoned = True

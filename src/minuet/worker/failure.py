@@ -27,11 +27,12 @@ from minuet.errors import (
     NonRetryable,
     OutputError,
     Retryable,
+    ServiceError,
     StoreUnavailableError,
 )
 from minuet.kernel.settle import AttemptFailed
 from minuet.worker.policy import UNWRITTEN, Policies, Policy
-from minuet.worker.trace import Mask, add_trace, name_of, text_of
+from minuet.worker.trace import Mask, add_trace, clean, name_of, text_of
 
 if TYPE_CHECKING:
     from minuet.worker.assignment import Assignment
@@ -154,8 +155,16 @@ def describe(error: BaseException, secrets: Sequence[str] = ()) -> dict[str, Any
         "type": name_of(error),
         "message": text_of(error, mask),
     }
-    add_trace(record, error, mask)
+    if isinstance(error, ServiceError):
+        # Raised by Minuet's own code: what the service said is worth more than the place.
+        record |= {name: _detail(value, mask) for name, value in error.details.items()}
+    else:
+        add_trace(record, error, mask)
     return record
+
+
+def _detail(value: Any, mask: Mask) -> Any:
+    return clean(mask(value)) if isinstance(value, str) else value
 
 
 def _code(error: BaseException) -> str:

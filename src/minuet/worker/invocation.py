@@ -99,6 +99,7 @@ class Invocations:
             input=assignment.input(),
             secrets=node.secrets,
             loop=None if is_async else asyncio.get_running_loop(),
+            max_output_bytes=assignment.max_output_bytes,
         )
         context.enter()
         return context

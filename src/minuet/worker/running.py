@@ -153,15 +153,5 @@ def _outcome_of(assignment: Assignment, value: Any) -> Outcome:
     if issubclass(type(value), Wait):
         data = encode(value.data)[1]
         return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)
-    assignment.output, plain = encode(value, bytes_max=_output_bytes_max(assignment))
+    assignment.output, plain = encode(value, bytes_max=assignment.max_output_bytes)
     return Succeeded(plain)
-
-
-def _output_bytes_max(assignment: Assignment) -> int | None:
-    node, loaded = assignment.node, assignment.loaded
-    if node is None or loaded is None:
-        return None
-    own, plans = node.max_output_bytes, loaded.program.plan.max_output_bytes
-    if own is None or plans is None:
-        return plans if own is None else own
-    return min(own, plans)

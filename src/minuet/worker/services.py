@@ -1,4 +1,4 @@
-"""What a worker does for the handlers that it runs: their steps and their secrets."""
+"""What a worker does for the handlers that it runs: their steps, secrets and calls."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from minuet.bridge.values import encode_value
 from minuet.errors import HandlerError, LeaseLost, StoreUnavailableError
 from minuet.nodes.context import Context
+from minuet.nodes.io.client import Client
 from minuet.nodes.secrets import SecretProvider
 from minuet.store.base import Store
 from minuet.store.records import Held
@@ -20,10 +21,11 @@ from minuet.types import Json
 class WorkerServices:
     """What contexts ask of one worker (`nodes.context.Services`)."""
 
-    def __init__(self, store: Store, tenant: str, secrets: SecretProvider) -> None:
+    def __init__(self, store: Store, tenant: str, secrets: SecretProvider, client: Client) -> None:
         self._store = store
         self._tenant = tenant
         self._secrets = secrets
+        self.client = client
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""

@@ -21,6 +21,8 @@ from minuet.clock import Clock, SystemClock
 from minuet.errors import StoreUnavailableError
 from minuet.ids import Ids, SystemIds
 from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.io.client import Client
+from minuet.nodes.io.egress import Egress
 from minuet.nodes.secrets import EnvironmentSecrets, SecretProvider
 from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
@@ -67,6 +69,7 @@ class Worker:
         *,
         handlers: Handlers = REGISTERED,
         secrets: SecretProvider | None = None,
+        egress: Egress | None = None,
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
         queues: tuple[str, ...] | None = None,
@@ -89,6 +92,7 @@ class Worker:
         self._identity = identity or identity_here()
         self.counts = Counts()
         self._threads: ThreadPoolExecutor | None = None
+        self._client = Client(egress)
         self._workload = Workload(crashes_max)
         self._standstill = Standstill(lease_ms, lambda: self._workload.executing)
         outage = Outage()
@@ -159,7 +163,7 @@ class Worker:
         retry: Retry,
     ) -> Pipeline:
         tenant = self._tenant
-        services = WorkerServices(store, tenant, secrets)
+        services = WorkerServices(store, tenant, secrets, self._client)
         policies = Policies(handlers, retry)
         failures = Failures(policies, services.read_secret)
         return Pipeline(
@@ -268,6 +272,7 @@ class Worker:
             self._workload.abandon_all()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
+            await self._client.close()
 
     def stop(self) -> None:
         """Begin to drain."""

@@ -1,0 +1,112 @@
+"""`http` nodes, on every store, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, workflow
+from ..services import Service, open_service, reply, silence
+
+
+@pytest.fixture
+async def service() -> AsyncIterator[Service]:
+    async with open_service() as made:
+        yield made
+
+
+def calling(service: Service, path: str = "/x", /, **fields: Any) -> dict[str, Any]:
+    config = {"url": f"{service.url}{path}", **fields.pop("config", {})}
+    return node("call", *fields.pop("after", ()), type="http", config=config, **fields)
+
+
+@pytest.mark.shows("H-03")
+async def test_an_http_node_and_its_handler_call_a_service(scene: Any, service: Service) -> None:
+    service.answer = lambda asked: reply({"got": asked.json})
+    document = workflow(
+        node("a", type="transform", config={"value": {"n": 3, "flag": True}}),
+        calling(service, "/orders", after=["a"], config={"json": {"a": "{{ a.output }}"}}),
+        node(
+            "task",
+            "call",
+            handler="call_external_service",
+            config={"url": f"{service.url}/t", "json": "{{ call.body.got.a.n }}"},
+        ),
+    )
+    async with scene(egress_private=True) as s:
+        result = await s.run(document)
+
+        assert result.nodes["call"].output["status"] == 200
+        assert result.nodes["call"].output["body"] == {"got": {"a": {"n": 3, "flag": True}}}
+        assert result.nodes["task"].output["body"] == {"got": 3}
+        assert [(a.method, a.target) for a in service.asked] == [
+            ("POST", "/orders"),
+            ("POST", "/t"),
+        ]
+        assert service.asked[0].headers["content-type"] == "application/json"
+
+
+@pytest.mark.shows("J-06")
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 503])
+async def test_errors_that_may_pass_are_retried_with_the_same_key(
+    scene: Any, service: Service, status: int
+) -> None:
+    service.answer = lambda asked: reply("later", status) if len(service.asked) < 3 else reply("ok")
+    async with scene(egress_private=True) as s:
+        result = await s.run(workflow(calling(service, config={"json": 1}, retry=QUICK_RETRY)))
+
+        assert result.nodes["call"].output["body"] == "ok"
+        keys = {asked.headers["idempotency-key"] for asked in service.asked}
+        assert (len(service.asked), len(keys)) == (3, 1)
+
+
+async def test_a_status_that_is_not_expected_fails_the_node_and_says_what_came(
+    scene: Any, service: Service
+) -> None:
+    service.answer = lambda asked: reply({"why": "no such order"}, 404)
+    async with scene(egress_private=True) as s:
+        result = await s.run(workflow(calling(service, "/o?token=abc", retry={"max_attempts": 5})))
+
+        error = result.error
+        assert (result.status, len(service.asked)) == ("FAILED", 1)
+        assert (error["code"], error["status"]) == ("http-404", 404)
+        assert error["url"] == f"{service.url}/o?token=***"
+        assert error["body"] == '{"why": "no such order"}'
+
+
+async def test_a_call_to_a_private_address_is_refused_unless_it_is_listed(
+    scene: Any, service: Service
+) -> None:
+    async with scene() as s:
+        refused = await s.run(workflow(calling(service)))
+    async with scene(egress_allow=[f"127.0.0.1:{service.port}"]) as s:
+        made = await s.run(workflow(calling(service)))
+
+    assert (refused.error["code"], made.status) == ("egress-refused", "COMPLETED")
+    assert "MINUET_EGRESS_ALLOW" in refused.error["message"]
+    assert len(service.asked) == 1
+
+
+async def test_a_cancelled_run_closes_the_connection(scene: Any, service: Service) -> None:
+    service.answer = lambda asked: silence
+    async with scene(egress_private=True) as s:
+        run_id = await s.app.start(workflow(calling(service)))
+        await asyncio.wait_for(service.called.wait(), PATIENCE)
+        await s.app.cancel(run_id)
+        await asyncio.wait_for(service.left.wait(), PATIENCE)
+        await s.idle()
+
+        assert (await s.end(run_id)).status == "CANCELLED"
+
+
+async def test_an_answer_larger_than_the_node_may_return_is_refused_before_it_is_read(
+    scene: Any, service: Service
+) -> None:
+    service.answer = lambda asked: reply(b"x" * 5000, kind="text/plain")
+    async with scene(egress_private=True) as s:
+        result = await s.run(workflow(calling(service, limits={"max_output_bytes": 1000})))
+
+        assert result.error["code"] == "answer-too-large"
