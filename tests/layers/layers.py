@@ -36,7 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "store": BASE | {"events", "clock"},
     "settings": BASE,
     "outcomes": BASE,
-    "nodes": BASE | {"templates", "conditions"},
+    "nodes": BASE | {"templates", "conditions", "schemas"},
     # The only part that knows the kernel's types and the store's.
     "bridge": BASE
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},
