@@ -146,7 +146,10 @@ def handlers_of_temporary_files_are_forgotten(
 ) -> Iterator[None]:
     """Two tests may write files with handlers of the same name: they are not one program."""
     before = set(sys.modules)
+    types = dict(REGISTERED._types)
     yield
+    REGISTERED._types.clear()
+    REGISTERED._types.update(types)
     temporary = str(tmp_path_factory.getbasetemp().resolve())
     tasks = REGISTERED._tasks
     for name in [name for name, task in tasks.items() if task.place.startswith(temporary)]:

@@ -57,12 +57,15 @@ if TYPE_CHECKING:
     )
     from minuet.nodes.context import Context, RunLogFilter
     from minuet.nodes.handler import Task, task
+    from minuet.nodes.registered import node_type
     from minuet.nodes.secrets import SecretProvider
+    from minuet.nodes.spec import Call, Wait
     from minuet.plan.plan import Retry
 
 __all__ = [
     "AmbiguousRunError",
     "App",
+    "Call",
     "ConditionError",
     "ConfigError",
     "Context",
@@ -97,8 +100,10 @@ __all__ = [
     "StoreUnusableError",
     "Task",
     "TemplateError",
+    "Wait",
     "__version__",
     "arun",
+    "node_type",
     "run",
     "task",
 ]
@@ -106,6 +111,7 @@ __all__ = [
 #: Where the public names are; all others are errors.
 _HOMES = {
     "App": "minuet.app.app",
+    "Call": "minuet.nodes.spec",
     "Context": "minuet.nodes.context",
     "NodeResult": "minuet.app.results",
     "Retry": "minuet.plan.plan",
@@ -114,7 +120,9 @@ _HOMES = {
     "RunResult": "minuet.app.results",
     "SecretProvider": "minuet.nodes.secrets",
     "Task": "minuet.nodes.handler",
+    "Wait": "minuet.nodes.spec",
     "arun": "minuet.app.blocking",
+    "node_type": "minuet.nodes.registered",
     "run": "minuet.app.blocking",
     "task": "minuet.nodes.handler",
 }

@@ -31,3 +31,7 @@ OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
 
 #: The statuses in which a run is over: its counter is 0 and nothing but a retry changes it.
 TERMINAL: frozenset[str] = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
+
+#: Begins the queue of a node type that a user registered. The queue follows from the name alone,
+#: because a document is also compiled where the type is not registered.
+TYPE_QUEUE = "type:"

@@ -65,8 +65,8 @@ def test_each_problem_is_shown_with_its_line_a_caret_and_a_hint(folder: Any, min
     assert called.code == 2
     assert called.out == ""
     assert called.err == (
-        'broken.yaml:4:19: error[unknown-node-type]: there is no node type "nop" '
-        "(at nodes[1].type)\n"
+        'broken.yaml:4:19: warning[unknown-node-type]: there is no node type "nop" here; a worker '
+        'that has it can run node "a" (at nodes[1].type)\n'
         "    4 |   - {id: a, type: nop, dependencies: [fetsh]}\n"
         "      |                   ^\n"
         '  hint: did you mean "noop"?\n'
@@ -75,7 +75,7 @@ def test_each_problem_is_shown_with_its_line_a_caret_and_a_hint(folder: Any, min
         "    4 |   - {id: a, type: nop, dependencies: [fetsh]}\n"
         "      |                                       ^\n"
         '  hint: did you mean "fetch"?\n'
-        "broken.yaml: 2 errors\n"
+        "broken.yaml: 1 error\n"
     )
 
 

@@ -27,6 +27,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["--name", "gpu-1", "--capability", "gpu=1", "--label", "ssd"],
         {"report": "trained on 1000 rows in 3 epochs"},
     ),
+    "node_type/node_type.yaml": (
+        ["-i", "text=My parcel is late"],
+        {"escalate": "a person reads: My parcel is late"},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 

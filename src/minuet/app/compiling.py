@@ -7,18 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.app.handlers import all_types
 from minuet.bridge.values import encode, needs_blob
 from minuet.errors import DocumentError, HandlerError, InputError, OutputError
 from minuet.model import Diagnostic, Document, read_file, read_mapping
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import Handlers
+from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.schema import find_input_problems
 from minuet.store.blob import blob_ref, blob_value
-from minuet.types import Json
+from minuet.types import TYPE_QUEUE, Json
 
 if TYPE_CHECKING:
     from minuet.model.workflow import Workflow
@@ -64,7 +65,7 @@ def compile_source(
     document = read_source(source)
     problems = _check_handlers(document, handlers) if handlers is not None else []
     try:
-        compiled = compile_workflow(document, catalog(), retry or RETRY_DEFAULT)
+        compiled = compile_workflow(document, catalog(document, handlers), retry or RETRY_DEFAULT)
     except DocumentError as error:
         raise _with_more(error, problems) from None
     if problems:
@@ -79,7 +80,7 @@ def compile_source(
 _CERTAIN = frozenset(
     {
         *("unknown-node", "duplicate-node", "self-dependency", "cycle", "unknown-reference"),
-        *("unknown-node-type", "node-type-unavailable", "feature-unavailable", "empty-branch"),
+        *("node-type-unavailable", "feature-unavailable", "empty-branch"),
         *("bad-condition", "bad-template", "bad-expression", "bad-config", "bad-input-schema"),
     }
 )
@@ -92,7 +93,7 @@ def _with_meaning(error: DocumentError) -> DocumentError:
     if error.remainder is None:
         return error
     try:
-        compile_workflow(error.remainder, catalog())
+        compile_workflow(error.remainder, catalog(error.remainder, None))
     except DocumentError as more:
         unread = {_node_of(diagnostic.path) for diagnostic in error.diagnostics} - {""}
         certain = [
@@ -136,9 +137,11 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
     return found
 
 
-def catalog() -> Catalog:
-    """The node types, in the compiler's terms."""
-    return {
+def catalog(document: Document, handlers: Handlers | None) -> Catalog:
+    """The node types, in the compiler's terms. Without `handlers`, the document may run elsewhere:
+    types that are not known here may be registered there."""
+    found = all_types(handlers or REGISTERED)
+    kinds = {
         t.name: NodeKind(
             name=t.name,
             queue=t.queue,
@@ -147,8 +150,15 @@ def catalog() -> Catalog:
             needs_handler=t.kind == "handler",
             expression_fields=t.expression_fields,
         )
-        for t in NODE_TYPES.values()
+        for t in found.values()
     }
+    if handlers is None:
+        for node in document.workflow.nodes:
+            if node.type not in kinds:
+                kinds[node.type] = NodeKind(
+                    name=node.type, queue=f"{TYPE_QUEUE}{node.type}", is_elsewhere=True
+                )
+    return kinds
 
 
 class EncodedInput(msgspec.Struct, frozen=True):

@@ -8,7 +8,9 @@ from types import ModuleType
 from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.spec import NodeType
 from minuet.plan.plan import Node, Plan
+from minuet.types import TYPE_QUEUE
 
 
 def make_handlers(modules: Iterable[str | ModuleType] = ()) -> Handlers:
@@ -22,11 +24,20 @@ def make_handlers(modules: Iterable[str | ModuleType] = ()) -> Handlers:
     return handlers
 
 
+def all_types(handlers: Handlers) -> dict[str, NodeType]:
+    """The node types that come with Minuet and those that are registered, by name."""
+    return {**NODE_TYPES, **handlers.types()}
+
+
 def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
-    """The handlers of these nodes that are not here."""
+    """The handlers of these nodes that are not here, and the node types, as `type:NAME`."""
     missing = set()
     for node in nodes:
-        if node.handler is not None and NODE_TYPES[node.type].kind == "handler":
+        node_type = NODE_TYPES.get(node.type)
+        if node_type is None:
+            if handlers.find_type(node.type) is None:
+                missing.add(f"{TYPE_QUEUE}{node.type}")
+        elif node.handler is not None and node_type.kind == "handler":
             try:
                 handlers.find(node.handler)
             except HandlerError:

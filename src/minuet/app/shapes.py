@@ -213,8 +213,12 @@ def node_type(found: NodeType) -> Shape:
     """A node type."""
     return {
         "name": found.name,
+        "version": found.version,
+        "display_name": found.display_name or found.name,
         "summary": found.summary,
         "description": found.description,
+        "icon": found.icon or None,
+        "queue": found.queue,
         "config_schema": found.config_schema,
         "input_schema": found.input_schema,
         "output": found.output,

@@ -6,7 +6,9 @@ from typing import Any
 
 from minuet.app.arguments import checked
 from minuet.app.compiling import CompiledWorkflow, EncodedInput, compile_source, encode_input
+from minuet.app.handlers import all_types
 from minuet.app.tenant import Tenant
+from minuet.nodes.spec import NodeType
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan
 from minuet.worker.identity import offer_of
@@ -35,6 +37,13 @@ class Workflows:
         The answer can be given to `app.runs.start` as the input.
         """
         return encode_input(self.compile(workflow).plan, input)
+
+    @checked
+    def node_types(self) -> list[NodeType]:
+        """The node types that workflows here can use: those that come with Minuet, and those that
+        `@minuet.node_type` has registered."""
+        found = all_types(self._engine.handlers)
+        return [one for one in found.values() if one.kind != "later"]
 
     @checked
     def find_misplaced(self, plan: Plan) -> dict[str, str]:

@@ -160,6 +160,13 @@ def _add_documents(commands: Commands[Parser]) -> None:
     )
     parser = add(commands, "node-types", "catalog:node_types", "list the node types, or show one")
     parser.add_argument("name", metavar="NAME", nargs="?", help="show this one, with its schema")
+    parser.add_argument(
+        "--handlers",
+        metavar="MODULE_OR_FILE",
+        action="append",
+        default=[],
+        help="also list the node types that these register; may be given more than once",
+    )
 
 
 def _add_simulate(commands: Commands[Parser]) -> None:

@@ -30,6 +30,7 @@ from minuet.cli.session import Session
 from minuet.cli.stores import find_run, open_to_read
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, DocumentError
+from minuet.types import TYPE_QUEUE
 
 #: How long running handlers may take after a signal to stop, or when the time is up.
 DRAIN_S = 10.0
@@ -145,10 +146,13 @@ async def _check_handlers(reader: App, arguments: Namespace, run_ids: Sequence[s
 
 
 def _which_handlers(missing: list[str]) -> str:
-    names = ", ".join(map(repr, missing))
-    return (
-        f"the handlers {names}, which are" if len(missing) > 1 else f"the handler {names}, which is"
-    )
+    names = [
+        f"the node type {name.removeprefix(TYPE_QUEUE)!r}"
+        if name.startswith(TYPE_QUEUE)
+        else f"the handler {name!r}"
+        for name in missing
+    ]
+    return f"{' and '.join(names)}, which {'are' if len(names) > 1 else 'is'}"
 
 
 def _how_to_get_them(arguments: Namespace, places: list[str]) -> str:

@@ -11,6 +11,7 @@ from minuet.app.results import Unserved
 from minuet.cli.output import note
 from minuet.cli.stores import command_line
 from minuet.errors import MinuetError
+from minuet.types import TYPE_QUEUE
 
 #: Seconds until the first poll, in which workers can register, and between two polls.
 FIRST_S = 3.0
@@ -57,6 +58,9 @@ def describe(one: Unserved, store: str) -> str:
     if one.handler is not None:
         words += ["--handlers", "MODULE_OR_FILE"]
         lacking = f"has handler {one.handler!r} (queue {one.queue!r})"
+    elif one.queue.startswith(TYPE_QUEUE):
+        words += ["--handlers", "MODULE_OR_FILE"]
+        lacking = f"has node type {one.queue.removeprefix(TYPE_QUEUE)!r}"
     needs = f" and meets its placement constraints ({one.needs})" if one.needs else ""
     command = command_line(store, *words)
     return f"node {one.node} waits: no live worker {lacking}{needs}. Start one with: {command}"

@@ -29,9 +29,6 @@ NODE_TYPES: dict[str, NodeType] = {
         _later("human", "Waits for a person's decision."),
         _later("agent", "Lets a language model work with tools."),
         _later("workflow", "Runs another workflow as a child run."),
-        _later("function", "Runs on workers that announce it."),
-        _later("classifier", "Runs on workers that announce it."),
-        _later("search", "Runs on workers that announce it."),
         _later("migration", "Hands a run over to another version."),
     )
 }

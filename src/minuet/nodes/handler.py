@@ -17,7 +17,6 @@ from types import CodeType, ModuleType
 from typing import (
     Any,
     Generic,
-    Literal,
     NamedTuple,
     ParamSpec,
     TypeAlias,
@@ -32,6 +31,7 @@ import msgspec
 from minuet.errors import ConfigError, HandlerError
 from minuet.nodes.context import Context
 from minuet.nodes.loading import document_name, load_module
+from minuet.nodes.spec import Effects, NodeType
 
 Function = Callable[..., Any]
 
@@ -41,10 +41,6 @@ _OURS = "minuet.nodes."
 #: What a handler's function takes and what it returns: a coroutine, if it is async.
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
-
-#: What a handler does to the world: nothing; something that may be done again (because the
-#: receiver knows the idempotency key, say); or something that must not be done twice.
-Effects: TypeAlias = Literal["none", "idempotent", "once"]
 
 
 class Task(Generic[Parameters, Result]):
@@ -63,8 +59,7 @@ class Task(Generic[Parameters, Result]):
         effects: Effects | None = None,
         overlap: bool = False,
     ) -> None:
-        if effects is not None and effects not in get_args(Effects):
-            raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
+        check_effects(effects)
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name or function.__name__
@@ -87,8 +82,7 @@ class Task(Generic[Parameters, Result]):
     @property
     def place(self) -> str:
         """Where its function is defined: file and line."""
-        code = _code_of(self.function)
-        return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(self.function)
+        return place_of(self.function)
 
     def is_same(self, other: AnyTask) -> bool:
         """Whether both come from one module, which may have been imported under two names, loaded
@@ -123,6 +117,22 @@ class Misfit(NamedTuple):
     argument: str
     message: str
     is_missing: bool = False
+
+
+def check_effects(effects: Effects | None) -> None:
+    """ConfigError unless it is what may be declared."""
+    if effects is not None and effects not in get_args(Effects):
+        raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
+
+
+def place_of(function: Function) -> str:
+    """Where a function is defined: file and line."""
+    code = _code_of(function)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code else repr(function)
+
+
+def _file_of(place: str) -> Path:
+    return Path(place.rpartition(":")[0]).resolve()
 
 
 def _code_of(function: Function) -> CodeType | None:
@@ -178,17 +188,18 @@ class _Binder:
             raise HandlerError(misfit.message)
         for name, hint in self._hints.items():
             if name in arguments:
-                arguments[name] = _convert(handler, name, arguments[name], hint)
+                arguments[name] = convert(f"handler {handler!r}", name, arguments[name], hint)
         if self._context is not None:
             arguments[self._context] = context
         return arguments
 
 
-def _convert(handler: str, name: str, value: Any, hint: Any) -> Any:
+def convert(whose: str, name: str, value: Any, hint: Any) -> Any:
+    """A value of an argument, as its hint wants it; HandlerError when it does not fit."""
     try:
         return msgspec.convert(value, hint, dec_hook=_make)
     except msgspec.ValidationError as error:
-        raise HandlerError(f"handler {handler!r}, argument {name!r}: {error}") from error
+        raise HandlerError(f"{whose}, argument {name!r}: {error}") from error
     except (TypeError, NotImplementedError):
         # A type that msgspec does not know, such as a user's class: left unchanged.
         return value
@@ -210,6 +221,7 @@ class Handlers:
         #: Searched for names that are not found here.
         self._parent = parent
         self._tasks: dict[str, AnyTask] = {}
+        self._types: dict[str, NodeType] = {}
         self._modules: dict[str, ModuleType] = {}
 
     def add(self, task: AnyTask) -> None:
@@ -224,18 +236,43 @@ class Handlers:
         self._tasks[task.name] = task
 
     def __len__(self) -> int:
-        """How many are registered; grows whenever a name is added."""
-        return len(self._tasks) + (len(self._parent) if self._parent is not None else 0)
+        """How many handlers and types are registered; grows whenever a name is added."""
+        own = len(self._tasks) + len(self._types)
+        return own + (len(self._parent) if self._parent is not None else 0)
 
     def names(self) -> list[str]:
         """All registered names."""
         inherited = self._parent.names() if self._parent is not None else []
         return sorted({*self._tasks, *inherited})
 
+    def add_type(self, found: NodeType) -> None:
+        """Register a node type. One of the same name from the same file is replaced; ConfigError
+        names both places if it is from another."""
+        known = self._types.get(found.name)
+        if known is not None and _file_of(known.place) != _file_of(found.place):
+            raise ConfigError(
+                f"there are two node types {found.name!r}, at {known.place} and at {found.place}: "
+                "rename one of them"
+            )
+        self._types[found.name] = found
+
+    def find_type(self, name: str) -> NodeType | None:
+        """The node type that was registered under this name."""
+        found = self._types.get(name)
+        if found is None and self._parent is not None:
+            found = self._parent.find_type(name)
+        return found
+
+    def types(self) -> dict[str, NodeType]:
+        """All node types that were registered, by name."""
+        inherited = self._parent.types() if self._parent is not None else {}
+        return {**inherited, **self._types}
+
     def are_given(self) -> bool:
-        """Whether there are handlers beside those that come with Minuet."""
+        """Whether there are handlers or node types beside those that come with Minuet."""
         found = map(self._registered, self.names())
-        return bool(self.functions()) or any(one is not None and not one.is_ours for one in found)
+        given = bool(self.functions()) or any(one is not None and not one.is_ours for one in found)
+        return given or bool(self.types())
 
     def functions(self) -> list[str]:
         """What documents may name as `module:function`."""

@@ -1,7 +1,8 @@
 """A node type: its documentation, its schemas and its behaviour, in one value.
 
-Each node type is one file that makes one `NodeType`. The spec feeds everything that must know
-about node types: validation, `minuet node-types`, the reference pages and editors.
+Each node type that comes with Minuet is one file that makes one `NodeType`; `@minuet.node_type`
+makes one of a user's function. The spec feeds everything that must know about node types:
+validation, `minuet node-types`, the reference pages and editors.
 """
 
 from __future__ import annotations
@@ -63,9 +64,17 @@ Inline: TypeAlias = Callable[[Call], Json | Wait]
 #: Runs as an asyncio task of its own, in the same way as an async handler.
 Asynchronous: TypeAlias = Callable[[Call, Context], Awaitable[Json | Wait]]
 
+#: Binds a registered type's function to a call: the function, and its arguments by name.
+Bound: TypeAlias = Callable[[Call, Context], tuple[Callable[..., Any], dict[str, Any]]]
+
+#: What a handler or a registered type does to the world: nothing; something that may be done again
+#: (because the receiver knows the idempotency key, say); or something that must not be done twice.
+Effects: TypeAlias = Literal["none", "idempotent", "once"]
+
 #: `inline`: computes, on the event loop. `io`: reaches outside, in a task of its own. `handler`:
-#: the node names a handler. `later`: known to documents, cannot run yet.
-Kind: TypeAlias = Literal["inline", "io", "handler", "later"]
+#: the node names a handler. `registered`: a user's, by `@minuet.node_type`. `later`: known to
+#: documents, cannot run yet.
+Kind: TypeAlias = Literal["inline", "io", "handler", "registered", "later"]
 
 
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +83,10 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     summary: str
     description: str = ""
+    version: str = "1"
+    #: What people call it, and the address of a picture; "": its name, and none.
+    display_name: str = ""
+    icon: str = ""
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
     #: Entries of `config` that are CEL and stay unchanged: rendering templates in them
@@ -92,13 +105,20 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
     run: Inline | None = None
     run_async: Asynchronous | None = None
+    #: What it does if it is `registered`, whether that is awaited (else it runs in a thread), and
+    #: where it is defined.
+    bind: Bound | None = None
+    is_async: bool = True
+    place: str = ""
+    #: What its author says about running it twice; None: nothing.
+    effects: Effects | None = None
 
     def __post_init__(self) -> None:
-        has_run = (self.run is not None, self.run_async is not None)
-        if has_run != (self.kind == "inline", self.kind == "io"):
+        has = (self.run is not None, self.run_async is not None, self.bind is not None)
+        if has != (self.kind == "inline", self.kind == "io", self.kind == "registered"):
             raise ValueError(
                 f"node type {self.name!r} is of kind {self.kind!r}: an inline type has `run`, an "
-                "io type has `run_async`, and the others have neither"
+                "io type has `run_async`, a registered one has `bind`, and the others have none"
             )
         if self.kind == "io" and self.queue == "inline":
             raise ValueError(

@@ -24,6 +24,8 @@ class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
     queue: str
     #: False: the name is reserved for a later version.
     available: bool = True
+    #: It is not registered here, but may be where the workflow runs.
+    is_elsewhere: bool = False
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] | None = None
     needs_handler: bool = False
@@ -35,6 +37,10 @@ class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
 Catalog: TypeAlias = Mapping[str, NodeKind]
 
 
+#: What to do about a type that is not known.
+UNREGISTERED = "register it with @minuet.node_type and name its module with --handlers"
+
+
 def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> None:
     """Check every node against its type, and that this version supports what it uses."""
     for place, node in enumerate(workflow.nodes):
@@ -44,7 +50,16 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
                 "unknown-node-type",
                 f"there is no node type {quote(node.type)}",
                 ("nodes", place, "type"),
-                hint=problems.suggest(node.type, catalog.keys()),
+                hint=problems.suggest(node.type, catalog.keys()) or UNREGISTERED,
+            )
+        elif kind.is_elsewhere:
+            here = [name for name, other in catalog.items() if not other.is_elsewhere]
+            problems.warn(
+                "unknown-node-type",
+                f"there is no node type {quote(node.type)} here; a worker that has it can run "
+                f"node {quote(node.id)}",
+                ("nodes", place, "type"),
+                hint=problems.suggest(node.type, here) or UNREGISTERED,
             )
         elif not kind.available:
             problems.error(

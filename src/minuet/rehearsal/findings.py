@@ -147,16 +147,18 @@ class Findings:
                 continue
             rank, why = _why_again(starts)
             times = "twice" if len(starts) == 2 else f"{len(starts)} times"
+            known = role.task or role.node_type
+            declared = "@minuet.task" if role.node.handler else "@minuet.node_type"
             once = ', although it declares effects="once"' if role.effects == "once" else ""
             finding = Finding(
                 "warning",
                 "repeated",
                 node,
-                f"handler {role.node.handler!r} ran {times} for one instance{once}: {why}",
+                f"{role.name} ran {times} for one instance{once}: {why}",
                 "pass ctx.idempotency_key to the receiver, so that it can ignore repeated calls, "
-                'and declare @minuet.task(effects="idempotent"); or declare effects="none" if the '
+                f'and declare {declared}(effects="idempotent"); or declare effects="none" if the '
                 "handler changes nothing"
-                + ("" if role.task else "; --handlers FILE --stubs reads declarations"),
+                + ("" if known else "; --handlers FILE --stubs reads declarations"),
             )
             self._note(seen, finding, rank=rank)
 

@@ -20,15 +20,16 @@ from minuet.kernel.route import Routing, route
 from minuet.kernel.scope import show
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
-from minuet.nodes.handler import REGISTERED, AnyTask, Effects, Handlers, Task
+from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, Task
+from minuet.nodes.spec import Call, Effects, NodeType
 from minuet.plan.plan import Node, Plan
 from minuet.rehearsal.fields import Shape
-from minuet.rehearsal.lockstep import Lockstep, SteppedContext
+from minuet.rehearsal.lockstep import run_stepped
 from minuet.rehearsal.scenario import Scenario
 from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.simulation.loop import current_process
 from minuet.simulation.streams import Streams
-from minuet.types import Json
+from minuet.types import TYPE_QUEUE, Json
 
 #: Mean duration of a stub in seconds: long enough for faults to hit it.
 SECONDS = 0.25
@@ -41,7 +42,7 @@ ROUNDS_MAX = 25
 
 
 class Role(msgspec.Struct, frozen=True):
-    """Who plays a node's handler."""
+    """Who plays a node's handler, or its registered node type."""
 
     node: Node
     #: The user's task, if the handler is known.
@@ -50,10 +51,20 @@ class Role(msgspec.Struct, frozen=True):
     is_real: bool
     #: The JSON Schema of the handler's annotated result.
     schema: dict[str, Any] | None = None
+    #: The node type, if the user registered it and it is known.
+    node_type: NodeType | None = None
 
     @property
     def effects(self) -> Effects | None:
-        return self.task.effects if self.task is not None else None
+        known = self.task or self.node_type
+        return known.effects if known is not None else None
+
+    @property
+    def name(self) -> str:
+        """What is played, in words."""
+        if self.node.handler is None:
+            return f"node type {self.node.type!r}"
+        return f"handler {self.node.handler!r}"
 
     @property
     def timeout_s(self) -> float | None:
@@ -67,7 +78,11 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
     """Who plays the handler of each node. Built-in handlers play themselves."""
     roles = {}
     for node in plan.nodes:
-        if node.handler is None or NODE_TYPES[node.type].kind != "handler":
+        known = NODE_TYPES.get(node.type)
+        if known is None:
+            roles[node.id] = _type_role(node, handlers, stubs=stubs)
+            continue
+        if node.handler is None or known.kind != "handler":
             continue
         task = _find(handlers or REGISTERED, node.handler)
         is_ours = task is not None and task.function.__module__ == "minuet.nodes.handler"
@@ -78,6 +93,13 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
         schema = _result_schema(task) if task is not None and not is_real else None
         roles[node.id] = Role(node, task, is_real, schema)
     return roles
+
+
+def _type_role(node: Node, handlers: Handlers | None, *, stubs: bool) -> Role:
+    found = handlers.find_type(node.type) if handlers is not None else None
+    is_real = found is not None and not stubs
+    schema = found.output_schema if found is not None and not is_real else None
+    return Role(node, None, is_real, schema or None, found)
 
 
 def _find(handlers: Handlers, name: str) -> AnyTask | None:
@@ -161,8 +183,25 @@ class Cast:
         async def play(ctx: Context, **config: Any) -> Json:
             return await self._play(ctx, config)
 
+        def bind(call: Call, ctx: Context) -> tuple[Callable[..., Any], dict[str, Any]]:
+            return self._play, {"ctx": ctx, "config": call.config, "call": call}
+
         made = Handlers()
         for role in self._roles.values():
+            if role.node.type not in NODE_TYPES:
+                made.add_type(
+                    NodeType(
+                        name=role.node.type,
+                        summary="",
+                        kind="registered",
+                        queue=f"{TYPE_QUEUE}{role.node.type}",
+                        bind=bind,
+                        effects=role.effects,
+                        config_schema=role.node_type.config_schema if role.node_type else {},
+                        output_schema=role.node_type.output_schema if role.node_type else {},
+                    )
+                )
+                continue
             task = role.task
             made.add(
                 Task(
@@ -175,7 +214,7 @@ class Cast:
             )
         return made
 
-    async def _play(self, ctx: Context, config: dict[str, Any]) -> Json:
+    async def _play(self, ctx: Context, config: dict[str, Any], call: Call | None = None) -> Json:
         role = self._roles[ctx.node_id]
         starts = self.starts.setdefault((ctx.node_id, ctx.scope_text), [])
         start = Start(ctx.attempt)
@@ -184,7 +223,10 @@ class Cast:
         self._note(f"{current_process().name} starts the handler of {where}")
         chance = self._streams.make(f"start/{ctx.node_id}/{ctx.scope_text}/{len(starts)}")
         try:
-            value = await (self._real if role.is_real else self._stub)(role, ctx, config, chance)
+            if role.is_real:
+                value = await self._real(role, ctx, config, call)
+            else:
+                value = await self._stub(role, ctx, chance)
         except BaseException as error:
             start.ended = "raised" if isinstance(error, Exception) else "stopped"
             raise
@@ -195,20 +237,29 @@ class Cast:
         return value
 
     async def _real(
-        self, role: Role, ctx: Context, config: dict[str, Any], chance: random.Random
+        self, role: Role, ctx: Context, config: dict[str, Any], call: Call | None
     ) -> Json:
+        if call is not None:
+            return await self._real_type(role, ctx, call)
         task = role.task
         assert task is not None
         if task.is_async:
             return await task.function(**task.bind(config, ctx))
-        lockstep = Lockstep(task.name)
-        return await lockstep.run(task.function, task.bind(config, SteppedContext(ctx, lockstep)))
+        return await run_stepped(task.name, ctx, lambda c: (task.function, task.bind(config, c)))
+
+    async def _real_type(self, role: Role, ctx: Context, call: Call) -> Json:
+        found = role.node_type
+        assert found is not None
+        assert found.bind is not None
+        if found.is_async:
+            function, arguments = found.bind(call, ctx)
+            return await function(**arguments)
+        bind = found.bind
+        return await run_stepped(found.name, ctx, lambda c: bind(call, c))
 
     # ── stubs ───────────────────────────────────────────────────────────────────────────
 
-    async def _stub(
-        self, role: Role, ctx: Context, config: dict[str, Any], chance: random.Random
-    ) -> Json:
+    async def _stub(self, role: Role, ctx: Context, chance: random.Random) -> Json:
         await asyncio.sleep(chance.expovariate(1 / SECONDS))
         if self._scenario.victim == ctx.node_id:
             await self._fail(role, self._scenario.way)

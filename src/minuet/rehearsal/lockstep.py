@@ -54,6 +54,21 @@ class SteppedContext(Context):
         return cast("T", self._lockstep.ask(awaitable))
 
 
+async def run_stepped(
+    name: str,
+    context: Context,
+    bind: Callable[[Context], tuple[Callable[..., Any], dict[str, Any]]],
+) -> Any:
+    """Call a sync function in lockstep; `bind` gives it and its arguments for a context."""
+    lockstep = Lockstep(name)
+    stepped = SteppedContext(context, lockstep)
+    try:
+        return await lockstep.run(*bind(stepped))
+    finally:
+        # What the worker must know of the call.
+        context.outage, context.revealed = stepped.outage, stepped.revealed
+
+
 class Lockstep:
     """One call of a sync handler."""
 

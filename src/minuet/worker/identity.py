@@ -31,7 +31,7 @@ class Identity(msgspec.Struct, frozen=True):
 def offer_of(identity: Identity, handlers: Handlers, worker: str = "") -> Offer:
     """What a worker with these handlers offers to nodes with placement constraints."""
     types = {name for name, kind in NODE_TYPES.items() if kind.kind != "later"}
-    executors = types.union(handlers.names(), identity.executors)
+    executors = types.union(handlers.names(), handlers.types(), identity.executors)
     return Offer(worker, identity.name, frozenset(executors), identity.capabilities)
 
 

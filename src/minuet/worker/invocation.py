@@ -11,12 +11,15 @@ import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from minuet.errors import HandlerError
+import msgspec
+
+from minuet.errors import HandlerError, InputError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import Handlers
-from minuet.nodes.spec import Asynchronous
+from minuet.nodes.spec import Asynchronous, NodeType
 from minuet.plan.plan import Node
+from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.rendering import make_call, render_config
@@ -38,6 +41,8 @@ class Invocation(NamedTuple):
     overlap: bool = False
     #: Whether what it was given must be durable before it begins.
     has_effects: bool = True
+    #: The JSON Schema of its output, to be checked; empty: anything.
+    output_schema: dict[str, Any] | None = None
 
 
 class Invocations:
@@ -55,6 +60,8 @@ class Invocations:
         node_type = NODE_TYPES.get(node.type)
         if node_type is not None and node_type.run_async is not None:
             return self._of_type(assignment, node, node_type.run_async)
+        if node_type is None:
+            return self._of_registered(assignment, node)
         return self._of_handler(assignment, node)
 
     def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
@@ -62,6 +69,29 @@ class Invocations:
         context = self._enter(assignment, node, is_async=True)
         call = make_call(assignment, node, config)
         return Invocation(run, (call, context), {}, context, node.timeout_ms)
+
+    def _of_registered(self, assignment: Assignment, node: Node) -> Invocation:
+        found = self._handlers.find_type(node.type)
+        if found is None:
+            raise HandlerError(
+                f"this worker does not have the node type {node.type!r}: register it with "
+                "@minuet.node_type and name its module with --handlers"
+            )
+        assert found.bind is not None
+        config = _own_config(assignment, node)
+        _check_config(found, config)
+        context = self._enter(assignment, node, is_async=found.is_async)
+        function, arguments = found.bind(make_call(assignment, node, config), context)
+        return Invocation(
+            function,
+            (),
+            arguments,
+            context,
+            node.timeout_ms,
+            found.is_async,
+            has_effects=found.effects != "none",
+            output_schema=found.output_schema,
+        )
 
     def _of_handler(self, assignment: Assignment, node: Node) -> Invocation:
         if node.handler is None:
@@ -109,3 +139,12 @@ def _own_config(assignment: Assignment, node: Node) -> dict[str, Json]:
     """The rendered config, as a copy: the function may change it, and all runs share the plan's."""
     config = render_config(assignment, node)
     return copy.deepcopy(config) if config else {}
+
+
+def _check_config(found: NodeType, config: dict[str, Json]) -> None:
+    """Check a rendered config; the compiler has seen only what is not a template."""
+    schema = compile_schema(msgspec.json.encode(found.config_schema))
+    problems = schema.find_problems(config, "config")
+    if problems:
+        whose = f"the config does not fit node type {found.name!r}: "
+        raise InputError([whose + "; ".join(problems)], argument="config")

@@ -1,8 +1,8 @@
 """Which queues a worker takes from, and which runs it serves.
 
-It always takes from the queues of inline nodes. It also takes from one queue for each
-handler and node type with I/O that it has, and from those that `serve` added; or, if the user chose
-queues, only from these. Queues with placement constraints that it meets are added
+It always takes from the queues of inline nodes. It also takes from one queue for each handler,
+node type with I/O and registered node type that it has, and from those that `serve` added; or, if
+the user chose queues, only from these. Queues with placement constraints that it meets are added
 (`placed_queues`).
 """
 
@@ -16,6 +16,7 @@ from minuet.nodes.handler import Handlers
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.store.records import Take
+from minuet.types import TYPE_QUEUE
 from minuet.worker.identity import Identity, offer_of
 from minuet.worker.placed_queues import LimitedNode, PlacedQueues
 
@@ -70,21 +71,20 @@ class Queues:
         return offer_of(self._identity, self._handlers, self._worker)
 
     def serve(self, queues: Sequence[str]) -> None:
-        """Take from these as well, except for those of handlers that are not here."""
-        prefix = f"{TASK.queue}:"
-        for base in map(base_queue, queues):
-            name = base.removeprefix(prefix)
-            if name == base or self._has_handler(name):
-                self._extra.add(base)
+        """Take from these as well, except for those of handlers and types that are not here."""
+        self._extra.update(filter(self._can_run, map(base_queue, queues)))
         self._counted = -1
 
-    def _has_handler(self, name: str) -> bool:
-        """Whether it is here; a function of a module is not counted before it is found."""
+    def _can_run(self, queue: str) -> bool:
+        """Whether what the queue is named after is here; a function of a module is not counted
+        before it is found."""
+        if queue.startswith(TYPE_QUEUE):
+            return self._handlers.find_type(queue.removeprefix(TYPE_QUEUE)) is not None
+        name = queue.removeprefix(f"{TASK.queue}:")
         try:
-            self._handlers.find(name)
+            return name == queue or self._handlers.find(name) is not None
         except HandlerError:
             return False
-        return True
 
     def find(self, queues: Sequence[str], now: float) -> bool:
         """Something is ready, or will be, in these queues; whether one with constraints is new."""
@@ -103,6 +103,7 @@ class Queues:
             self._counted = len(self._handlers)
             own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
             own.update(kind.queue for kind in NODE_TYPES.values() if kind.kind == "io")
+            own.update(kind.queue for kind in self._handlers.types().values())
             self._served = tuple(sorted((own | self._extra) - set(INLINE)))
             self.placed.offer(self.offer())
         return self._served

@@ -17,13 +17,17 @@ from collections.abc import Callable
 from concurrent.futures import Executor as ThreadPool
 from typing import Any
 
+import msgspec
+
 from minuet.bridge.values import encode
-from minuet.errors import HandlerError, LeaseLost
+from minuet.errors import HandlerError, LeaseLost, OutputError
 from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
 from minuet.nodes.spec import NodeType, Wait
 from minuet.plan.plan import Node
+from minuet.schemas import compile_schema
 from minuet.store.base import Store
+from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
 from minuet.worker.invocation import Invocation, Invocations
@@ -83,7 +87,7 @@ class Running:
             if invocation.timeout_ms is not None:
                 return await self._run_with_timeout(assignment, invocation, invocation.timeout_ms)
             result = await invocation.function(*invocation.positional, **invocation.named)
-            return _outcome_of(assignment, result)
+            return _outcome_of(assignment, result, invocation.output_schema)
         except asyncio.CancelledError as error:
             if assignment.is_ended:
                 raise
@@ -101,7 +105,7 @@ class Running:
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 result = await invocation.function(*invocation.positional, **invocation.named)
-                return _outcome_of(assignment, result)
+                return _outcome_of(assignment, result, invocation.output_schema)
         except TimeoutError:
             if limit.expired():
                 return self._failures.time_out(assignment, timeout_ms)
@@ -130,7 +134,7 @@ class Running:
             # Not raised here: a coroutine cannot raise StopIteration, and a KeyboardInterrupt
             # is the handler's own, because a thread gets no Ctrl-C.
             return self._failures.in_handler(assignment, error)
-        return _outcome_of(assignment, result)
+        return _outcome_of(assignment, result, invocation.output_schema)
 
 
 def _call(invocation: Invocation) -> tuple[Any, Any]:
@@ -148,10 +152,21 @@ def _is_workers(error: BaseException, context: Context) -> bool:
     return error is context.outage or (context.cancelled and isinstance(error, LeaseLost))
 
 
-def _outcome_of(assignment: Assignment, value: Any) -> Outcome:
-    """What a node has returned, turned into JSON. This may run the user's code."""
+def _outcome_of(
+    assignment: Assignment, value: Any, schema: dict[str, Any] | None = None
+) -> Outcome:
+    """What a node has returned, turned into JSON and checked against the schema of its node type.
+    This may run the user's code."""
     if issubclass(type(value), Wait):
         data = encode(value.data)[1]
         return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)
     assignment.output, plain = encode(value, bytes_max=assignment.max_output_bytes)
+    if schema:
+        _check_output(schema, plain)
     return Succeeded(plain)
+
+
+def _check_output(schema: dict[str, Any], value: Json) -> None:
+    problems = compile_schema(msgspec.json.encode(schema)).find_problems(value, "output")
+    if problems:
+        raise OutputError(f"the output does not fit its node type: {'; '.join(problems)}")

@@ -54,6 +54,21 @@ def charge(amount: float, ctx: minuet.Context) -> None:
         raise CardDeclined("too much")
 
 
+@minuet.node_type("search", version="2", display_name="Search", effects="none")
+async def search(config: dict[str, Any], ctx: minuet.Context) -> list[str]:
+    return [str(config["text"]), ctx.node_id]
+
+
+@minuet.node_type("poll", config_schema={"type": "object"}, output_schema={})
+class Poll:
+    def run(self, call: minuet.Call) -> dict[str, Any] | minuet.Wait:
+        assert_type(call.resumed, bool)
+        return {"inputs": call.inputs} if call.resumed else minuet.Wait("timer", delay_ms=1000)
+
+
+assert_type(Poll(), Poll)
+
+
 tasks: list[minuet.Task[..., Any]] = [fetch, charge]
 
 

@@ -17,6 +17,7 @@ from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.plan.plan import Node
+from minuet.types import TYPE_QUEUE
 
 
 class Fact(TypedDict, total=False):
@@ -154,7 +155,10 @@ def _unserved_phrase(queue: str, needs: str, known: int) -> str:
     why = f": it needs {needs}" if needs else ""
     who = {0: "no worker is registered", 1: "1 worker is known, and does not qualify"}
     fleet = who.get(known, f"{known} workers are known, none qualifies")
-    return f"is queued, and no registered worker serves the queue {queue!r}{why}; {fleet}"
+    lacking = f"registered worker serves the queue {queue!r}"
+    if queue.startswith(TYPE_QUEUE):
+        lacking = f"worker has node type {queue.removeprefix(TYPE_QUEUE)!r}"
+    return f"is queued, and no {lacking}{why}; {fleet}"
 
 
 def _wait_phrase(token: TokenView) -> str:

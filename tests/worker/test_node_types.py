@@ -1,0 +1,196 @@
+"""Node types that users register: they run as handlers do, on workers that have them."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+import pytest
+
+import minuet
+from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.worker.worker import Worker
+
+from ..scenario.harness import QUICK_RETRY, node, workflow
+
+
+class Query(msgspec.Struct):
+    text: str
+    limit: int = 2
+
+
+class Hits(msgspec.Struct):
+    found: list[str]
+
+
+@pytest.mark.shows("H-21")
+async def test_it_gets_its_config_and_its_output_goes_on(scene: Any) -> None:
+    @minuet.node_type("search")
+    async def search(query: Query, ctx: minuet.Context) -> Hits:
+        assert ctx.node_id == "look"
+        return Hits([query.text] * query.limit)
+
+    document = workflow(
+        node("look", type="search", config={"text": "{{ input.text }}"}),
+        node("use", "look", type="transform", config={"value": "{{ look.found[1] }}"}),
+    )
+    async with scene() as s:
+        result = await s.run(document, {"text": "x"})
+
+    assert result.output == {"use": "x"}
+
+
+async def test_a_class_that_blocks_runs_in_a_thread_and_keeps_steps(scene: Any) -> None:
+    @minuet.node_type("count")
+    class Count:
+        def run(self, config: dict[str, Any], ctx: minuet.Context) -> Any:
+            kept = ctx.step("once", lambda: config["n"] + 1)
+            if ctx.attempt == 1:
+                raise ConnectionError("not yet")
+            return {"kept": kept, "attempt": ctx.attempt}
+
+    document = workflow(node("c", type="count", config={"n": 4}, retry=QUICK_RETRY))
+    async with scene() as s:
+        result = await s.run(document)
+
+    assert result.output == {"c": {"kept": 5, "attempt": 2}}
+
+
+async def test_a_type_that_waits_is_called_again(scene: Any) -> None:
+    calls = []
+
+    @minuet.node_type("poll")
+    async def poll(call: minuet.Call) -> dict[str, int] | minuet.Wait:
+        calls.append(call.resumed)
+        return {"polls": 2} if call.resumed else minuet.Wait("timer", delay_ms=1)
+
+    async with scene() as s:
+        result = await s.run(workflow(node("p", type="poll")))
+
+    assert result.output == {"p": {"polls": 2}}
+    assert calls == [False, True]
+
+
+async def test_a_rendered_config_that_does_not_fit_is_final(scene: Any) -> None:
+    calls = []
+
+    @minuet.node_type("search")
+    async def search(query: Query) -> None:
+        calls.append(query)
+
+    document = workflow(
+        node("look", type="search", config={"text": "{{ input }}"}, retry=QUICK_RETRY)
+    )
+    async with scene() as s:
+        result = await s.run(document, 7)
+
+    error = result.nodes["look"].error
+    assert (result.status, result.nodes["look"].attempts, calls) == ("FAILED", 1, [])
+    assert error["code"] == "invalid-input"
+    assert "node type 'search': text: 7 is not of type \"string\"" in error["message"]
+
+
+async def test_a_config_that_is_constant_is_checked_when_it_is_compiled(scene: Any) -> None:
+    @minuet.node_type("search")
+    async def search(query: Query) -> None: ...
+
+    document = workflow(node("look", type="search", config={"txt": "x"}))
+    async with scene() as s:
+        with pytest.raises(minuet.DocumentError) as caught:
+            s.app.workflows.compile(document)
+
+    assert {d.code for d in caught.value.diagnostics} == {"bad-config"}
+
+
+async def test_an_output_that_does_not_fit_is_final(scene: Any) -> None:
+    schema = {"type": "object", "required": ["found"]}
+
+    @minuet.node_type("search", output_schema=schema)
+    def search(config: dict[str, Any]) -> Any:
+        return {"fnd": []}
+
+    async with scene() as s:
+        result = await s.run(workflow(node("look", type="search", retry=QUICK_RETRY)))
+
+    error = result.nodes["look"].error
+    assert (result.status, result.nodes["look"].attempts) == ("FAILED", 1)
+    assert error["code"] == "invalid-output"
+    assert '"found" is a required property' in error["message"]
+
+
+async def test_it_is_cut_off_by_its_timeout(scene: Any) -> None:
+    @minuet.node_type("hang")
+    async def hang(ctx: minuet.Context) -> None:
+        await asyncio.Event().wait()
+
+    document = workflow(
+        node("h", type="hang", timeout_seconds=0.01, retry={**QUICK_RETRY, "max_attempts": 1})
+    )
+    async with scene() as s:
+        result = await s.run(document)
+
+    assert result.nodes["h"].error["code"] == "timeout"
+
+
+@pytest.mark.shows("H-21")
+async def test_only_a_worker_that_has_it_takes_it(scene: Any) -> None:
+    document = workflow(node("look", type="search", config={"text": "x"}), node("n"))
+    async with scene(worker=False) as s:
+        compiled = s.app.workflows.compile(document)
+        assert [(d.code, d.severity) for d in compiled.warnings] == [
+            ("unknown-node-type", "warning")
+        ]
+        run_id = await s.app.start(document)
+        without = Worker(s.store, handlers=Handlers())
+        working = asyncio.create_task(without.run())
+        await s.until(run_id, lambda run: run.counter == 1)
+        explained = await s.app.runs.explain(run_id, "look")
+        assert "no worker has node type 'search'" in str(explained)
+        assert [(one.node, one.queue) for one in await s.app.runs.unserved(run_id)] == [
+            ("look", "type:search")
+        ]
+
+        @minuet.node_type("search")
+        async def search(query: Query) -> str:
+            return query.text
+
+        handlers = Handlers()
+        found = REGISTERED.find_type("search")
+        assert found is not None
+        handlers.add_type(found)
+        having = Worker(s.store, handlers=handlers)
+        also = asyncio.create_task(having.run())
+        result = await s.end(run_id)
+        announced = {worker.id: worker.executors for worker in await s.app.workers.list()}
+        for one in (without, having):
+            one.stop()
+        await asyncio.gather(working, also)
+
+        assert result.output == {"look": "x", "n": {}}
+        assert "search" in announced[having.id]
+        assert "search" not in announced[without.id]
+
+
+async def test_an_app_with_a_worker_refuses_a_type_that_it_does_not_have(scene: Any) -> None:
+    @minuet.node_type("search")
+    async def search(config: dict[str, Any]) -> None: ...
+
+    async with scene() as s:
+        with pytest.raises(minuet.DocumentError) as caught:
+            s.app.workflows.compile(workflow(node("look", type="serch")))
+        (found,) = caught.value.diagnostics
+        assert (found.code, found.severity) == ("unknown-node-type", "error")
+        assert found.hint == 'did you mean "search"?'
+
+
+async def test_the_facade_lists_it_among_all_types(scene: Any) -> None:
+    @minuet.node_type("search", version="3")
+    async def search(config: dict[str, Any]) -> None: ...
+
+    async with scene() as s:
+        found = {one.name: one.version for one in s.app.workflows.node_types()}
+
+    assert found["search"] == "3"
+    assert {"task", "transform", "noop"} <= found.keys()
+    assert "migration" not in found
