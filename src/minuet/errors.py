@@ -249,6 +249,16 @@ class StoreUnusableError(StoreError):
     code = "store-unusable"
 
 
+class BlobError(StoreError):
+    """A blob cannot be read: it is missing, damaged, or kept where this process cannot look."""
+
+    code = "blob-unreadable"
+
+    def __init__(self, ref: str, problem: str) -> None:
+        self.ref, self.problem = ref, problem
+        super().__init__(f"the blob {ref} {problem}")
+
+
 class SessionError(StoreError):
     """The store does not know the session, or the sequence number is not the next one."""
 

@@ -15,9 +15,9 @@ BELOW_WORKER = BASE | {
     *("clock", "ids", "events", "schemas", "conditions", "templates", "model", "plan", "kernel"),
     *("store", "bridge", "nodes"),
 }
-BELOW_APP = BELOW_WORKER | {"worker", "settings"}
+BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
 #: What programs and people touch reaches the store through the app only.
-OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store"}
+OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store", "blobs"}
 
 #: Which parts of the package each part may import, itself aside; the lowest part first. `minuet`
 #: is the package's own namespace: it loads the public names lazily, so it may import anything.
@@ -33,7 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "model": BASE | {"conditions", "templates"},
     "plan": BASE | {"model", "conditions", "templates", "schemas"},
     "kernel": BASE | {"events", "plan", "conditions"},
-    "store": BASE | {"events", "clock"},
+    "blobs": BASE,
+    "store": BASE | {"events", "clock", "blobs"},
     "settings": BASE,
     "outcomes": BASE,
     "nodes": BASE | {"schemas", "templates", "conditions"},

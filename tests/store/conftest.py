@@ -14,11 +14,13 @@ from typing import Any
 import pytest
 from tests import pooler, servers
 
+from minuet.blobs.folder import FolderBlobs
 from minuet.clock import Clock, ManualClock
 from minuet.events import NodeCompleted, decode_event, event_type
 from minuet.store.base import Store
 from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
+from minuet.store.outside import keep_outside
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.log import PostgresLog
 from minuet.store.records import (
@@ -63,6 +65,9 @@ FACTORIES: dict[str, Callable[[Path, Clock], Store]] = {
         never_rebuild,
     ),
 }
+FACTORIES["outside"] = lambda folder, clock: keep_outside(
+    FACTORIES["sqlite"](folder, clock), FolderBlobs(folder / "blobs")
+)
 if pooler.program() is not None:
     FACTORIES["pgbouncer"] = lambda folder, clock: PostgresStore(servers.pooled_url(), clock=clock)
 
@@ -91,7 +96,7 @@ async def never_rebuild(logged: Snapshot) -> Snapshot:
 
 
 #: One of each kind: where a test is about two stores, and not about their servers.
-ONE_OF_EACH = ("memory", "sqlite", "postgres", servers.KINDS_OF_REDIS[0], "logged")
+ONE_OF_EACH = ("memory", "sqlite", "outside", "postgres", servers.KINDS_OF_REDIS[0], "logged")
 
 LEASE_MS = 30_000
 

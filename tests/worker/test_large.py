@@ -164,3 +164,48 @@ async def test_an_output_beyond_the_documents_limit_fails_its_node(scene: Any, w
         assert result.error["code"] == "invalid-output"
         assert "500" in result.error["message"]
         assert result.nodes["make"].attempts == 1
+
+
+async def test_a_value_as_large_as_the_document_allows_works_on_every_store(scene: Any) -> None:
+    size = 20 << 20
+
+    async def make() -> str:
+        return "x" * size
+
+    async def measure(ctx: minuet.Context) -> int:
+        return len(ctx.inputs["make"])
+
+    document = workflow(
+        task("make", limits={"max_output_bytes": size + 2}), task("measure", "make")
+    )
+    async with scene({"make": make, "measure": measure}) as s:
+        assert (await s.run(document)).output == {"measure": size}
+
+
+async def test_conditions_read_large_values_as_they_were_before_the_handler(scene: Any) -> None:
+    async def make() -> list[str]:
+        return [LARGE, "b"]
+
+    async def change(ctx: minuet.Context) -> str:
+        ctx.inputs["make"].clear()
+        return "changed"
+
+    rules = {"rules": [{"condition": "ctx.make.output[1] == 'b'", "next_nodes": ["yes"]}]}
+    document = workflow(task("make"), task("change", "make", branch=rules), node("yes"))
+    async with scene({"make": make, "change": change}) as s:
+        assert (await s.run(document)).nodes["yes"].status == "COMPLETED"
+
+
+async def test_two_dependencies_with_the_same_large_value_each_give_it(scene: Any) -> None:
+    async def make() -> list[str]:
+        return [LARGE]
+
+    async def change(ctx: minuet.Context) -> list[int]:
+        ctx.inputs["a"].clear()
+        return [len(ctx.inputs["a"]), len(ctx.inputs["b"][0])]
+
+    document = workflow(
+        task("a", handler="make"), task("b", handler="make"), task("change", "a", "b")
+    )
+    async with scene({"make": make, "change": change}) as s:
+        assert (await s.run(document)).output == {"change": [0, len(LARGE)]}

@@ -192,7 +192,7 @@ def test_a_small_value_that_would_be_large_json_is_refused_before_it_is_written(
     for _ in range(60):
         value = kind([value, value])
 
-    with pytest.raises(OutputError, match="keep large data elsewhere"):
+    with pytest.raises(OutputError, match="store large data with ctx"):
         encode(value, bytes_max=100_000)
 
 

@@ -25,7 +25,7 @@ from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.results import RunResult
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
-from minuet.app.stores import chosen_store, make_store
+from minuet.app.stores import chosen_blobs, chosen_store, make_store
 from minuet.app.tenant import Engine, Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
@@ -181,6 +181,8 @@ class App(Facade):
     """A store and, unless `worker` is False, a worker on it.
 
     Without `store`, it is the one that the commands use: MINUET_STORE, else `sqlite:///minuet.db`.
+    `blobs` is where large contents are kept, instead of in the store; without it, what MINUET_BLOBS
+    says. It is not used if `store` is a store and not its URL.
 
     The worker serves the whole store: every run that it has handlers for, not only its own. With
     `own_runs_only` it works on those that this App starts, triggers or prepares, and on no other.
@@ -191,6 +193,7 @@ class App(Facade):
         self,
         store: str | Store | None = None,
         *,
+        blobs: str | None = None,
         clock: Clock | None = None,
         ids: Ids | None = None,
         **options: Unpack[OptionArguments],
@@ -200,8 +203,9 @@ class App(Facade):
         if store is None:
             store = chosen_store()
         # If the caller passes no clock, a store uses its own: that of its server, if it has one.
-        opened = make_store(store, clock=clock) if isinstance(store, str) else store
-        engine = Engine(opened, chosen, clock or SystemClock(), ids or SystemIds())
+        if isinstance(store, str):
+            store = make_store(store, blobs=blobs or chosen_blobs(), clock=clock)
+        engine = Engine(store, chosen, clock or SystemClock(), ids or SystemIds())
         super().__init__(engine.tenant(chosen.tenant))
         self._facades: dict[str, Facade] = {chosen.tenant: self}
 

@@ -275,6 +275,7 @@ RULES: dict[str, Rule] = {
     "status": optional(one_of("pending", "reprocessed", "discarded")),
     # Options of an App.
     "store": optional(store),
+    "blobs": optional(instance(str)),
     "tenant": _NAME,
     "handlers": several(instance(str, ModuleType)),
     "egress_allow": several(any_text),

@@ -21,9 +21,10 @@ from minuet.bridge.soundness import Finding as Finding
 from minuet.bridge.soundness import check_row, check_snapshot
 from minuet.bridge.traces import RepairError
 from minuet.clock import Clock
-from minuet.errors import DamagedRowError, StoreError
+from minuet.errors import BlobError, DamagedRowError, StoreError
 from minuet.store.base import Store
-from minuet.store.blob import blob_of, blob_ref
+from minuet.store.blob import blob_of
+from minuet.store.large import read_content
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
 
@@ -125,10 +126,12 @@ class Doctor:
             ref = blob_of(value)
             if ref is None:
                 continue
-            data = await self._store.get_blob(ref, run=snapshot.run.run, tenant=self._tenant)
-            if data is None or blob_ref(data) != ref:
-                state = "missing" if data is None else "damaged"
-                yield f"{what} is {state}: {ref}"
+            reading = read_content(self._store, ref, run=snapshot.run.run, tenant=self._tenant)
+            try:
+                async for _ in reading:
+                    pass
+            except BlobError as error:
+                yield f"{what} cannot be read: {error}"
 
     async def _load(self, run_id: str, plan: str) -> tuple[list[Finding], Loaded | None]:
         try:

@@ -14,7 +14,11 @@ A run that is created after 1 touches its plan after 1 as well, or its plan is n
 list. In both cases it is not deleted in 3. A run that was created before 1 is on the second list.
 A process that touches a plan after 3 finds it missing and puts it again.
 
-**Configs** are blobs that plans name: they are deleted with the last plan that names them.
+**Configs** are blobs that plans name: they are deleted with the last plan that names them. The
+parts of a large one are deleted after it, by the next call.
+
+**Contents** that are kept outside the store belong to runs. Those of a run that is gone are
+deleted: `store.outside` says how they come to be there.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from minuet.app.move.parcel import moved_to, refs_in
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
+from minuet.store.blob import PLACE_START, STUB_START
+from minuet.store.outside import OutsideStore
 from minuet.store.records import BlobEntry, Forgotten, Run
 from minuet.types import OPEN, TERMINAL, RunStatus
 
@@ -62,6 +68,8 @@ class Deleted(msgspec.Struct):
     moved: int = 0
     plans: int = 0
     configs: int = 0
+    #: Contents outside the store, of runs that are gone.
+    contents: int = 0
     sessions: int = 0
     workers: int = 0
 
@@ -182,6 +190,12 @@ class Retention:
                 if len(page) < BLOBS:
                     break
                 after = page[-1].ref
+        if isinstance(self._store, OutsideStore):
+            async for names in self._store.orphans(self._clock.now_ms() - grace_ms):
+                if not dry_run:
+                    await self._store.delete_orphans(names)
+                deleted.contents += len(names)
+                yield deleted
         yield deleted
 
     async def _delete(self, tenant: str, blobs: list[BlobEntry], dry_run: bool) -> int:
@@ -196,8 +210,11 @@ class Retention:
         others: list[BlobEntry] = []
         for entry in listed:
             if entry.ref not in in_use:
-                data = await self._store.get_blob(entry.ref, tenant=tenant)
-                (plans if (data or b"").startswith(_PLAN_START) else others).append(entry)
+                data = await self._store.get_blob(entry.ref, tenant=tenant) or b""
+                if data.startswith(_PLAN_START):
+                    plans.append(entry)
+                elif not data.startswith(PLACE_START):
+                    others.append(entry)
         if others:
             named = await self._named_by_plans(tenant, {entry.ref for entry in plans})
             others = [entry for entry in others if entry.ref not in named]
@@ -213,7 +230,8 @@ class Retention:
                 return found
 
     async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
-        """All blobs that the plans of a tenant name, except for plans that are to be deleted."""
+        """All blobs that the plans of a tenant name, except for plans that are to be deleted; and
+        the parts of large ones."""
         named: set[str] = set()
         after = ""
         while True:
@@ -222,8 +240,9 @@ class Retention:
                 if entry.ref in doomed:
                     continue
                 data = await self._store.get_blob(entry.ref, tenant=tenant) or b""
-                if data.startswith(_PLAN_START):
-                    named.update(refs_in(data))
+                # A stub names its parts for as long as it is there: it may yet be touched.
+                if data.startswith((_PLAN_START, STUB_START)):
+                    named.update(ref for ref in refs_in(data) if ref != entry.ref)
             if len(page) < BLOBS:
                 return named
             after = page[-1].ref

@@ -15,6 +15,7 @@ from minuet.bridge.values import canonical
 from minuet.errors import RunConflictError
 from minuet.events import RunCreated
 from minuet.store.blob import blob_of
+from minuet.store.large import get_content
 from minuet.store.records import NewRun, Run
 
 #: How long a plan that was seen in the store is assumed to be there. A store that loses
@@ -122,7 +123,8 @@ class Starter:
         stored = bytes(created.input)
         ref = blob_of(stored)
         if ref is not None:
-            stored = await self._store.get_blob(ref, run=run_id, tenant=self._tenant) or b"null"
+            found = await get_content(self._store, ref, run=run_id, tenant=self._tenant)
+            stored = bytes(found or b"null")
         asked = new.blobs[0] if new.blobs else new.input
         return canonical(stored) == canonical(asked)
 

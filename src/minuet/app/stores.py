@@ -7,12 +7,14 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
 
+from minuet.blobs.address import make_blob_store
 from minuet.clock import Clock, SystemClock
 from minuet.errors import ConfigError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import SCHEMES
 from minuet.store.base import Store
 from minuet.store.logged.address import split_record
+from minuet.store.outside import keep_outside
 from minuet.store.retention import split_retention
 
 
@@ -22,8 +24,24 @@ def chosen_store() -> str:
     return read_settings(os.environ).store
 
 
-def make_store(url: str, *, clock: Clock | None = None) -> Store:
-    """A store that is not open yet; ConfigError for a URL that is not valid."""
+def chosen_blobs() -> str | None:
+    """The blob store of a program that names none: what MINUET_BLOBS says."""
+    return os.environ.get("MINUET_BLOBS", "").strip() or None
+
+
+def make_store(url: str, *, blobs: str | None = None, clock: Clock | None = None) -> Store:
+    """A store that is not open yet; ConfigError for a URL that is not valid.
+
+    `blobs` is where large contents of runs are kept, instead of in the store. A store in memory
+    keeps them itself: it and what it knows end with the process.
+    """
+    store = _make_store(url, clock)
+    if blobs is None or url.startswith("memory:"):
+        return store
+    return keep_outside(store, make_blob_store(blobs))
+
+
+def _make_store(url: str, clock: Clock | None) -> Store:
     scheme, separator, _ = url.partition("://")
     if not separator:
         kind = url.partition(":")[0]
@@ -69,9 +87,9 @@ def _make_logged(url: str, record: str, clock: Clock | None) -> Store:
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[Store]:
+async def opened(url: str, *, blobs: str | None = None) -> AsyncIterator[Store]:
     """A store, open for as long as the block lasts."""
-    store = make_store(url)
+    store = make_store(url, blobs=blobs)
     await store.open()
     try:
         yield store

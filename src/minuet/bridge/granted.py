@@ -13,7 +13,7 @@ import msgspec
 
 from minuet.errors import DamagedRowError, InputLimitError
 from minuet.kernel.scope import decode
-from minuet.store.blob import blob_of, value_bytes
+from minuet.store.blob import BLOB_START, blob_of, value_bytes
 from minuet.store.lenient import is_unreadable
 from minuet.store.records import (
     INPUT_BYTES_MAX,
@@ -32,7 +32,16 @@ from minuet.types import Json, Scope
 class Granted:
     """One token that the store has granted, with what its node needs."""
 
-    __slots__ = ("_input", "_values", "blobs", "grant", "header", "key", "scope")
+    __slots__ = (
+        "_input",
+        "_values",
+        "blobs",
+        "drops_blobs",
+        "grant",
+        "header",
+        "key",
+        "scope",
+    )
 
     def __init__(self, grant: Grant, header: RunHeader) -> None:
         self.grant = grant
@@ -40,7 +49,9 @@ class Granted:
         self.key: Key = (grant.run, grant.node, grant.scope)
         self.scope: Scope = decode(grant.scope)
         #: Contents of the blobs that stand for values, by reference; filled before use.
-        self.blobs: dict[str, bytes] = {}
+        self.blobs: dict[str, bytes | bytearray] = {}
+        #: Whether their bytes are dropped once the values are read, which are not read again.
+        self.drops_blobs = False
         self._values: dict[tuple[str, str], Json] = {}
         self._input: Any = msgspec.UNSET
 
@@ -104,11 +115,19 @@ class Granted:
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""
         grant = self.grant
-        refs = [blob_of(output.data) for output in (*grant.inputs, *grant.reads)]
-        refs.append(blob_of(self.header.input))
-        if grant.resolution is not None:
-            refs.append(blob_of(grant.resolution))
-        return [ref for ref in refs if ref is not None and ref not in self.blobs]
+        refs = [
+            ref
+            for output in (*grant.inputs, *grant.reads)
+            if (ref := blob_of(output.data)) is not None
+            and (output.node, output.scope) not in self._values
+        ]
+        refs += self._other_refs()
+        return [ref for ref in refs if ref not in self.blobs]
+
+    def _other_refs(self) -> list[str]:
+        """Blobs that stand for the run's input, and for what the node waited for."""
+        values = (self.header.input, self.grant.resolution or b"")
+        return [ref for value in values if (ref := blob_of(value)) is not None]
 
     def _value(self, data: bytes, what: str) -> Json:
         """Decode a stored value, or the blob that it names."""
@@ -122,7 +141,18 @@ class Granted:
         key = (output.node, output.scope)
         if key not in self._values:
             self._values[key] = self._value(output.data, _output_of(output))
+            if self.drops_blobs and output.data.startswith(BLOB_START):
+                self._drop_blob(blob_of(output.data))
         return self._values[key]
+
+    def _drop_blob(self, ref: str | None) -> None:
+        """Drop the bytes of a blob once no value is left that needs them: `missing_blobs` names it
+        if the values are forgotten and asked for again."""
+        for other in (*self.grant.inputs, *self.grant.reads):
+            if (other.node, other.scope) not in self._values and blob_of(other.data) == ref:
+                return
+        if ref is not None and ref not in self._other_refs():
+            self.blobs.pop(ref, None)
 
     def forget_values(self) -> None:
         """Drop the decoded values; they are decoded again when they are asked for."""

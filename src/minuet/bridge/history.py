@@ -14,6 +14,7 @@ from minuet.kernel.fold import Fold, NumberedEvent
 from minuet.kernel.program import Program
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
+from minuet.store.large import get_content
 from minuet.store.records import LIVE_STATES, EventRecord, Token
 
 #: Events read at once.
@@ -75,9 +76,9 @@ class HistoryReader:
     async def load_conditions(self, run_id: str, program: Program) -> None:
         """Load the schemas and the code that the program's conditions need."""
         for ref in program.all_missing_blobs():
-            data = await self._store.get_blob(ref, run=run_id, tenant=self._tenant)
+            data = await get_content(self._store, ref, run=run_id, tenant=self._tenant)
             if data is not None:
-                program.keep_blob(ref, data)
+                program.keep_blob(ref, bytes(data))
 
     async def open_blobs(self, run_id: str, fold: Fold) -> None:
         """Replace references by the large values that they stand for."""
@@ -91,7 +92,8 @@ class HistoryReader:
         ref = blob_of(value)
         if ref is None:
             return value
-        return await self._store.get_blob(ref, run=run_id, tenant=self._tenant) or value
+        data = await get_content(self._store, ref, run=run_id, tenant=self._tenant)
+        return value if data is None else bytes(data)
 
 
 def _facts(token: Token) -> Fact:

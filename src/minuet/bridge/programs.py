@@ -13,6 +13,7 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.digest import decode_plan
 from minuet.plan.plan import Node
 from minuet.store.base import Store
+from minuet.store.large import get_content
 from minuet.templates import Template, compile_template
 from minuet.types import Json
 
@@ -93,7 +94,7 @@ class Programs:
         found = self.get(digest)
         if found is not None:
             return found
-        data = await self._store.get_blob(digest, run=run, tenant=tenant)
+        data = await get_content(self._store, digest, run=run, tenant=tenant)
         if data is None:
             raise StoreUnusableError(f"the plan {digest} is missing in the store")
-        return self.keep(digest, decode_plan(data))
+        return self.keep(digest, decode_plan(bytes(data)))

@@ -32,8 +32,9 @@ DEPTH_MAX = 100
 #: A value up to this size travels inside its event; a larger one becomes a blob.
 INLINE_BYTES_MAX = 64 * 1024
 
-#: Size of a value, unless the document says otherwise.
+#: Size of a value, unless the document says otherwise; and the most that it can say.
 OUTPUT_BYTES_MAX = 16 * 1024 * 1024
+OUTPUT_BYTES_LIMIT = 64 * 1024 * 1024
 
 _encoder = msgspec.json.Encoder()
 _sorting_encoder = msgspec.json.Encoder(order="deterministic")
@@ -45,7 +46,7 @@ def encode(value: Any, *, bytes_max: int | None = None) -> tuple[bytes, Json]:
 
     OutputError says what is wrong with the value, where, and what to do about it.
     """
-    limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_MAX)
+    limit = OUTPUT_BYTES_MAX if bytes_max is None else min(bytes_max, OUTPUT_BYTES_LIMIT)
     if not (type(value) is dict and not value):
         left = _measure(value, 0, limit)
         if left == _TOO_LARGE:
@@ -77,7 +78,9 @@ def _too_large(limit: int, size: int | None = None) -> OutputError:
     found = f"more than {limit:,} bytes as JSON, which is the most allowed"
     if size is not None:
         found = f"{size:,} bytes as JSON, more than the {limit:,} allowed"
-    return OutputError(f"the value has {found}; keep large data elsewhere and return where it is")
+    return OutputError(
+        f"the value has {found}; store large data with ctx.blob(…) and return the reference"
+    )
 
 
 #: What `_measure` returns instead of the bytes that are left.

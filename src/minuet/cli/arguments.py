@@ -373,6 +373,12 @@ def _add_migrate(commands: Commands[Parser]) -> None:
     parser.add_argument("--from", dest="source", metavar="URL", required=True, help="the store")
     parser.add_argument("--to", dest="target", metavar="URL", required=True, help="the other store")
     parser.add_argument(
+        "--to-blobs",
+        metavar="URL",
+        help="where the other store keeps large contents (without it: in the store itself); "
+        "MINUET_BLOBS says where the first one does",
+    )
+    parser.add_argument(
         "--only", choices=("open", "finished"), help="only runs that are open, or that are over"
     )
     parser.add_argument(

@@ -13,7 +13,7 @@ from typing import Any
 from minuet import outcomes
 from minuet.app.move.mover import Mover
 from minuet.app.move.transfer import Outcome
-from minuet.app.stores import opened
+from minuet.app.stores import chosen_blobs, opened
 from minuet.cli.output import clean, format_duration, note, print_json
 from minuet.cli.stores import exists, file_of, is_memory
 from minuet.clock import SystemClock
@@ -60,8 +60,8 @@ async def _work(arguments: Namespace, source_url: str, target_url: str) -> Repor
     # A dry run creates no file.
     is_new = arguments.dry_run and not exists(target_url)
     async with (
-        opened(source_url) as source,
-        opened("memory://" if is_new else target_url) as target,
+        opened(source_url, blobs=chosen_blobs()) as source,
+        opened("memory://" if is_new else target_url, blobs=arguments.to_blobs) as target,
     ):
         mover = Mover(
             source,

@@ -127,7 +127,7 @@ def _print(arguments: Namespace, deleted: Deleted, *, runs_only: bool) -> int:
 
 
 def _words(deleted: Deleted) -> list[str]:
-    names = ("run", "plan", "config", "session", "worker")
+    names = ("run", "plan", "config", "content", "session", "worker")
     counts = ((name, getattr(deleted, f"{name}s")) for name in names)
     return [_count(count, name) for name, count in counts if count]
 

@@ -49,7 +49,7 @@ FLAG = Flag()
 COUNT = Whole(1)
 MILLISECONDS = Whole(0)
 #: What workers accept from any node (`bridge.values`). A higher limit would have no effect.
-OUTPUT_BYTES_MAX = 16 * 1024 * 1024
+OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 #: Thirty years: longer than any process lasts, and it fits everywhere as milliseconds.
 SECONDS = Number(above=0, maximum=10**9)
 HOURS = Number(above=0, maximum=10**9 // 3600, unit=3600)

@@ -13,6 +13,7 @@ import msgspec
 
 from minuet.errors import ConfigError
 from minuet.settings.table import (
+    BLOB_SCHEMES,
     BY_NAME,
     ENVIRONMENTS,
     FAMILY,
@@ -197,6 +198,8 @@ def _parse(setting: Setting, text: str) -> Value:
         raise ValueError(text)
     scheme, separator, _ = text.partition("://")
     if setting.kind == "store" and separator and scheme not in SCHEMES:
+        raise ValueError(text)
+    if setting.kind == "blobs" and not (separator and scheme in BLOB_SCHEMES):
         raise ValueError(text)
     return text
 

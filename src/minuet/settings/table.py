@@ -11,7 +11,9 @@ import msgspec
 
 Value: TypeAlias = str | int | float | bool | None
 
-Kind: TypeAlias = Literal["text", "secret", "store", "choice", "whole", "seconds", "number", "flag"]
+Kind: TypeAlias = Literal[
+    "text", "secret", "store", "blobs", "choice", "whole", "seconds", "number", "flag"
+]
 
 Environment: TypeAlias = Literal["dev", "test", "prod"]
 
@@ -22,6 +24,9 @@ DEFAULT_STORE = "sqlite:///minuet.db"
 
 #: URL schemes of stores.
 SCHEMES = ("sqlite", "memory", "postgresql", "postgres", "redis", "rediss")
+
+#: URL schemes of blob stores.
+BLOB_SCHEMES = ("file", "s3")
 
 #: Handlers that run at once in a process with work of its own: a program that embeds an App,
 #: `minuet run`, `minuet resume`.
@@ -66,6 +71,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
             "text": "text",
             "secret": "text",
             "store": f"the URL of a store ({schemes})",
+            "blobs": "the URL of a blob store (file:///FOLDER, s3://BUCKET/PREFIX)",
             "choice": f"one of {', '.join(self.choices)}",
             "whole": f"a whole number {bounds}",
             "seconds": f"seconds, a number {bounds}",
@@ -94,6 +100,13 @@ TABLE: tuple[Setting, ...] = (
         help="Where runs are kept. `redis://` and `postgresql://` alone stand for what REDIS_* "
         "or POSTGRES_* say. When it is not set, POSTGRES_HOST chooses PostgreSQL, else "
         "REDIS_HOST chooses Redis.",
+    ),
+    Setting(
+        name="MINUET_BLOBS",
+        kind="blobs",
+        help="Where large contents of runs are kept, instead of in the store: `file:///FOLDER`, or "
+        "`s3://BUCKET/PREFIX` with `?endpoint=URL` and `?region=NAME` as needed (extra `s3`; "
+        "credentials from AWS_*). All processes on a store need the same. Not for `memory://`.",
     ),
     Setting(
         name="MINUET_LEASE",

@@ -1,4 +1,9 @@
-"""Blobs: the reference of some bytes, the value that stands for them, and a table of them."""
+"""Blobs: the reference of some bytes, the value that stands for them, and a table of them.
+
+A **stub** is a small blob in place of a large content: it lists the parts that the content was cut
+into (`store.large`), or says that the content is kept outside the store (`store.outside`). Its
+reference is the reference of the content, so a store keeps it like any other blob.
+"""
 
 from __future__ import annotations
 
@@ -16,10 +21,53 @@ BLOB_KEY = "$blob"
 
 BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
 
+#: Begins every stub. No content may begin with it.
+STUB_START = b"\0minuet "
+
+#: Begins the blob by which a store remembers the blob store that belongs to it (`store.outside`).
+PLACE_START = b"minuet blob store "
+
+_PARTS_START = STUB_START + b"parts "
+_OUTSIDE_START = STUB_START + b"outside "
+
+
+class Stub(msgspec.Struct, frozen=True):
+    """Stands for a content that is not in this blob."""
+
+    ref: str
+    bytes: int
+    #: The blobs that the content was cut into, in order.
+    parts: tuple[str, ...] = ()
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the content is kept outside the store."""
+        return not self.parts
+
+
+def encode_stub(stub: Stub) -> bytes:
+    return (_OUTSIDE_START if stub.is_outside else _PARTS_START) + msgspec.json.encode(stub)
+
+
+def stub_of(data: bytes | None) -> Stub | None:
+    """What a blob stands for, or None when it is the content itself."""
+    if data is None or not data.startswith(STUB_START):
+        return None
+    try:
+        return msgspec.json.decode(data.removeprefix(STUB_START).partition(b" ")[2], type=Stub)
+    except msgspec.DecodeError:
+        return None  # It is damaged; its reference will not fit.
+
+
+def content_ref(digest: str) -> str:
+    """The reference of a content with this SHA-256, in hex."""
+    return "cas://sha256:" + digest
+
 
 def blob_ref(data: bytes) -> str:
     """The reference of these bytes: equal bytes have equal references."""
-    return "cas://sha256:" + hashlib.sha256(data).hexdigest()
+    stub = stub_of(data)
+    return stub.ref if stub is not None else content_ref(hashlib.sha256(data).hexdigest())
 
 
 def blob_value(ref: str, size: int) -> bytes:

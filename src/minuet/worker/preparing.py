@@ -12,6 +12,7 @@ from minuet.kernel.settle import AttemptFailed, Outcome, Skipped, Succeeded
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node
 from minuet.store.base import Store
+from minuet.store.large import get_content
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import crash_loop, failure_of
@@ -50,10 +51,14 @@ class Preparing:
         if missing or assignment.grant.oversize:
             assignment.check_size()
         for ref in missing:
-            data = await self._store.get_blob(ref, run=assignment.grant.run, tenant=self._tenant)
+            run = assignment.grant.run
+            data = await get_content(self._store, ref, run=run, tenant=self._tenant)
             if data is None:
                 raise HandlerError(f"the blob {ref} is not in the store")
             assignment.blobs[ref] = data
+        node = assignment.node
+        # Conditions read the values once more, as they were before the handler had them.
+        assignment.drops_blobs = node is not None and node.branch is None and node.loop is None
 
     async def load_config(self, assignment: Assignment, node: Node) -> None:
         """Load the node's config if it is kept as a blob."""
@@ -61,7 +66,8 @@ class Preparing:
         assert loaded is not None
         if loaded.needs_config(node):
             assert node.config_ref is not None
-            data = await self._store.get_blob(node.config_ref, tenant=self._tenant)
+            run = assignment.grant.run
+            data = await get_content(self._store, node.config_ref, run=run, tenant=self._tenant)
             if data is None:
                 raise HandlerError(f"the config {node.config_ref} is not in the store")
             loaded.keep_config(node, _read_config(node.config_ref, data))
@@ -94,7 +100,7 @@ def _is_inline(node: Node) -> bool:
     return node_type is not None and node_type.run is not None
 
 
-def _read_config(ref: str, data: bytes) -> dict[str, Json]:
+def _read_config(ref: str, data: bytes | bytearray) -> dict[str, Json]:
     """A config that is kept as a blob; HandlerError unless it is a JSON object."""
     try:
         return msgspec.json.decode(data, type=dict[str, Any])

@@ -17,6 +17,7 @@ from minuet.kernel.settle import AttemptFailed, Succeeded, settle
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
+from minuet.store.large import get_content, put_content
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
 from minuet.worker.policy import Policies
@@ -80,15 +81,18 @@ class Settling:
         loaded, node = assignment.loaded, assignment.node
         if loaded is None or node is None or not isinstance(assignment.outcome, Succeeded):
             return self.settle(assignment)
-        program, run = loaded.program, assignment.grant.run
+        program = loaded.program
         for ref in program.missing_blobs(node):
-            data = await self._insist(
-                partial(self._store.get_blob, ref, run=run, tenant=self._tenant),
-                f"the result of {assignment} needs {ref}, which cannot be read",
-            )
+            data = await self._read(assignment, ref)
             if data is not None:
                 # One that is missing is an error of the condition, which says so.
-                program.keep_blob(ref, data)
+                program.keep_blob(ref, bytes(data))
+        if node.branch is not None or node.loop is not None:
+            # What its conditions read may have been dropped: in the former plan it had none.
+            for ref in assignment.missing_blobs():
+                data = await self._read(assignment, ref)
+                if data is not None:
+                    assignment.blobs[ref] = data
         if program.needs(node).time:
             return await asyncio.to_thread(self.settle, assignment)
         return self.settle(assignment)
@@ -132,10 +136,17 @@ class Settling:
         assignment.forget_values()
         return loaded.translator.item(grant, settlement, assignment.output)
 
+    async def _read(self, assignment: Assignment, ref: str) -> bytes | bytearray | None:
+        run = assignment.grant.run
+        return await self._insist(
+            partial(get_content, self._store, ref, run=run, tenant=self._tenant),
+            f"the result of {assignment} needs {ref}, which cannot be read",
+        )
+
     async def _keep_output(self, assignment: Assignment, data: bytes) -> str:
         run = assignment.grant.run
         return await self._insist(
-            partial(self._store.put_blob, data, run=run, tenant=self._tenant),
+            partial(put_content, self._store, data, run=run, tenant=self._tenant),
             f"the output of {assignment} ({len(data)} bytes) cannot be stored",
         )
 

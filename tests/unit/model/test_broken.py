@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from minuet.bridge.values import OUTPUT_BYTES_MAX as WORKERS_OUTPUT_BYTES_MAX
+from minuet.bridge.values import OUTPUT_BYTES_LIMIT
 from minuet.errors import DocumentError
 from minuet.model import Diagnostic, read_document, read_file, read_mapping
 from minuet.model.table import OUTPUT_BYTES_MAX
@@ -224,10 +224,10 @@ def test_broken_file_is_reported_under_its_name(tmp_path: Path) -> None:
 
 
 def test_a_limit_above_what_any_output_may_have_is_refused() -> None:
-    assert OUTPUT_BYTES_MAX == WORKERS_OUTPUT_BYTES_MAX
+    assert OUTPUT_BYTES_MAX == OUTPUT_BYTES_LIMIT
     text = f"name: w\nlimits: {{max_output_bytes: {OUTPUT_BYTES_MAX + 1}}}\nnodes: [{{id: a}}]\n"
 
     (diagnostic,) = problems(text)
 
     assert (diagnostic.code, diagnostic.path) == ("wrong-value", "limits.max_output_bytes")
-    assert "16,777,216" in diagnostic.message
+    assert "67,108,864" in diagnostic.message
