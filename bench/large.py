@@ -1,9 +1,12 @@
 """How much memory a large value takes on its way from one node to the next.
 
-    python -m bench.large [--mb 16] [--store sqlite,postgres,redis,logged] [--kind text,list]
+    python -m bench.large [--mb 16] [--store sqlite,postgres,redis,logged] [--kind text,list,blob]
+                          [--blobs]
 
-Each case is a process of its own: a node returns a value, the next one measures it. Printed is the
-most memory that the process had above what it had before the run, in MB and in sizes of the value.
+Each case is a process of its own: a node returns a value, the next one measures it. Kind `blob` is
+a file that goes through `ctx.blob` and `ctx.open`; `--blobs` keeps contents in a folder, as
+MINUET_BLOBS does. Printed is the most memory that the process had above what it had before the
+run, in MB and in sizes of the value, and how long the run took.
 """
 
 from __future__ import annotations
@@ -11,8 +14,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import sys
+import tempfile
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -52,18 +58,30 @@ class Peak:
         return self._most - self._start
 
 
-async def one(url: str, size: int, kind: str) -> dict[str, Any]:
+async def one(url: str, size: int, kind: str, blobs: str | None) -> dict[str, Any]:
     import minuet
 
+    folder = tempfile.TemporaryDirectory()
+    path = Path(folder.name) / "content"
+    if kind == "blob":
+        with path.open("wb") as file:
+            for _ in range(size // MB):
+                file.write(os.urandom(MB))
+
     @minuet.task
-    async def make() -> Any:
-        return VALUES[kind](size)
+    async def make(ctx: minuet.Context) -> Any:
+        return await ctx.blob(path) if kind == "blob" else VALUES[kind](size)
 
     @minuet.task
     async def measure(ctx: minuet.Context) -> int:
-        return len(ctx.inputs["make"])
+        if kind != "blob":
+            return len(ctx.inputs["make"])
+        total = 0
+        async for piece in ctx.open(ctx.inputs["make"]):
+            total += len(piece)
+        return total
 
-    limit = {"max_output_bytes": max(size, 1 << 24)}
+    limit = {"max_output_bytes": min(size, 64 * MB)}
     document = {
         "name": "large",
         "nodes": [
@@ -71,15 +89,16 @@ async def one(url: str, size: int, kind: str) -> dict[str, Any]:
             {"id": "measure", "handler": "measure", "dependencies": ["make"]},
         ],
     }
-    async with minuet.App(store=url) as app:
+    async with minuet.App(store=url, blobs=blobs) as app:
         small = {**document, "nodes": [{"id": "warm", "type": "noop"}]}
         await app.run(small)
-        peak = Peak()
+        peak, began = Peak(), time.monotonic()
         handle = await app.start(document)
         run = await app.runs.wait_ended(handle.id)
-        most = peak.stop()
+        most, seconds = peak.stop(), time.monotonic() - began
         assert run.status == "COMPLETED", run.error
-    return {"mb": round(most), "sizes": round(most / (size / MB), 1)}
+    folder.cleanup()
+    return {"mb": round(most), "sizes": round(most / (size / MB), 1), "s": round(seconds, 1)}
 
 
 def main() -> None:
@@ -87,17 +106,20 @@ def main() -> None:
     parser.add_argument("--mb", type=float, default=16)
     parser.add_argument("--store", default="sqlite,postgres,redis,logged")
     parser.add_argument("--kind", default="text,list")
+    parser.add_argument("--blobs", nargs="?", const="folder")
     parser.add_argument("--url")
     asked = parser.parse_args()
     # A little less, for the quotes and commas of JSON.
-    size = int(asked.mb * MB) - 64
+    size = int(asked.mb * MB) - (64 if asked.kind != "blob" else 0)
     if asked.url:
-        print(json.dumps(asyncio.run(one(asked.url, size, asked.kind))))
+        print(json.dumps(asyncio.run(one(asked.url, size, asked.kind, asked.blobs))))
         return
     for store in asked.store.split(","):
         with open_place(store) as place:
             for kind in asked.kind.split(","):
                 arguments = ("--url", place.url(), "--mb", str(asked.mb), "--kind", kind)
+                if asked.blobs:
+                    arguments = (*arguments, "--blobs", f"file://{place.folder}/blobs-{kind}")
                 (line,) = call("-m", "bench.large", *arguments)
                 print(f"{store:9} {kind:5} {asked.mb:g} MB: {line}", flush=True)
 

@@ -296,11 +296,12 @@ def install(app: Any, *, ends_process: bool = False) -> None:
 
     @wraps(original)
     def __init__(self: Any, store: Any = None, **options: Any) -> None:
-        from minuet.app.stores import chosen_store, make_store
+        from minuet.app.stores import chosen_blobs, chosen_store, make_store
 
         store = chosen_store() if store is None else store
         if isinstance(store, str):
-            store = make_store(store, clock=options.get("clock"))
+            blobs = options.pop("blobs", None) or chosen_blobs()
+            store = make_store(store, blobs=blobs, clock=options.get("clock"))
         if not getattr(store, "is_compared", False):
             store = FoldingStore(store, ends_process=ends_process)
         original(self, store, **options)

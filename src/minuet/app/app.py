@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from minuet.app.arguments import checked
+from minuet.app.blobs import Blobs
 from minuet.app.doctor import Doctor
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.options import OptionArguments, Options, Seconds
@@ -74,6 +75,12 @@ class Facade:
         """What the store keeps, and deleting what is old."""
         self._engine.check_open()
         return Retention(self._engine.store, self._tenant.name, self._engine.clock)
+
+    @property
+    def blobs(self) -> Blobs:
+        """Contents that documents and inputs name by their references."""
+        self._engine.check_open()
+        return Blobs(self._engine.store, self._tenant.name)
 
     @property
     def doctor(self) -> Doctor:

@@ -276,6 +276,10 @@ RULES: dict[str, Rule] = {
     # Options of an App.
     "store": optional(store),
     "blobs": optional(instance(str)),
+    # Of `app.blobs`, which checks them itself.
+    "Blobs.put.source": anything,
+    "Blobs.read.reference": anything,
+    "Blobs.read.run_id": optional(any_text),
     "tenant": _NAME,
     "handlers": several(instance(str, ModuleType)),
     "egress_allow": several(any_text),

@@ -33,7 +33,7 @@ from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
 from minuet.store.blob import PLACE_START, STUB_START
-from minuet.store.outside import OutsideStore
+from minuet.store.outside import KeepsOutside
 from minuet.store.records import BlobEntry, Forgotten, Run
 from minuet.types import OPEN, TERMINAL, RunStatus
 
@@ -190,7 +190,7 @@ class Retention:
                 if len(page) < BLOBS:
                     break
                 after = page[-1].ref
-        if isinstance(self._store, OutsideStore):
+        if isinstance(self._store, KeepsOutside):
             async for names in self._store.orphans(self._clock.now_ms() - grace_ms):
                 if not dry_run:
                     await self._store.delete_orphans(names)

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.compiling import CompiledWorkflow, EncodedInput
+from minuet.app.move.parcel import refs_in
 from minuet.app.tenant import Tenant
 from minuet.bridge.programs import Loaded
 from minuet.bridge.snapshot import read_event
@@ -40,8 +41,8 @@ class Starter:
     async def keep(self, compiled: CompiledWorkflow) -> Loaded:
         """Have a plan at hand, and in the store, which may have lost it since the last time.
 
-        The plan and the configs that it names are touched, so that they are not removed before
-        a run names them (`app.retention`).
+        The plan is touched, and so is every blob that it names (configs, schemas, code), so that
+        they are not removed before a run names them (`app.retention`).
         """
         loaded = self._programs.get(compiled.digest)
         now_ms = self._clock.now_ms()
@@ -52,8 +53,8 @@ class Starter:
         return loaded
 
     async def _touch(self, compiled: CompiledWorkflow, *, is_known: bool) -> None:
-        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
-        refs = [*([compiled.digest] if is_known else []), *sorted(filter(None, configs))]
+        named = {*refs_in(compiled.data)}
+        refs = [*([compiled.digest] if is_known else []), *sorted(named)]
         found = await self._store.touch_blobs(self._tenant, refs) if refs else []
         if compiled.digest not in found:
             await self._store.put_blob(compiled.data, tenant=self._tenant)

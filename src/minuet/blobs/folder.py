@@ -46,7 +46,7 @@ class FolderBlobs:
         def read() -> bytes | None:
             try:
                 return (self._folder / name).read_bytes()
-            except (FileNotFoundError, NotADirectoryError):
+            except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
                 return None
 
         return await self._call("read", read)
@@ -82,7 +82,7 @@ class FolderBlobs:
     def _put(self, path: Path, data: bytes) -> None:
         """Write a file beside the others and rename it, so that a name has all of its bytes or
         does not exist, whatever happens to the process or to the power."""
-        self._unfinished.mkdir(exist_ok=True)
+        self._unfinished.mkdir(parents=True, exist_ok=True)
         descriptor, written = tempfile.mkstemp(dir=self._unfinished)
         try:
             with open(descriptor, "wb", buffering=0) as file:

@@ -62,6 +62,7 @@ def build_parser() -> Parser:
     _add_simulate(commands)
     _add_runs(commands)
     _add_fleet(commands)
+    _add_blobs(commands)
     _add_operations(commands)
     return parser
 
@@ -319,6 +320,33 @@ def _add_fleet(commands: Commands[Parser]) -> None:
         "queues",
         "workers:queues",
         "show what waits, what runs, and who serves it",
+    )
+    add_store(parser)
+
+
+def _add_blobs(commands: Commands[Parser]) -> None:
+    group = commands.add_parser(
+        "blobs",
+        help="store contents under their hashes, and read them",
+        description="Store contents under their hashes, and read them.",
+        allow_abbrev=False,
+    )
+    verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    parser = add(
+        verbs,
+        "put",
+        "blobs:put",
+        "store a file and print its reference",
+        "Store a file and print its reference, for config_ref, schema_ref and code_ref in\n"
+        "documents, and for ctx.open in handlers. It is kept while a stored plan names it.",
+    )
+    parser.add_argument("file", metavar="FILE", help="a file; `-` reads standard input")
+    add_store(parser)
+    parser = add(verbs, "get", "blobs:get", "print the content of a blob, or write it to a file")
+    parser.add_argument("ref", metavar="REF", help="cas://sha256:…")
+    parser.add_argument("file", metavar="FILE", nargs="?", help="write it there (default: print)")
+    parser.add_argument(
+        "--run", metavar="RUN", help="a run whose own blobs are found as well: its id, or `latest`"
     )
     add_store(parser)
 

@@ -6,10 +6,11 @@ import contextvars
 import hashlib
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
+from minuet.nodes.stream import BlobReference, BlobStream, as_file, pieces_of, reference_of
 from minuet.types import Json, Scope
 
 if TYPE_CHECKING:
@@ -69,6 +70,14 @@ class Services(Protocol):
     @property
     def client(self) -> Client:
         """What makes HTTP calls."""
+        ...
+
+    async def write_blob(self, context: Context, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
+        """Keep a content as a blob of the run; its reference and its size."""
+        ...
+
+    def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
+        """The bytes of a blob, piece by piece, verified."""
         ...
 
 
@@ -231,6 +240,35 @@ class Context:
         if inspect.isawaitable(value):
             value = await value
         return await self._services.keep_step(self, name, self._services.encode_step(value))
+
+    def blob(self, source: Any) -> Any:
+        """Store a large content without holding it in memory, and return its reference.
+
+        `source` is bytes, the path of a file, an open file, or an async iterator of bytes. The
+        reference is JSON, `{"cas_ref": "cas://sha256:…", "bytes": …}`: return it, or put it into
+        what you return, and another handler of the run opens it with `ctx.open`. The content
+        belongs to the run and is deleted with it.
+
+        In an async handler await it; in a sync handler it returns the reference.
+        """
+        stored = self._blob(pieces_of(source))
+        return stored if self._loop is None else self._wait(stored)
+
+    async def _blob(self, pieces: AsyncIterable[bytes]) -> BlobReference:
+        ref, size = await self._services.write_blob(self, pieces)
+        return {"cas_ref": ref, "bytes": size}
+
+    def open(self, reference: Any) -> Any:
+        """Read a content that `ctx.blob` or `minuet blobs put` has stored.
+
+        In an async handler, what this returns is iterated (`async for piece in ctx.open(ref)`) or
+        read (`await ctx.open(ref).read()`); in a sync handler it is a file open for reading. Each
+        piece is verified before you get it; BlobError says that the content is missing or damaged.
+        """
+        pieces = self._services.read_blob(self, reference_of(reference))
+        if self._loop is None:
+            return BlobStream(pieces)
+        return as_file(lambda: self._wait(anext(pieces, b"")))
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""

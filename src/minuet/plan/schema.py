@@ -5,7 +5,7 @@ References to other documents are never followed, because schemas come from outs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from minuet.model.workflow import Node, Workflow
 from minuet.plan.problems import Problems
 from minuet.plan.text import has_template
 from minuet.schemas import SchemaTooComplexError, compile_schema
-from minuet.types import Json
+from minuet.types import Json, Path
 
 #: Length of a message: it may quote all of the input.
 MESSAGE_LENGTH_MAX = 400
@@ -37,17 +37,24 @@ SHALLOW = frozenset(
 
 def check_config(place: int, node: Node, schema: dict[str, Any], problems: Problems) -> None:
     """Check a node's config, except values that templates provide only when rendered."""
-    for error in compile_schema(msgspec.json.encode(schema)).iter_errors(node.config):
-        where = tuple(error.instance_path)
-        found = _follow(node.config, where)
-        depends_on_text = isinstance(found, str) or error.kind.name not in SHALLOW
-        if depends_on_text and has_template(found):
-            continue
+    for where, message in find_config_problems(node.config, schema):
         problems.error(
             "bad-config",
-            f"config of {node.type} node {quote(node.id)}: {error.message}",
+            f"config of {node.type} node {quote(node.id)}: {message}",
             ("nodes", place, "config", *where),
         )
+
+
+def find_config_problems(
+    config: dict[str, Json] | None, schema: dict[str, Any]
+) -> Iterator[tuple[Path, str]]:
+    """What is wrong with a config that has templates: where, and what."""
+    for error in compile_schema(msgspec.json.encode(schema)).iter_errors(config):
+        where = tuple(error.instance_path)
+        found = _follow(config, where)
+        depends_on_text = isinstance(found, str) or error.kind.name not in SHALLOW
+        if not (depends_on_text and has_template(found)):
+            yield where, error.message
 
 
 def check_input_schema(workflow: Workflow, problems: Problems) -> None:

@@ -21,7 +21,7 @@ import hashlib
 import logging
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast, runtime_checkable
 from urllib.parse import quote, unquote
 
 from minuet.blobs.base import UNFINISHED, BlobStore
@@ -43,6 +43,19 @@ MARK = "minuet-store"
 TENANT = ".blob-store"
 
 _log = logging.getLogger("minuet.store")
+
+
+@runtime_checkable
+class KeepsOutside(Protocol):
+    """What a store that keeps contents outside can do beside the verbs of a store."""
+
+    def orphans(self, before_ms: int) -> AsyncIterator[list[str]]:
+        """Names that belong to no run and were put before then, some at a time."""
+        ...
+
+    async def delete_orphans(self, names: Sequence[str]) -> None:
+        """Delete some of them."""
+        ...
 
 
 def keep_outside(store: Store, contents: BlobStore) -> Store:

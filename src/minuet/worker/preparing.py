@@ -11,6 +11,7 @@ from minuet.errors import DamagedRowError, HandlerError
 from minuet.kernel.settle import AttemptFailed, Outcome, Skipped, Succeeded
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node
+from minuet.plan.schema import find_config_problems
 from minuet.store.base import Store
 from minuet.store.large import get_content
 from minuet.types import Json
@@ -69,8 +70,13 @@ class Preparing:
             run = assignment.grant.run
             data = await get_content(self._store, node.config_ref, run=run, tenant=self._tenant)
             if data is None:
-                raise HandlerError(f"the config {node.config_ref} is not in the store")
-            loaded.keep_config(node, _read_config(node.config_ref, data))
+                raise HandlerError(
+                    f"the config {node.config_ref} is not in the store: put it there with "
+                    "`minuet blobs put FILE`, which prints its reference"
+                )
+            config = _read_config(node.config_ref, data)
+            _check_config(node, {**config, **(node.config or {})})
+            loaded.keep_config(node, config)
 
     def known_outcome(self, assignment: Assignment) -> Outcome | None:
         """The outcome, if it is known without running the node; None: the node must run."""
@@ -98,6 +104,19 @@ def _is_inline(node: Node) -> bool:
     """Whether a node reaches nothing outside, so that it cannot have killed its workers."""
     node_type = NODE_TYPES.get(node.type)
     return node_type is not None and node_type.run is not None
+
+
+def _check_config(node: Node, config: dict[str, Json]) -> None:
+    """HandlerError unless a config fits the node's type. The compiler checks all other configs."""
+    node_type = NODE_TYPES.get(node.type)
+    if node_type is None:
+        return
+    for where, message in find_config_problems(config, node_type.config_schema):
+        at = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in where)
+        place = f" at {at.lstrip('.')}" if at else ""
+        raise HandlerError(
+            f"the config {node.config_ref} does not fit a {node.type} node{place}: {message}"
+        )
 
 
 def _read_config(ref: str, data: bytes | bytearray) -> dict[str, Json]:

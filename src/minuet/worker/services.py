@@ -1,9 +1,9 @@
-"""What a worker does for the handlers that it runs: their steps, secrets and calls."""
+"""What a worker does for the handlers that it runs: their steps, secrets, calls and blobs."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
@@ -14,6 +14,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.io.client import Client
 from minuet.nodes.secrets import SecretProvider
 from minuet.store.base import Store
+from minuet.store.large import read_content, write_content
 from minuet.store.records import Held
 from minuet.types import Json
 
@@ -60,6 +61,28 @@ class WorkerServices:
                 "a str"
             )
         return value
+
+    async def write_blob(self, context: Context, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
+        """Keep a content as a blob of the run; its reference and its size."""
+
+        async def wanted() -> AsyncIterator[bytes]:
+            async for piece in pieces:
+                context.heartbeat()
+                yield piece
+
+        with _outage_of(context):
+            return await write_content(
+                self._store, wanted(), run=context.run_id, tenant=self._tenant
+            )
+
+    async def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
+        """The bytes of a blob of the run, or of one that belongs to none."""
+        with _outage_of(context):
+            async for piece in read_content(
+                self._store, ref, run=context.run_id, tenant=self._tenant
+            ):
+                context.heartbeat()
+                yield piece
 
 
 @contextlib.contextmanager
