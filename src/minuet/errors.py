@@ -39,7 +39,7 @@ Errors have typed fields and build their own message; messages are never parsed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -229,6 +229,44 @@ class RunTimeoutError(RunError):
     def __init__(self, run_id: str, seconds: float) -> None:
         self.run_id, self.seconds = run_id, seconds
         super().__init__(f"run {run_id} did not end within {seconds:g} s; it can be resumed")
+
+
+class WorkflowNotFoundError(MinuetError, LookupError):
+    """No deployed workflow has this name, or it has no such version or tag.
+
+    `close` are similar names. `newest` and `tags` are what the workflow has; 0: there is none.
+    """
+
+    code = "workflow-not-found"
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        at: int | str | None = None,
+        close: Sequence[str] = (),
+        newest: int = 0,
+        tags: Mapping[str, int] | None = None,
+    ) -> None:
+        self.name, self.at, self.close = name, at, tuple(close)
+        self.newest, self.tags = newest, dict(tags or {})
+        super().__init__(self._refused() if newest else self._unknown())
+
+    def _unknown(self) -> str:
+        message = f"no deployed workflow has the name {self.name!r}"
+        if self.close:
+            return f"{message}: did you mean {' or '.join(map(repr, self.close))}?"
+        return (
+            f"{message}: deploy it with `minuet deploy FILE`; a file is named by its path (./FILE)"
+        )
+
+    def _refused(self) -> str:
+        if isinstance(self.at, int):
+            there = "version 1" if self.newest == 1 else f"versions 1 to {self.newest}"
+            return f"workflow {self.name!r} has no version {self.at}: it has {there}"
+        named = [f"{tag} (version {number})" for tag, number in sorted(self.tags.items())]
+        there = ", ".join(named) or f"none, and versions 1 to {self.newest}"
+        return f"workflow {self.name!r} has no tag {self.at!r}: it has {there}"
 
 
 class StoreError(MinuetError):

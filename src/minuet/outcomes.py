@@ -55,6 +55,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.DamagedRowError: Outcome(INVALID, 500, "Damaged row"),
     errors.RunFailed: Outcome(FAILED, 409, "Run failed"),
     errors.RunTimeoutError: Outcome(CANCELLED, 504, "Run did not end in time"),
+    errors.WorkflowNotFoundError: Outcome(INVALID, 404, "Workflow not found"),
     errors.StoreError: Outcome(INVALID, 500, "Store error"),
     errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),
     errors.StoreUnusableError: Outcome(INVALID, 500, "Store unusable"),

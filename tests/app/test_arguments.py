@@ -142,6 +142,7 @@ async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
         "node": "only",
         "worker": "nobody",
         "text": "nobody",
+        "name": "nobody",
     }
     wanted = inspect.signature(METHODS[kind, name]).parameters.values()
     return {p.name: values[p.name] for p in wanted if p.default is p.empty and p.name != "self"}
@@ -200,6 +201,8 @@ async def test_no_argument_leaves_a_store_that_cannot_be_read(store_url: str) ->
             assert (await app.runs.show(run.run)).run_id == run.run
             assert await app.runs.events(run.run)
         assert [finding async for _, found in app.doctor.examine() for finding in found] == []
+        assert [finding async for finding in app.doctor.examine_workflows()] == []
+        assert all(view.document is not None for view in await app.workflows.list())
         assert (await app.run(DOCUMENT, timeout=60)).status == "COMPLETED"
     assert refused > 500
 
@@ -260,8 +263,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a descriptor as a workflow": (
         {"workflow": 0},
-        "workflow: expected a file's path, a document as a mapping, or a compiled workflow, "
-        "got 0 (int)",
+        "workflow: expected a file's path, a document as text or as a mapping, the name of a "
+        "deployed workflow, or a compiled workflow, got 0 (int)",
     ),
 }
 

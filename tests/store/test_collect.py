@@ -55,6 +55,45 @@ async def ended(app: App, compiled: Any) -> str:
     return run
 
 
+# ── deployed workflows ──────────────────────────────────────────────────────────────────────
+
+
+async def test_the_plans_and_documents_of_deployed_versions_stay(
+    app: App, clock: ManualClock
+) -> None:
+    deployed = [await app.workflows.deploy(workflow("w", timeout_seconds=n)) for n in (1, 2)]
+    await app.start(workflow("other"))
+    unused = workflow("unused")
+    await app.store.put_blob(unused.data, tenant="a")
+    clock.advance(2 * GRACE_MS)
+
+    assert (await collect(app, dry_run=True)).plans == 1
+    deleted = await collect(app)
+
+    assert (deleted.plans, deleted.configs) == (1, 0)
+    assert not await stored(app.store, unused)
+    for view in deployed:
+        again = await app.workflows.get(f"w@{view.version}")
+        assert again.document is not None
+        assert await app.store.get_blob(view.digest, tenant="a") is not None
+
+
+async def test_a_config_that_only_a_deployed_version_names_stays(
+    app: App, clock: ManualClock
+) -> None:
+    ref = await app.store.put_blob(b'{"value": 1}', tenant="a")
+    node = {"id": "a", "type": "transform", "config_ref": ref}
+    await app.workflows.deploy({"name": "w", "nodes": [node]})
+    stray = await app.store.put_blob(b'{"value": 2}', tenant="a")
+    clock.advance(2 * GRACE_MS)
+
+    deleted = await collect(app)
+
+    assert (deleted.plans, deleted.configs) == (0, 1)
+    assert await app.store.get_blob(ref, tenant="a") is not None
+    assert await app.store.get_blob(stray, tenant="a") is None
+
+
 # ── runs ────────────────────────────────────────────────────────────────────────────────────
 
 

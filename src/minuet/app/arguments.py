@@ -13,6 +13,7 @@ import functools
 import inspect
 import itertools
 import os
+import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from types import ModuleType
@@ -41,6 +42,9 @@ REASON_LENGTH_MAX = 1_000
 TAGS_MAX = 50
 TAG_LENGTH_MAX = 100
 TAG_BYTES_MAX = 1_000
+
+#: A tag of a workflow.
+TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 #: Runs in one page, and inputs in one call of `start_many`.
 PAGE_MAX = 10_000
@@ -207,6 +211,21 @@ def tags(value: Any) -> dict[str, Any]:
     return found
 
 
+def maybe_empty(length_max: int) -> Rule:
+    """Text that every store can hold, or none."""
+    rule = text(length_max)
+    return lambda value: "" if value == "" else rule(value)
+
+
+def tag(value: Any) -> str:
+    """The name of a tag. It begins with a letter, so that it cannot be taken for a number."""
+    if not isinstance(value, str) or TAG.fullmatch(value) is None:
+        raise InvalidArgument(
+            "expected a tag: a letter (a-z, A-Z), and up to 63 more letters, digits, _, - or ."
+        )
+    return str.__str__(value)
+
+
 def secrets(value: Any) -> Any:
     """A provider of secrets, or None."""
     if value is None or callable(getattr(value, "get", None)):
@@ -218,7 +237,8 @@ def workflow(value: Any) -> Any:
     """Anything that a workflow can be read from."""
     if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
         raise InvalidArgument(
-            "expected a file's path, a document as a mapping, or a compiled workflow"
+            "expected a file's path, a document as text or as a mapping, the name of a deployed "
+            "workflow, or a compiled workflow"
         )
     return value
 
@@ -246,12 +266,18 @@ RULES: dict[str, Rule] = {
     "idempotency_keys": optional(several(optional(_NAME), START_MAX)),
     "tags": optional(tags),
     "timeout": optional(seconds()),
+    # Deploying.
+    "tag": tag,
+    "message": maybe_empty(REASON_LENGTH_MAX),
+    "by": maybe_empty(NAME_LENGTH_MAX),
     # Naming what is there.
     "run_id": any_text,
     "node": any_text,
     "text": any_text,
     "digest": _NAME,
     "Questions.program.run_id": _NAME,
+    "Workflows.get.name": any_text,
+    "Workflows.list.after": any_text,
     "run_ids": several(any_text),
     "Workers.drain.worker": any_text,
     "Workers.remove.worker": any_text,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import msgspec
 from minuet.app.handlers import all_types
 from minuet.bridge.values import encode, needs_blob
 from minuet.errors import DocumentError, HandlerError, InputError, OutputError
-from minuet.model import Diagnostic, Document, read_file, read_mapping
+from minuet.model import Diagnostic, Document, read_document, read_file, read_mapping
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
@@ -23,6 +24,10 @@ from minuet.types import TYPE_QUEUE, Json
 
 if TYPE_CHECKING:
     from minuet.model.workflow import Workflow
+
+
+#: How the names of files with documents end.
+_SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class CompiledWorkflow(msgspec.Struct, frozen=True):
@@ -47,9 +52,27 @@ def read_source(source: Any) -> Document:
     if isinstance(source, Document):
         return source
     try:
-        return read_mapping(dict(source)) if isinstance(source, Mapping) else read_file(source)
+        if isinstance(source, Mapping):
+            return read_mapping(dict(source))
+        return read_document(source) if is_text(source) else read_file(source)
     except DocumentError as error:
         raise _with_meaning(error) from None
+
+
+def is_text(source: Any) -> bool:
+    """Whether a caller passed the text of a document: it has a line break."""
+    return isinstance(source, str) and ("\n" in source or "\r" in source)
+
+
+def is_name(source: Any) -> bool:
+    """Whether a caller passed the name of a deployed workflow: neither a text nor a path.
+
+    What is a path is decided by how it is written, and not by which files there are. A name has
+    no slash.
+    """
+    if not isinstance(source, str) or is_text(source):
+        return False
+    return not ("/" in source or os.sep in source or source.lower().endswith(_SUFFIXES))
 
 
 def compile_source(

@@ -101,6 +101,23 @@ class Doctor:
         findings += [Finding(run_id, "I17", text) async for text in self._lost_blobs(snapshot)]
         return findings + check_snapshot(snapshot, loaded.program if loaded else None, now_ms)
 
+    async def examine_workflows(self) -> AsyncIterator[Finding]:
+        """What is wrong with deployed workflows: blobs that are missing or damaged."""
+        after = ("", 0)
+        while True:
+            page = await self._store.list_versions(self._tenant, after=after, limit=PAGE)
+            for version in page:
+                for what, ref in (("plan", version.plan), ("document", version.document)):
+                    data = await self._store.get_blob(ref, tenant=self._tenant)
+                    if data is None or blob_ref(data) != ref:
+                        state = "missing" if data is None else "damaged"
+                        message = f"its {what} is {state} ({ref}): deploy the same document again"
+                        name = f"{version.name}@{version.version}"
+                        yield Finding("", what, message, workflow=name)
+            if len(page) < PAGE:
+                return
+            after = (page[-1].name, page[-1].version)
+
     async def _read(self, run_id: str) -> Snapshot | None:
         if not is_storable(run_id):
             return None

@@ -239,6 +239,8 @@ class Questions(Finder):
             generation=state.generation,
             tags=getattr(history[0][2], "tags", {}),
             last_event_ms=last_ms,
+            version=getattr(history[0][2], "version", None),
+            tag=getattr(history[0][2], "tag", None),
         )
 
 

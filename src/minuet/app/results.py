@@ -61,6 +61,9 @@ class RunResult(msgspec.Struct, frozen=True):
     tags: dict[str, Any] = {}
     #: When its last event happened.
     last_event_ms: int = 0
+    #: The version of a deployed workflow that it began with, and the tag that led to it.
+    version: int | None = None
+    tag: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As `minuet run --json` prints it."""

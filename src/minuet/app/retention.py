@@ -2,16 +2,18 @@
 
 This deletes on request; what a store deletes by time is `store.retention`.
 
-**Plans** belong to no run, because many runs share them. A plan is deleted when no run names it and
-it was not touched for the *grace*. A process that starts a run touches its plan (or puts it), and
-creates the run within the grace. So this order is safe, however long it takes:
+**Plans** belong to no run, because many runs share them. A plan is deleted when no run and no
+deployed workflow names it and it was not touched for the *grace*. A process that starts a run
+touches its plan (or puts it), and creates the run within the grace. So this order is safe, however
+long it takes:
 
 1. list the blobs that were not touched for the grace;
-2. list the plans that runs name;
+2. list the plans that runs name, and the plans and documents of all deployed versions;
 3. delete what is on the first list and not on the second, if it was not touched since the first.
 
 A run that is created after 1 touches its plan after 1 as well, or its plan is not on the first
 list. In both cases it is not deleted in 3. A run that was created before 1 is on the second list.
+The same holds for a version that is deployed.
 A process that touches a plan after 3 finds it missing and puts it again.
 
 **Configs** are blobs that plans name: they are deleted with the last plan that names them. The
@@ -204,8 +206,8 @@ class Retention:
     async def _unnamed(
         self, tenant: str, listed: list[BlobEntry]
     ) -> tuple[list[BlobEntry], list[BlobEntry]]:
-        """Plans that no run names, and configs that only such plans name."""
-        in_use = await self._plans_in_use(tenant)
+        """Plans that nothing names, and configs that only such plans name."""
+        in_use = await self._plans_in_use(tenant) | await self._deployed(tenant)
         plans: list[BlobEntry] = []
         others: list[BlobEntry] = []
         for entry in listed:
@@ -228,6 +230,17 @@ class Retention:
             found.update(plans)
             if not after:
                 return found
+
+    async def _deployed(self, tenant: str) -> set[str]:
+        """The plans and documents of deployed versions."""
+        found: set[str] = set()
+        after = ("", 0)
+        while True:
+            page = await self._store.list_versions(tenant, after=after, limit=PAGE)
+            found.update(ref for version in page for ref in (version.plan, version.document))
+            if len(page) < PAGE:
+                return found
+            after = (page[-1].name, page[-1].version)
 
     async def _named_by_plans(self, tenant: str, doomed: set[str]) -> set[str]:
         """All blobs that the plans of a tenant name, except for plans that are to be deleted; and

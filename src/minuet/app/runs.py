@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.compiling import CompiledWorkflow, encode_input, encode_inputs
+from minuet.app.compiling import encode_input, encode_inputs
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
@@ -99,11 +99,11 @@ class Runs(Questions):
     ) -> list[RunHandle | RunConflictError]:
         """Start runs; for each, its handle or why it was refused."""
         self._behind.check_open()
-        compiled = self._workflows.compile(workflow)
-        encoded = encode_inputs(compiled.plan, inputs)
-        loaded = await self._starter.keep(compiled)
+        source = await self._workflows.startable(workflow)
+        encoded = encode_inputs(source.plan, inputs)
+        loaded = await self._starter.keep(source)
         self._behind.serve(loaded)
-        answers = await self._starter.start(compiled, loaded, encoded, keys, tags)
+        answers = await self._starter.start(source, loaded, encoded, keys, tags)
         self._behind.work_on(answer for answer in answers if isinstance(answer, str))
         return [RunHandle(one, self) if isinstance(one, str) else one for one in answers]
 
@@ -111,8 +111,8 @@ class Runs(Questions):
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> RunHandle:
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
-        compiled: CompiledWorkflow = self._workflows.compile(workflow)
-        return RunHandle(await self._starter.create(compiled, tags), self)
+        source = await self._workflows.startable(workflow)
+        return RunHandle(await self._starter.create(source, tags), self)
 
     @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:

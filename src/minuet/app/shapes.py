@@ -21,6 +21,7 @@ from minuet.types import Json
 if TYPE_CHECKING:
     from minuet.app.results import NodeResult, RunResult
     from minuet.app.workers import QueueView, WorkerView
+    from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
     from minuet.nodes.spec import NodeType
@@ -71,8 +72,8 @@ def row(run: Run) -> Shape:
         "run_id": run.run,
         "workflow": run.workflow,
         # Runs of a bare document have neither.
-        "version": None,
-        "tag": None,
+        "version": run.version,
+        "tag": run.tag,
         "plan": run.plan,
         "status": run.status,
         "input": msgspec.json.decode(run.input),
@@ -207,6 +208,21 @@ def queue(found: QueueView) -> Shape:
 
 
 # ── workflows ───────────────────────────────────────────────────────────────────────────────
+
+
+def workflow(found: WorkflowView) -> Shape:
+    """A version of a deployed workflow."""
+    return {
+        "name": found.name,
+        "version": found.version,
+        "digest": found.digest,
+        "tags": dict(found.tags),
+        "created_at": moment(found.created_ms),
+        "created_by": found.created_by or None,
+        "message": found.message or None,
+        "description": found.description,
+        "document": found.document,
+    }
 
 
 def node_type(found: NodeType) -> Shape:

@@ -15,6 +15,7 @@ from minuet.bridge.snapshot import read_event
 from minuet.bridge.values import canonical
 from minuet.errors import RunConflictError
 from minuet.events import RunCreated
+from minuet.plan.plan import Plan
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
 from minuet.store.records import NewRun, Run
@@ -30,6 +31,23 @@ LATE_MS = 60_000
 CREATED_MS = 1_000
 
 
+class Startable(msgspec.Struct, frozen=True):
+    """What runs are started of: a document, or a version of a deployed workflow."""
+
+    plan: Plan
+    digest: str
+    #: The plan's bytes. None: it was deployed, so the store keeps it.
+    data: bytes | None = None
+    version: int | None = None
+    #: The tag that led to the version.
+    tag: str | None = None
+
+
+def of_document(compiled: CompiledWorkflow) -> Startable:
+    """Runs of a bare document."""
+    return Startable(compiled.plan, compiled.digest, compiled.data)
+
+
 class Starter:
     """Creates runs in a store."""
 
@@ -38,40 +56,43 @@ class Starter:
         self._programs = tenant.engine.programs
         self._clock, self._ids = tenant.engine.clock, tenant.engine.ids
 
-    async def keep(self, compiled: CompiledWorkflow) -> Loaded:
+    async def keep(self, source: Startable) -> Loaded:
         """Have a plan at hand, and in the store, which may have lost it since the last time.
 
         The plan is touched, and so is every blob that it names (configs, schemas, code), so that
         they are not removed before a run names them (`app.retention`).
         """
-        loaded = self._programs.get(compiled.digest)
+        loaded = self._programs.get(source.digest)
         now_ms = self._clock.now_ms()
+        if source.data is None:
+            return loaded or self._programs.keep(source.digest, source.plan)
         if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
-            await self._touch(compiled, is_known=loaded is not None)
-            loaded = self._programs.keep(compiled.digest, compiled.plan)
+            await self._touch(source.digest, source.data, loaded is not None)
+            loaded = self._programs.keep(source.digest, source.plan)
             loaded.stored_ms = now_ms
         return loaded
 
-    async def _touch(self, compiled: CompiledWorkflow, *, is_known: bool) -> None:
-        named = {*refs_in(compiled.data)}
-        refs = [*([compiled.digest] if is_known else []), *sorted(named)]
+    async def _touch(self, digest: str, data: bytes, is_known: bool) -> None:
+        named = {*refs_in(data)}
+        refs = [*([digest] if is_known else []), *sorted(named)]
         found = await self._store.touch_blobs(self._tenant, refs) if refs else []
-        if compiled.digest not in found:
-            await self._store.put_blob(compiled.data, tenant=self._tenant)
+        if digest not in found:
+            await self._store.put_blob(data, tenant=self._tenant)
 
     async def _create(
-        self, compiled: CompiledWorkflow, loaded: Loaded, new: Sequence[NewRun]
+        self, source: Startable, loaded: Loaded, new: Sequence[NewRun]
     ) -> list[Run | RunConflictError]:
         """Create runs. If that takes very long, their plan may be removed meanwhile, because no
         run names it yet: then it is put again."""
         answers = await self._store.create_runs(new)
-        if not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS:
-            await self._touch(compiled, is_known=True)
+        is_late = not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS
+        if source.data is not None and is_late:
+            await self._touch(source.plan, source.digest, source.data, is_known=True)
         return answers
 
     async def start(
         self,
-        compiled: CompiledWorkflow,
+        source: Startable,
         loaded: Loaded,
         inputs: Sequence[EncodedInput],
         keys: Sequence[str | None],
@@ -89,11 +110,13 @@ class Starter:
                 idempotency_key=key,
                 tags=tags or {},
                 blobs=value.blobs,
+                version=source.version,
+                tag=source.tag,
             )
             for value, key in zip(inputs, keys, strict=True)
         ]
         answers: list[str | RunConflictError] = []
-        for asked, answer in zip(new, await self._create(compiled, loaded, new), strict=True):
+        for asked, answer in zip(new, await self._create(source, loaded, new), strict=True):
             if isinstance(answer, Run):
                 answers.append(answer.run)
             else:
@@ -101,14 +124,19 @@ class Starter:
                 answers.append(answer.run_id if same else answer)
         return answers
 
-    async def create(self, compiled: CompiledWorkflow, tags: dict[str, Any] | None) -> str:
+    async def create(self, source: Startable, tags: dict[str, Any] | None) -> str:
         """Create a run that waits to be triggered."""
-        loaded = await self.keep(compiled)
+        loaded = await self.keep(source)
         new = loaded.translator.new_run(
-            self._ids.run_id(), tenant=self._tenant, input=b"null", tags=tags or {}
+            self._ids.run_id(),
+            tenant=self._tenant,
+            input=b"null",
+            tags=tags or {},
+            version=source.version,
+            tag=source.tag,
         )
         waiting = msgspec.structs.replace(new, entries=None)
-        (run,) = await self._create(compiled, loaded, [waiting])
+        (run,) = await self._create(source, loaded, [waiting])
         assert isinstance(run, Run)
         return run.run
 
@@ -116,10 +144,14 @@ class Starter:
         """Whether a run was created by the same request as `new`, in another spelling.
 
         A store compares bytes, and the same JSON can be written with its keys in another order.
-        A run's first event never changes, so it can be compared at any time.
+        Who repeats a request for `order@main` may get another version than the first time; it is
+        the same request. A run's first event never changes, so it can be compared at any time.
         """
         created = await self._read_created(run_id)
-        if created is None or (created.workflow, created.plan) != (new.workflow, new.plan):
+        if created is None or created.workflow != new.workflow:
+            return False
+        is_same_tag = new.tag is not None and created.tag == new.tag
+        if created.plan != new.plan and not is_same_tag:
             return False
         stored = bytes(created.input)
         ref = blob_of(stored)

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
 from minuet.bridge.programs import Loaded, Programs
+from minuet.bridge.registry import Registry
 from minuet.clock import Clock
 from minuet.errors import NotOpenError
 from minuet.ids import Ids
@@ -29,6 +30,7 @@ class Engine:
         self.clock = clock
         self.ids = ids
         self.programs = Programs(store)
+        self.registry = Registry(store)
         self.handlers = make_handlers(options.handlers)
         self._tenants: dict[str, Tenant] = {}
         self._loop: asyncio.AbstractEventLoop | None = None

@@ -1,24 +1,79 @@
-"""`app.workflows`: read, check and compile workflows."""
+"""`app.workflows`: read, check and compile workflows; deploy them, and find what is deployed."""
 
 from __future__ import annotations
 
-from typing import Any
+import asyncio
+from typing import Any, TypeAlias
 
-from minuet.app.arguments import checked
-from minuet.app.compiling import CompiledWorkflow, EncodedInput, compile_source, encode_input
+import msgspec
+
+from minuet.app.arguments import checked, is_storable
+from minuet.app.compiling import (
+    CompiledWorkflow,
+    EncodedInput,
+    compile_source,
+    encode_input,
+    is_name,
+)
 from minuet.app.handlers import all_types
+from minuet.app.starting import Startable, of_document
 from minuet.app.tenant import Tenant
+from minuet.bridge.registry import MAIN, read_reference
+from minuet.errors import InputError, WorkflowNotFoundError
+from minuet.model import dump_document
 from minuet.nodes.spec import NodeType
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan
+from minuet.store.records import DeployedWorkflow, WorkflowVersion
+from minuet.types import Json
 from minuet.worker.identity import offer_of
+
+#: Documents loaded at once.
+AT_ONCE = 16
+
+#: If deploying takes longer than this, the blobs of the version are put again.
+LATE_MS = 60_000
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class WorkflowView(msgspec.Struct, frozen=True):
+    """A version of a deployed workflow."""
+
+    name: str
+    version: int
+    #: The digest of its plan.
+    digest: str
+    #: All tags of the workflow, and the versions that they name.
+    tags: dict[str, int]
+    #: The workflow's newest version.
+    newest: int
+    message: str
+    created_ms: int
+    created_by: str
+    #: As canonical data. None: the store has lost it.
+    document: dict[str, Json] | None
+    #: Whether deploying made it; if not, it was there.
+    is_new: bool = False
+
+    @property
+    def description(self) -> str | None:
+        found = (self.document or {}).get("description")
+        return found if isinstance(found, str) else None
+
+
+#: Inside the class, `list` is one of its methods.
+WorkflowList: TypeAlias = list[WorkflowView]
 
 
 class Workflows:
-    """The workflows that an App can run. No store is needed for what is asked here."""
+    """The workflows that an App can run, and those that are deployed in its store."""
 
     def __init__(self, tenant: Tenant) -> None:
         self._engine = tenant.engine
+        self._store, self._tenant = tenant.store, tenant.name
+
+    # ── documents: no store is needed ───────────────────────────────────────────────────
 
     @checked
     def compile(self, source: Any) -> CompiledWorkflow:
@@ -55,3 +110,100 @@ class Workflows:
             for placement in placements
             if placement is not None and (lacking := unmet(placement, offer))
         }
+
+    # ── deployed workflows ──────────────────────────────────────────────────────────────
+
+    @checked
+    async def deploy(
+        self, workflow: Any, tag: str = MAIN, message: str = "", *, by: str = ""
+    ) -> WorkflowView:
+        """Store a workflow as the next version under its name, and have the tag name it.
+
+        The same document again is the same version. Handlers are not checked: workers elsewhere
+        may have them.
+        """
+        self._engine.check_open()
+        if is_name(workflow):
+            raise InputError(
+                ["workflow: a document is deployed: pass its path, its text or its data"],
+                argument="workflow",
+            )
+        compiled = compile_source(workflow, retry=self._engine.options.retry_policy)
+        began_ms = self._engine.clock.now_ms()
+        new = await self._keep(compiled)
+        new = msgspec.structs.replace(new, message=message, created_by=by)
+        deployed = await self._store.deploy_workflow(new, [tag])
+        assert deployed is not None  # It asked for no number.
+        if not 0 <= self._engine.clock.now_ms() - began_ms < LATE_MS:
+            # Nothing named them before, so they may have been removed.
+            await self._keep(compiled)
+        view = await self.get(f"{new.name}@{deployed.version.version}")
+        return msgspec.structs.replace(view, is_new=deployed.is_new)
+
+    async def _keep(self, compiled: CompiledWorkflow) -> WorkflowVersion:
+        """Put what a version names; the version, without a number."""
+        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
+        if configs:
+            await self._store.touch_blobs(self._tenant, sorted(filter(None, configs)))
+        data = _encode(dump_document(compiled.workflow))
+        return WorkflowVersion(
+            self._tenant,
+            compiled.plan.name,
+            version=0,
+            plan=await self._store.put_blob(compiled.data, tenant=self._tenant),
+            document=await self._store.put_blob(data, tenant=self._tenant),
+        )
+
+    @checked
+    async def get(self, name: str) -> WorkflowView:
+        """The version that `name`, `name@tag` or `name@version` names; a name alone means its tag
+        `main`. WorkflowNotFoundError with what there is instead."""
+        self._engine.check_open()
+        if not is_storable(name):
+            raise WorkflowNotFoundError(name)
+        found = await self._store.read_workflow(self._tenant, *read_reference(name))
+        if found is None:
+            raise await self._engine.registry.refusal(self._tenant, name)
+        return await self._view(found)
+
+    @checked
+    async def list(self, *, after: str = "", limit: int = 100) -> WorkflowList:
+        """The deployed workflows by name, each with its newest version; `after` is the last name
+        of the previous page."""
+        self._engine.check_open()
+        if not is_storable(after):
+            return []
+        listed = await self._store.list_workflows(self._tenant, after=after, limit=limit)
+        views: list[WorkflowView] = []
+        for first in range(0, len(listed), AT_ONCE):
+            views += await asyncio.gather(*map(self._view, listed[first : first + AT_ONCE]))
+        return views
+
+    async def _view(self, found: DeployedWorkflow) -> WorkflowView:
+        version = found.version
+        data = await self._store.get_blob(version.document, tenant=self._tenant)
+        return WorkflowView(
+            name=version.name,
+            version=version.version,
+            digest=version.plan,
+            tags=dict(sorted(found.tags.items())),
+            newest=found.newest,
+            message=version.message,
+            created_ms=version.created_ms,
+            created_by=version.created_by,
+            document=None if data is None else msgspec.json.decode(data),
+        )
+
+    @checked
+    async def startable(self, source: Any) -> Startable:
+        """What runs are started of: a deployed version by its name, or anything that `compile`
+        takes."""
+        if not is_name(source):
+            return of_document(self.compile(source))
+        self._engine.check_open()
+        if not is_storable(source):
+            raise WorkflowNotFoundError(source)
+        found = await self._engine.registry.find(self._tenant, source)
+        version = found.version
+        loaded = await self._engine.programs.load(version.plan, tenant=self._tenant)
+        return Startable(loaded.program.plan, version.plan, version=version.version, tag=found.tag)

@@ -89,8 +89,8 @@ class Programs:
                 self._loaded.popitem(last=False)
         return found
 
-    async def load(self, digest: str, *, run: str, tenant: str) -> Loaded:
-        """The program of a run, if necessary from the store."""
+    async def load(self, digest: str, *, run: str | None = None, tenant: str) -> Loaded:
+        """The program of a run, or of a deployed workflow, if necessary from the store."""
         found = self.get(digest)
         if found is not None:
             return found

@@ -22,13 +22,22 @@ from minuet.store.records import Run, Snapshot
 class Finding(msgspec.Struct, frozen=True):
     """A problem in what a store holds."""
 
+    #: "": it is about a deployed workflow.
     run_id: str
     #: Which invariant (`I2`), or what kind of problem (`plan`).
     id: str
     message: str
+    #: A version of a deployed workflow: `order@3`.
+    workflow: str = ""
+
+    @property
+    def about(self) -> str:
+        """What it is about, in words."""
+        return f"run {self.run_id}" if self.run_id else f"workflow {self.workflow}"
 
     def to_json(self) -> dict[str, Any]:
-        return {"run_id": self.run_id, "id": self.id, "message": self.message}
+        found = {"run_id": self.run_id or None, "id": self.id, "message": self.message}
+        return {**found, "workflow": self.workflow} if self.workflow else found
 
 
 def check_snapshot(snapshot: Snapshot, program: Program | None, now_ms: int) -> list[Finding]:

@@ -86,6 +86,8 @@ class Translator:
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
         blobs: tuple[bytes, ...] = (),
+        version: int | None = None,
+        tag: str | None = None,
     ) -> NewRun:
         """A run of this program, as the store creates and starts it."""
         plan = self._program.plan
@@ -100,6 +102,8 @@ class Translator:
             idempotency_key=idempotency_key,
             tags=tags or {},
             blobs=blobs,
+            version=version,
+            tag=tag,
         )
 
 

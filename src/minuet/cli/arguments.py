@@ -28,6 +28,7 @@ from minuet.cli.parser import (
     count,
     number,
 )
+from minuet.cli.workflow_arguments import add_deploy, add_workflows
 
 #: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
 TROUBLES = ("fail", "retry", "slow", "crash", "kill", "pause", "network", "store", "clock")
@@ -58,6 +59,8 @@ def build_parser() -> Parser:
     _add_resume(commands)
     _add_start(commands)
     _add_worker(commands)
+    add_deploy(commands)
+    add_workflows(commands)
     _add_documents(commands)
     _add_simulate(commands)
     _add_runs(commands)
@@ -105,9 +108,12 @@ def _add_start(commands: Commands[Parser]) -> None:
         "start",
         "start:start",
         "start a run and leave it to the workers of the store",
-        "Check a workflow and start a run of it, for the workers of the store to execute.",
+        "Start a run of a deployed workflow, or of a file, for the workers of the store to\n"
+        "execute. This process executes nothing of it.\n\n"
+        "WORKFLOW is the name of a deployed workflow: name, name@tag or name@version. What has a\n"
+        "slash, or ends in .yaml, .yml or .json, is a file.",
     )
-    add_file_and_input(parser)
+    add_file_and_input(parser, "WORKFLOW", "deployed workflow, or a document's file")
     parser.add_argument(
         "--idempotency-key",
         metavar="KEY",

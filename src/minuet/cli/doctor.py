@@ -59,22 +59,26 @@ class Treatment(msgspec.Struct):
     #: Leases expired, timers fired, runs whose deadline has passed.
     swept: tuple[int, int, int]
     repairs: list[Repair] = []
+    #: What is wrong with deployed workflows: nothing is done about that.
+    workflows: list[Finding] = []
 
     @property
     def left(self) -> list[Finding]:
         """What is still wrong."""
-        return [finding for repair in self.repairs for finding in repair.left]
+        return [finding for repair in self.repairs for finding in repair.left] + self.workflows
 
 
 async def treat(doctor: Doctor, found: Diagnosis) -> Treatment:
     """Repair every run with a finding, then do what is overdue."""
-    runs = dict.fromkeys(finding.run_id for finding in found.findings)
+    runs = dict.fromkeys(finding.run_id for finding in found.findings if finding.run_id)
     repairs = [await doctor.repair_run(run_id) for run_id in runs]
     # Sweeping writes to runs, and one that is still damaged must not be touched.
     damaged = any(repair.left for repair in repairs)
     swept = await doctor.sweep() if found.overdue and not damaged else None
     counts = (swept.expired, swept.resumed, swept.cancelled) if swept else (0, 0, 0)
-    return Treatment(counts, repairs)
+    # What is missing of a workflow comes back when it is deployed again.
+    workflows = [finding for finding in found.findings if not finding.run_id]
+    return Treatment(counts, repairs, workflows)
 
 
 def _treated(treatment: Treatment | None) -> dict[str, Any]:
@@ -89,7 +93,7 @@ def _treated(treatment: Treatment | None) -> dict[str, Any]:
 
 def _print(found: Diagnosis, treatment: Treatment | None) -> None:
     for finding in found.findings:
-        print(clean(f"run {finding.run_id}: [{finding.id}] {finding.message}"))
+        print(clean(f"{finding.about}: [{finding.id}] {finding.message}"))
     print(summary(found.runs, len(found.findings)))
     if treatment is None:
         if found.findings:
@@ -103,7 +107,7 @@ def _print(found: Diagnosis, treatment: Treatment | None) -> None:
         if repair.refused is not None:
             print(clean(f"run {repair.run_id} cannot be repaired: {repair.refused}"))
         for finding in () if repair.refused else repair.left:
-            print(clean(f"still wrong: run {finding.run_id}: [{finding.id}] {finding.message}"))
+            print(clean(f"still wrong: {finding.about}: [{finding.id}] {finding.message}"))
     for count, what in zip(
         treatment.swept, ("leases ended", "timers fired", "runs timed out"), strict=True
     ):
@@ -126,6 +130,7 @@ async def examine(doctor: Doctor) -> Diagnosis:
             print(f"{count} runs checked …", file=sys.stderr, end=end, flush=True)
     if reported and sys.stderr.isatty():
         note("")
+    findings += [finding async for finding in doctor.examine_workflows()]
     return Diagnosis(count, findings, doctor.overdue)
 
 

@@ -22,7 +22,8 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     if arguments.file is not None:
         return arguments.file, values
     if not values:
-        raise UsageError(f"minuet {arguments.command}", "missing argument: FILE")
+        word = "WORKFLOW" if arguments.command == "start" else "FILE"
+        raise UsageError(f"minuet {arguments.command}", f"missing argument: {word}")
     return values[-1], values[:-1]
 
 

@@ -1,4 +1,4 @@
-"""`minuet migrate`: move all runs of one store into another."""
+"""`minuet migrate`: move all runs and deployed workflows of one store into another."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from argparse import Namespace
 from collections import Counter
 from typing import Any
 
+import msgspec
+
 from minuet import outcomes
 from minuet.app.move.mover import Mover
 from minuet.app.move.transfer import Outcome
+from minuet.app.move.workflows import WorkflowOutcome
 from minuet.app.stores import chosen_blobs, opened
 from minuet.cli.output import clean, format_duration, note, print_json
 from minuet.cli.stores import exists, file_of, is_memory
@@ -80,6 +83,8 @@ async def _work(arguments: Namespace, source_url: str, target_url: str) -> Repor
 async def _follow(mover: Mover, report: Report) -> None:
     progress = Progress(await mover.count())
     try:
+        async for version in mover.copy_workflows():
+            report.add_version(version)
         async for outcome in mover.move():
             report.add(outcome)
             progress.show(report.done)
@@ -128,6 +133,8 @@ class Report:
         self.problem_count = 0
         self.done = 0
         self.blobs = 0
+        self._versions = 0
+        self._refused: list[WorkflowOutcome] = []
 
     def add(self, outcome: Outcome) -> None:
         self.done += 1
@@ -137,6 +144,12 @@ class Report:
             self.problem_count += 1
             if len(self._problems) < PROBLEMS_MAX:
                 self._problems.append(outcome)
+
+    def add_version(self, outcome: WorkflowOutcome) -> None:
+        self._versions += outcome.is_new
+        if outcome.message:
+            self.problem_count += 1
+            self._refused.append(outcome)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -148,12 +161,17 @@ class Report:
             "already_there": self._counts["there"],
             "elsewhere": self._counts["elsewhere"],
             "blobs": self.blobs,
+            "versions": self._versions,
+            "workflow_problems": [msgspec.to_builtins(one) for one in self._refused],
             "problems": [problem.to_json() for problem in self._problems],
             "problem_count": self.problem_count,
             "seconds": round(time.monotonic() - self._began, 3),
         }
 
     def print_summary(self) -> None:
+        for one in self._refused:
+            tenant = "" if one.tenant == "default" else f" of {one.tenant}"
+            print(clean(f"workflow {one.name}@{one.version}{tenant}: {one.message}"))
         for problem in self._problems:
             tenant = "" if problem.tenant == "default" else f" of {problem.tenant}"
             message = problem.message.removeprefix(f"run {problem.run_id}: ")
@@ -167,8 +185,11 @@ class Report:
         if self._counts["elsewhere"]:
             text += f", {self._counts['elsewhere']} have been moved elsewhere"
         print(clean(f"{text}, in {took}."))
-        if self.problem_count:
-            count = self.problem_count
+        if self._versions:
+            versions = f"{self._versions} version{'' if self._versions == 1 else 's'}"
+            print(f"{versions} of deployed workflows {verb.replace('moved', 'copied')}.")
+        if self.problem_count - len(self._refused):
+            count = self.problem_count - len(self._refused)
             note(
                 f"{_runs(count)} {'was' if count == 1 else 'were'} left where "
                 f"{'it is' if count == 1 else 'they are'}."

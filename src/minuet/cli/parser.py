@@ -144,10 +144,12 @@ def add_offer(parser: Parser) -> None:
     )
 
 
-def add_file_and_input(parser: Parser) -> None:
+def add_file_and_input(
+    parser: Parser, word: str = "FILE", about: str = "workflow document, YAML or JSON"
+) -> None:
     # Optional only for the parser: after -i the file is parsed as one of its values.
-    parser.usage = f"{parser.prog} FILE [-i INPUT …] [options]"
-    parser.add_argument("file", metavar="FILE", nargs="?", help="workflow document, YAML or JSON")
+    parser.usage = f"{parser.prog} {word} [-i INPUT …] [options]"
+    parser.add_argument("file", metavar=word, nargs="?", help=about)
     parser.add_argument(
         "-i",
         "--input",

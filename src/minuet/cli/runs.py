@@ -44,7 +44,7 @@ def list_runs(arguments: Namespace) -> int:
                 (
                     run.run,
                     run.status,
-                    clean(run.workflow),
+                    _workflow_text(run.workflow, run.version),
                     format_short_age(run.created_ms),
                     format_duration((run.ended_ms or run.created_ms) - run.created_ms)
                     if run.ended_ms
@@ -58,6 +58,11 @@ def list_runs(arguments: Namespace) -> int:
             )
 
     return _ask(arguments, ask)
+
+
+def _workflow_text(workflow: str, version: int | None) -> str:
+    """A run's workflow, and its version if it was deployed."""
+    return clean(workflow if version is None else f"{workflow}@{version}")
 
 
 def show(arguments: Namespace) -> int:
@@ -206,9 +211,8 @@ def _print_instances(arguments: Namespace, found: dict[str, NodeResult]) -> None
 def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) -> None:
     took = f" in {format_duration(result.duration_ms)}" if result.duration_ms is not None else ""
     generation = f", generation {result.generation}" if result.generation > 1 else ""
-    print(
-        f"{clean(result.workflow)}: {paint(result.status)}{took}  (run {result.run_id}{generation})"
-    )
+    workflow = _workflow_text(result.workflow, result.version)
+    print(f"{workflow}: {paint(result.status)}{took}  (run {result.run_id}{generation})")
     if result.error:
         print(f"error: {clean(error_text(result.error))}")
     _print_nodes(result.nodes if each is None else each)

@@ -8,6 +8,7 @@ from argparse import Namespace
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
+from minuet.app.compiling import CompiledWorkflow, is_name
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.app.results import RunResult
 from minuet.cli.inputs import file_and_input, read_input
@@ -15,7 +16,7 @@ from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.session import print_result
-from minuet.cli.stores import command_line, is_memory
+from minuet.cli.stores import command_line, exists, file_of, is_memory
 from minuet.cli.unserved import reporting_unserved
 from minuet.errors import ConfigError, RunTimeoutError
 
@@ -27,13 +28,22 @@ def start(arguments: Namespace) -> int:
         raise ConfigError("memory:// ends with this process: no worker would find the run")
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
     app = App(arguments.store, **options)
-    compiled = app.workflows.compile(file)
-    print_diagnostics(file, compiled.warnings)
-    value = app.workflows.encode_input(compiled, read_input(values))
+    value = read_input(values)
+    workflow: str | CompiledWorkflow = file
+    if is_name(file):
+        if not exists(arguments.store):
+            raise ConfigError(
+                f"there is no store at {file_of(arguments.store)}, so no workflow {file!r} is "
+                "deployed: deploy it with `minuet deploy FILE`, or name a file by its path (./FILE)"
+            )
+    else:
+        workflow = app.workflows.compile(file)
+        print_diagnostics(file, workflow.warnings)
+        value = app.workflows.encode_input(workflow, value)
 
     async def work() -> int:
         async with app:
-            run = await app.start(compiled, value, idempotency_key=arguments.idempotency_key)
+            run = await app.start(workflow, value, idempotency_key=arguments.idempotency_key)
             run_id = run.id
             if not arguments.wait:
                 return _print_started(arguments, run_id, (await app.runs.get(run_id)).status)

@@ -1,4 +1,5 @@
-"""Move all runs to another store. At every moment a run is open in at most one of the two.
+"""Move all runs to another store, and copy the deployed workflows. At every moment a run is open in
+at most one of the two.
 
 How one run moves, and why that is safe, is `move.transfer`. `minuet migrate` is this; the schema
 migrations of a store are another thing (`store.sql_files`).
@@ -11,6 +12,7 @@ from collections.abc import AsyncIterator
 from typing import Literal
 
 from minuet.app.move.transfer import Outcome, Transfer, was_open_here
+from minuet.app.move.workflows import WorkflowCopier, WorkflowOutcome
 from minuet.clock import Clock
 from minuet.errors import ConfigError
 from minuet.store.base import Store
@@ -41,6 +43,7 @@ class Mover:
         dry_run: bool = False,
     ) -> None:
         self._source = source
+        self._workflows = WorkflowCopier(source, target, dry_run=dry_run)
         self._only, self._wait, self._dry_run = only, wait, dry_run
         self._transfer = Transfer(
             source, target, clock, come_from=come_from, to=to, wait=wait, dry_run=dry_run
@@ -49,7 +52,7 @@ class Mover:
     @property
     def blobs(self) -> int:
         """How many blobs were copied, plans included."""
-        return self._transfer.blobs
+        return self._transfer.blobs + self._workflows.blobs
 
     async def count(self) -> int:
         """How many runs there are to move."""
@@ -72,6 +75,13 @@ class Mover:
                 if len(page) < PAGE:
                     break
                 before = page[-1].run
+
+    async def copy_workflows(self) -> AsyncIterator[WorkflowOutcome]:
+        """Copy the deployed workflows; what became of each version. It comes before `move`, so
+        that a run finds its workflow where it goes on."""
+        await self._check_idle()
+        async for outcome in self._workflows.copy():
+            yield outcome
 
     async def move(self) -> AsyncIterator[Outcome]:
         """Move all runs; what became of each."""

@@ -1,0 +1,46 @@
+"""What can be written on the command line about deployed workflows."""
+
+from __future__ import annotations
+
+from minuet.cli.parser import Commands, Parser, add, add_store, count
+
+_REFERENCE = "name, name@tag or name@version; a name alone means its tag main"
+
+
+def add_deploy(commands: Commands[Parser]) -> None:
+    parser = add(
+        commands,
+        "deploy",
+        "workflows:deploy",
+        "store workflows under their names, as new versions",
+        "Check workflows and store each as the next version under its name. A tag names the new\n"
+        "version from then on. If one of the files has a problem, nothing is deployed. What has\n"
+        "not changed since it was deployed gets no new version.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="workflow documents, YAML or JSON")
+    parser.add_argument(
+        "--tag", metavar="TAG", default="main", help="the tag that names them (default: main)"
+    )
+    parser.add_argument(
+        "-m", "--message", metavar="TEXT", default="", help="stored with the version: what is new"
+    )
+    add_store(parser)
+
+
+def add_workflows(commands: Commands[Parser]) -> None:
+    group = commands.add_parser(
+        "workflows",
+        help="look at deployed workflows",
+        description="Look at deployed workflows.",
+        allow_abbrev=False,
+    )
+    verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    parser = add(verbs, "list", "workflows:list_workflows", "list deployed workflows by name")
+    parser.add_argument("--after", metavar="NAME", default="", help="only names after this one")
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
+    )
+    add_store(parser)
+    parser = add(verbs, "show", "workflows:show", "show a version of a workflow and its document")
+    parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
+    add_store(parser)
