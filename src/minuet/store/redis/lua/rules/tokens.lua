@@ -47,6 +47,13 @@ local function make_ready(run, token, due_ms)
   token[T_LANE] = lane_of(run)
 end
 
+-- Something has happened to a run that its parent or its children have to learn.
+local function leave_unreported(run)
+  touch_run(run)
+  run[R_UNREPORTED] = true
+  unreported[#unreported + 1] = run[R_NAME]
+end
+
 -- Give a waiting token what it waits for; false when it does not wait (any more). `timed_out`: nothing
 -- has come, and its time is over.
 local function resume(tenant, name, node, scope, resolution, by, wait_key, timed_out)
