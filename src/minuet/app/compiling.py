@@ -14,6 +14,7 @@ from minuet.model import Diagnostic, Document, read_file, read_mapping
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
+from minuet.plan.child import ChildPlan, find_inner
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
@@ -34,6 +35,8 @@ class CompiledWorkflow(msgspec.Struct, frozen=True):
     data: bytes
     digest: str
     warnings: tuple[Diagnostic, ...] = ()
+    #: The plans of workflows that are written inside it.
+    children: tuple[ChildPlan, ...] = ()
 
     @property
     def workflow(self) -> Workflow:
@@ -72,7 +75,12 @@ def compile_source(
         raise DocumentError(problems, document.source)
     data = encode_plan(compiled.plan)
     return CompiledWorkflow(
-        document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
+        document,
+        compiled.plan,
+        data,
+        digest_plan(data),
+        tuple(compiled.diagnostics),
+        compiled.children,
     )
 
 
@@ -134,6 +142,9 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
             code = "missing-argument" if misfit.is_missing else "unknown-argument"
             where = (*at, "config") if misfit.is_missing else (*at, "config", misfit.argument)
             found.append(document.diagnose(code, misfit.message, where))
+    for _, inner in find_inner(document):
+        if isinstance(inner, Document):
+            found += _check_handlers(inner, handlers)
     return found
 
 

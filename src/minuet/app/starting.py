@@ -48,15 +48,22 @@ class Starter:
         if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
             await self._touch(compiled, is_known=loaded is not None)
             loaded = self._programs.keep(compiled.digest, compiled.plan)
+            for child in compiled.children:
+                self._programs.keep(child.digest, child.plan)
             loaded.stored_ms = now_ms
         return loaded
 
     async def _touch(self, compiled: CompiledWorkflow, *, is_known: bool) -> None:
-        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
+        plans = [compiled.plan, *(child.plan for child in compiled.children)]
+        configs = {node.config_ref for plan in plans for node in plan.nodes} - {None}
         refs = [*([compiled.digest] if is_known else []), *sorted(filter(None, configs))]
+        refs += [child.digest for child in compiled.children] if is_known else []
         found = await self._store.touch_blobs(self._tenant, refs) if refs else []
         if compiled.digest not in found:
             await self._store.put_blob(compiled.data, tenant=self._tenant)
+        for child in compiled.children:
+            if child.digest not in found:
+                await self._store.put_blob(child.data, tenant=self._tenant)
 
     async def _create(
         self, compiled: CompiledWorkflow, loaded: Loaded, new: Sequence[NewRun]
