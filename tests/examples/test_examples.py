@@ -30,6 +30,7 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
     "node_type/node_type.yaml": (
         ["-i", "text=My parcel is late"],
         {"escalate": "a person reads: My parcel is late"},
+    ),
     "child_run/child_run.yaml": (
         ["-i", "customer=Ann", "-i", "weight=1200"],
         {"confirm": "Dear Ann, your parcel costs 9."},

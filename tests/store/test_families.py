@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from tests.store.conftest import LEASE_MS, World
 
 from minuet.errors import RunConflictError
@@ -242,6 +243,26 @@ async def test_a_child_run_that_ends_again_is_noted_again(world: World, held: Na
     await world.finish(await world.take_one())
 
     assert await unreported(world) == [child]
+
+
+async def test_a_parent_retries_its_child_run_under_its_lease_only(
+    world: World, held: Name
+) -> None:
+    run = await world.start("a")
+    grant = await world.take_one()
+    (child,) = await world.create(child_of(world, held(grant)))
+    await world.change(child.run, Cancel())
+    forged = Held(grant.run, grant.node, grant.scope, "another")
+
+    with pytest.raises(RunConflictError, match="whose lease is lost"):
+        await world.change(child.run, RetryRun(parent=forged))
+    retried = await world.change(child.run, RetryRun(parent=held(grant)))
+    assert (retried.status, retried.generation) == ("RUNNING", 2)
+
+    await world.change(child.run, Cancel())
+    await world.change(run, Cancel())
+    with pytest.raises(RunConflictError, match="whose lease is lost"):
+        await world.change(child.run, RetryRun(parent=held(grant)))
 
 
 async def test_unreported_runs_are_listed_by_name_and_in_pages(world: World, held: Name) -> None:

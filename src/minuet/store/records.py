@@ -341,6 +341,9 @@ class RetryRun(Record, frozen=True, tag="retry"):
     by: str = ""
     #: It ends as CANCELLED this long after now.
     deadline_ms: int | None = None
+    #: The token of its parent that wants it again, under the lease of the worker that asks: refused
+    #: if that is lost. None: somebody else asks.
+    parent: Held | None = None
 
 
 class NewPlan(Record, frozen=True, tag="plan"):

@@ -165,13 +165,15 @@ class Children:
         plan = loaded.program.plan
         self._adopt(child.run, (node.queue for node in plan.nodes))
         deadline_ms = self._deadline_ms(context, plan.deadline_ms, timeout_ms)
-        change = RetryRun(by=context.run_id, deadline_ms=deadline_ms)
+        held = Held(*_instance(context), context.lease_id)
+        change = RetryRun(by=context.run_id, deadline_ms=deadline_ms, parent=held)
         try:
             return await self._store.change_run(self._tenant, child.run, change, child.seq)
-        except RunConflictError:
+        except RunConflictError as error:
             found = await self._store.read_run(self._tenant, child.run)
             if found is None or found.seq == child.seq:
-                raise
+                context.cancel()
+                raise LeaseLost(str(error)) from None
             return found
 
     async def _output(self, child: Run) -> Json:

@@ -138,6 +138,8 @@ class Wanted:
                     self.want_deliveries(run, source, (delivery,))
             case Cancel() | Pause() | Resume() | RetryRun():
                 self.whole[run] = None
+        if isinstance(change, RetryRun) and change.parent is not None:
+            self.want_token((change.parent.run, change.parent.node, change.parent.scope))
 
 
 def _columns(rows: Iterable[tuple[str, ...]], width: int) -> list[list[str]]:

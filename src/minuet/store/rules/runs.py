@@ -89,11 +89,17 @@ class Runs(Leases):
         found = self.run(child)
         return found is not None and found.tenant == run.tenant and found.status in TERMINAL
 
+    def _is_held(self, tenant: str, held: Held) -> bool:
+        """Whether a worker has a token under this lease now."""
+        token = self.token((held.run, held.node, held.scope))
+        if token is None or token.tenant != tenant:
+            return False
+        return (token.state, token.lease) == ("leased", held.lease)
+
     def _find_parent(self, new: NewRun, held: Held) -> Run | RunConflictError:
         """The run that starts a child run, if it may."""
-        token, run = self.token((held.run, held.node, held.scope)), self.run(held.run)
-        is_held = token is not None and (token.state, token.lease) == ("leased", held.lease)
-        if run is None or run.tenant != new.tenant or not is_held:
+        run = self.run(held.run)
+        if run is None or not self._is_held(new.tenant, held):
             message = f"cannot be started by node {held.node} of run {held.run}: its lease is lost"
             return RunConflictError(new.run, message)
         if run.depth >= DEPTH_MAX:
@@ -215,6 +221,8 @@ class Runs(Leases):
     def _retry_run(self, run: Run, change: RetryRun) -> None:
         if run.status not in ("FAILED", "CANCELLED"):
             raise self._forbids(run, "retried")
+        if change.parent is not None and not self._is_held(run.tenant, change.parent):
+            raise self._conflict(run, "cannot be retried by its parent, whose lease is lost")
         tokens = [
             t for t in self._tokens_in(run.run, ("dead",)) if t.outcome in ("failed", "cancelled")
         ]

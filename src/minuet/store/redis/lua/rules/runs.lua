@@ -54,13 +54,18 @@ function is_over(run, child)
   return found and found[R_TENANT] == run[R_TENANT] and TERMINAL[found[R_STATUS]]
 end
 
+-- Whether a worker has a token under this lease now.
+local function is_held(tenant, held)
+  local token, run = load_token(held[1], held[2], held[3])
+  if not token or run[R_TENANT] ~= tenant then return false end
+  return token[T_STATE] == 'leased' and token[T_LEASE] == held[4]
+end
+
 -- The run that starts a child run, if it may; or nil, and why not.
 local function find_parent(id, tenant, held)
-  local name, node, scope, lease = unpack(held, 1, 4)
-  local token, run = load_token(name, node, scope)
-  if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'leased'
-    or token[T_LEASE] ~= lease
-  then
+  local name, node = held[1], held[2]
+  local run = load_run(name)
+  if not run or not is_held(tenant, held) then
     return nil, { 'conflict', id, 'cannot be started by node ' .. node .. ' of run ' .. name
       .. ': its lease is lost', '', 0 }
   end
@@ -163,9 +168,12 @@ local function resume_run(run, by)
   append(run, events.run_resumed(by))
 end
 
-local function retry_run(run, by, deadline_ms)
+local function retry_run(run, by, deadline_ms, held)
   if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
     return forbids(run, 'retried')
+  end
+  if held and not is_held(run[R_TENANT], held) then
+    return conflict(run, 'cannot be retried by its parent, whose lease is lost')
   end
   local again, places = {}, {}
   for _, token in ipairs(tokens_in(run, { dead = true })) do
