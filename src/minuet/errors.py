@@ -19,6 +19,8 @@
     │   ├── RunConflictError   its state forbids the change, or another call was faster
     │   ├── AmbiguousRunError  several runs have an id that begins like this
     │   ├── StartError         some runs of `start_many` were refused; has all answers
+    │   ├── ChildFailedError   the child run of a node did not complete
+    │   ├── ChildDepthError    a child run would be too deep
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
     │   └── RunTimeoutError    the caller stopped waiting; the run goes on
     ├── StoreError             the store could not do it
@@ -389,6 +391,36 @@ class EgressError(ServiceRefusedError):
         super().__init__(
             f"{where} must not be called from here: it is a {kind} address. If it is meant, add "
             f"{address if kind == 'cloud metadata' else host} to MINUET_EGRESS_ALLOW"
+        )
+
+
+class ChildFailedError(RunError):
+    """The child run of a node did not complete."""
+
+    def __init__(self, run_id: str, status: str, error: Any) -> None:
+        known: dict[str, Any] = error if isinstance(error, dict) else {}
+        self.code = "child_failed" if status == "FAILED" else "child_cancelled"
+        self.run_id, self.status = run_id, status
+        #: Which run, where in it, and why; and the same of its own child run, if that has failed.
+        self.child = {"run_id": run_id, "status": status}
+        for name in ("node", "scope", "code", "type", "message", "child"):
+            if name in known:
+                self.child[name] = known[name]
+        where = f" at node {known['node']!r}" if "node" in known else ""
+        what = "failed" if status == "FAILED" else "was cancelled"
+        reason = str(known.get("message", ""))
+        super().__init__(f"child run {run_id} {what}{where}: {reason}".rstrip(": "))
+
+
+class ChildDepthError(RunError):
+    """A child run would be too deep below the run that nothing started."""
+
+    code = "child_depth"
+
+    def __init__(self, workflow: str, limit: int) -> None:
+        super().__init__(
+            f"a child run of {workflow!r} would be more than {limit} levels deep: does a workflow "
+            "start itself without an end?"
         )
 
 

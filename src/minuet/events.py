@@ -33,10 +33,15 @@ class RunCreated(Fact, frozen=True, tag="run.created"):
     plan: str
     input: msgspec.Raw = msgspec.Raw(b"null")
     tags: dict[str, Any] = {}
+    #: The run that has started it as a child run.
     parent: str | None = None
     #: The version of a deployed workflow, and the tag that led to it.
     version: int | None = None
     tag: str | None = None
+    #: Which node instance of its parent has started it, and how deep it is.
+    parent_node: str = ""
+    parent_scope: str = ""
+    depth: int = 0
 
 
 class RunStarted(Fact, frozen=True, tag="run.started"):

@@ -368,7 +368,6 @@ class Driver:
             deadline_ms=rng.choice((None, None, None, 4 * LEASE_MS)),
             idempotency_key=rng.choice((None, None, None, "key1", "key2")),
             tags=rng.choice(({}, {"team": "blue", "n": 1})),
-            parent=rng.choice((None, "parent")),
             blobs=BLOBS[: rng.choice((0, 0, 0, 1, 2))],
         )
 

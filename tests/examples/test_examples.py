@@ -31,6 +31,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "text=My parcel is late"],
         {"escalate": "a person reads: My parcel is late"},
     ),
+    "child_run/child_run.yaml": (
+        ["-i", "customer=Ann", "-i", "weight=1200"],
+        {"confirm": "Dear Ann, your parcel costs 9."},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 

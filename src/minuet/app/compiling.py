@@ -15,6 +15,7 @@ from minuet.model import Diagnostic, Document, read_document, read_file, read_ma
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
+from minuet.plan.child import ChildPlan, find_inner
 from minuet.plan.compile import compile_workflow
 from minuet.plan.digest import digest_plan, encode_plan
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
@@ -39,6 +40,8 @@ class CompiledWorkflow(msgspec.Struct, frozen=True):
     data: bytes
     digest: str
     warnings: tuple[Diagnostic, ...] = ()
+    #: The plans of workflows that are written inside it.
+    children: tuple[ChildPlan, ...] = ()
 
     @property
     def workflow(self) -> Workflow:
@@ -95,7 +98,12 @@ def compile_source(
         raise DocumentError(problems, document.source)
     data = encode_plan(compiled.plan)
     return CompiledWorkflow(
-        document, compiled.plan, data, digest_plan(data), tuple(compiled.diagnostics)
+        document,
+        compiled.plan,
+        data,
+        digest_plan(data),
+        tuple(compiled.diagnostics),
+        compiled.children,
     )
 
 
@@ -157,6 +165,9 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
             code = "missing-argument" if misfit.is_missing else "unknown-argument"
             where = (*at, "config") if misfit.is_missing else (*at, "config", misfit.argument)
             found.append(document.diagnose(code, misfit.message, where))
+    for _, inner in find_inner(document):
+        if isinstance(inner, Document):
+            found += _check_handlers(inner, handlers)
     return found
 
 

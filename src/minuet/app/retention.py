@@ -217,10 +217,18 @@ class Retention:
                     plans.append(entry)
                 elif not data.startswith(PLACE_START):
                     others.append(entry)
-        if others:
-            named = await self._named_by_plans(tenant, {entry.ref for entry in plans})
-            others = [entry for entry in others if entry.ref not in named]
-        return plans, others
+        doomed = {entry.ref for entry in plans}
+        named: set[str] = set()
+        while plans or others:
+            named = await self._named_by_plans(tenant, doomed)
+            if doomed.isdisjoint(named):
+                break
+            # The plan of an inline workflow is in use while the plan around it is.
+            doomed -= named
+        return (
+            [entry for entry in plans if entry.ref in doomed],
+            [entry for entry in others if entry.ref not in named],
+        )
 
     async def _plans_in_use(self, tenant: str) -> set[str]:
         found: set[str] = set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from minuet.app.arguments import checked, is_storable
@@ -18,12 +19,14 @@ from minuet.app.starting import Starter
 from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
+from minuet.bridge.reporting import report_named
 from minuet.errors import (
     InputError,
     RunConflictError,
     RunNotFoundError,
     RunTimeoutError,
     StartError,
+    StoreUnavailableError,
     StoreUnusableError,
 )
 from minuet.kernel.fold import NumberedEvent
@@ -198,6 +201,8 @@ class Runs(Questions):
         """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
         run = await self._change(run_id, Cancel(reason))
         self._behind.abandon(run_id)
+        with suppress(StoreUnavailableError):  # Then a worker does it.
+            await report_named(self._store, self._tenant, run_id)
         return run
 
     @checked

@@ -15,6 +15,7 @@ from minuet.bridge.snapshot import read_event
 from minuet.bridge.values import canonical
 from minuet.errors import RunConflictError
 from minuet.events import RunCreated
+from minuet.plan.child import ChildPlan
 from minuet.plan.plan import Plan
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
@@ -41,11 +42,13 @@ class Startable(msgspec.Struct, frozen=True):
     version: int | None = None
     #: The tag that led to the version.
     tag: str | None = None
+    #: The plans of its inline workflows.
+    children: tuple[ChildPlan, ...] = ()
 
 
 def of_document(compiled: CompiledWorkflow) -> Startable:
     """Runs of a bare document."""
-    return Startable(compiled.plan, compiled.digest, compiled.data)
+    return Startable(compiled.plan, compiled.digest, compiled.data, children=compiled.children)
 
 
 class Starter:
@@ -67,17 +70,23 @@ class Starter:
         if source.data is None:
             return loaded or self._programs.keep(source.digest, source.plan)
         if loaded is None or not 0 <= now_ms - loaded.stored_ms < STORED_MS:
-            await self._touch(source.digest, source.data, loaded is not None)
+            await self._touch(source, is_known=loaded is not None)
             loaded = self._programs.keep(source.digest, source.plan)
+            for child in source.children:
+                self._programs.keep(child.digest, child.plan)
             loaded.stored_ms = now_ms
         return loaded
 
-    async def _touch(self, digest: str, data: bytes, is_known: bool) -> None:
-        named = {*refs_in(data)}
-        refs = [*([digest] if is_known else []), *sorted(named)]
+    async def _touch(self, source: Startable, *, is_known: bool) -> None:
+        assert source.data is not None
+        plans = {source.digest: source.data}
+        plans |= {child.digest: child.data for child in source.children}
+        named = {ref for data in plans.values() for ref in refs_in(data)} - plans.keys()
+        refs = [*(plans if is_known else ()), *sorted(named)]
         found = await self._store.touch_blobs(self._tenant, refs) if refs else []
-        if digest not in found:
-            await self._store.put_blob(data, tenant=self._tenant)
+        for digest, data in plans.items():
+            if digest not in found:
+                await self._store.put_blob(data, tenant=self._tenant)
 
     async def _create(
         self, source: Startable, loaded: Loaded, new: Sequence[NewRun]
@@ -87,7 +96,7 @@ class Starter:
         answers = await self._store.create_runs(new)
         is_late = not 0 <= self._clock.now_ms() - loaded.stored_ms < LATE_MS
         if source.data is not None and is_late:
-            await self._touch(source.plan, source.digest, source.data, is_known=True)
+            await self._touch(source, is_known=True)
         return answers
 
     async def start(

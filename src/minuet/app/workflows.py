@@ -16,6 +16,7 @@ from minuet.app.compiling import (
     is_name,
 )
 from minuet.app.handlers import all_types
+from minuet.app.move.parcel import refs_in
 from minuet.app.starting import Startable, of_document
 from minuet.app.tenant import Tenant
 from minuet.bridge.registry import MAIN, read_reference
@@ -142,9 +143,12 @@ class Workflows:
 
     async def _keep(self, compiled: CompiledWorkflow) -> WorkflowVersion:
         """Put what a version names; the version, without a number."""
-        configs = {node.config_ref for node in compiled.plan.nodes} - {None}
-        if configs:
-            await self._store.touch_blobs(self._tenant, sorted(filter(None, configs)))
+        plans = [compiled.data, *(child.data for child in compiled.children)]
+        named = {ref for data in plans for ref in refs_in(data)}
+        if named:
+            await self._store.touch_blobs(self._tenant, sorted(named))
+        for child in compiled.children:
+            await self._store.put_blob(child.data, tenant=self._tenant)
         data = _encode(dump_document(compiled.workflow))
         return WorkflowVersion(
             self._tenant,

@@ -26,13 +26,23 @@ from minuet.types import Json, Path
 class Document:
     """A workflow as written: the model's value, the plain data, and the positions."""
 
-    def __init__(self, workflow: Workflow, raw: dict[str, Any], source: str, text: str) -> None:
+    def __init__(
+        self,
+        workflow: Workflow,
+        raw: dict[str, Any],
+        source: str,
+        text: str,
+        *,
+        within: tuple[Document, Path] | None = None,
+    ) -> None:
         self.workflow = workflow
         #: The plain data as written, in the author's spellings. Do not modify it.
         self.raw = raw
         #: Name of the file, for messages.
         self.source = source
-        self._places = _Places(text)
+        #: Where it is in the document around it, as written.
+        self._at: Path = () if within is None else within[1]
+        self._places: _Places = _Places(text) if within is None else within[0]._places
 
     def locate(self, path: Path) -> Position | None:
         """Find where a part of the workflow was written. None if there is no text.
@@ -72,7 +82,7 @@ class Document:
             kind, part = kind.child(part, raw)
             written.append(part)
             raw = _get(raw, part)
-        return tuple(written)
+        return (*self._at, *written)
 
 
 def _get(raw: Json, part: str | int) -> Json:
@@ -121,6 +131,20 @@ def read_mapping(data: dict[str, Any], *, source: str = "<document>") -> Documen
     """Read a workflow from plain Python data. Raises DocumentError."""
     problems = Problems()
     return _read(copy_plain(data, problems), problems, source=source, text="")
+
+
+def read_within(document: Document, path: Path) -> Document:
+    """Read the workflow that is written inside another one. Raises DocumentError; all positions
+    are those in the whole text."""
+    at = document._as_written(path)
+    raw: Json = document.raw
+    for part in at[len(document._at) :]:
+        raw = _get(raw, part)
+    problems = Problems()
+    workflow = WORKFLOW.read(raw, at, problems)
+    if problems.count:
+        raise _error(problems, document.source, document._places)
+    return Document(workflow, raw, document.source, "", within=(document, at))
 
 
 def dump_document(workflow: Workflow) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from minuet.nodes.io.http import HTTP
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.wait import WAIT
+from minuet.nodes.io.workflow import WORKFLOW
 from minuet.nodes.pure.decision import DECISION
 from minuet.nodes.pure.noop import NOOP
 from minuet.nodes.pure.transform import TRANSFORM
@@ -25,10 +26,10 @@ NODE_TYPES: dict[str, NodeType] = {
         NOOP,
         WAIT,
         HTTP,
+        WORKFLOW,
         _later("llm", "Asks a language model."),
         _later("human", "Waits for a person's decision."),
         _later("agent", "Lets a language model work with tools."),
-        _later("workflow", "Runs another workflow as a child run."),
         _later("migration", "Hands a run over to another version."),
     )
 }

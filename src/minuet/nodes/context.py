@@ -80,6 +80,18 @@ class Services(Protocol):
         """The bytes of a blob, piece by piece, verified."""
         ...
 
+    async def run_child(
+        self,
+        context: Context,
+        workflow: str,
+        input: Json,
+        *,
+        resumed: bool,
+        timeout_ms: int | None,
+    ) -> Any:
+        """The output of the node instance's child run, or what to wait for."""
+        ...
+
 
 class Context:
     """The run, node and attempt that a handler, or a node type with I/O, works for.
@@ -97,6 +109,8 @@ class Context:
         "_secrets",
         "_services",
         "attempt",
+        "deadline_ms",
+        "generation",
         "input",
         "lease_id",
         "max_output_bytes",
@@ -106,6 +120,7 @@ class Context:
         "run_id",
         "scope",
         "scope_text",
+        "tags",
         "workflow",
     )
 
@@ -125,6 +140,9 @@ class Context:
         secrets: tuple[str, ...],
         loop: asyncio.AbstractEventLoop | None,
         max_output_bytes: int | None = None,
+        generation: int = 1,
+        deadline_ms: int | None = None,
+        tags: Mapping[str, Any] | None = None,
     ) -> None:
         self._services = services
         self._inputs: Callable[[], dict[str, Json]] | dict[str, Json] = inputs
@@ -137,6 +155,10 @@ class Context:
         self.revealed: tuple[str, ...] = ()
         #: Set for handlers that run in a thread: the worker's event loop.
         self._loop = loop
+        #: How often the run was reopened, when it must be over, and its tags. For child runs.
+        self.generation = generation
+        self.deadline_ms = deadline_ms
+        self.tags = dict(tags or {})
         self.run_id = run_id
         self.workflow = workflow
         self.node_id = node_id
@@ -269,6 +291,23 @@ class Context:
         if self._loop is None:
             return BlobStream(pieces)
         return as_file(lambda: self._wait(anext(pieces, b"")))
+
+    async def load_step(self, name: str) -> tuple[bool, Json]:
+        """Whether a step has a result, and the result. For node types."""
+        return await self._services.load_step(self, name)
+
+    async def keep_step(self, name: str, value: Json) -> Json:
+        """Keep a step's result; the first one stays and is returned. For node types."""
+        return await self._services.keep_step(self, name, self._services.encode_step(value))
+
+    async def run_child(
+        self, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None
+    ) -> Any:
+        """The output of the child run of this node instance, or what to wait for. For the node
+        type `workflow`."""
+        return await self._services.run_child(
+            self, workflow, input, resumed=resumed, timeout_ms=timeout_ms
+        )
 
     def _wait(self, awaitable: Awaitable[T]) -> T:
         """Wait in a handler's thread for something that happens on the worker's loop."""

@@ -13,6 +13,7 @@ from minuet.model import workflow as model
 from minuet.model.diagnostics import Diagnostic, quote
 from minuet.plan.assembly import make_plan
 from minuet.plan.catalog import Catalog, check_kinds
+from minuet.plan.child import ChildPlan, compile_inner
 from minuet.plan.graph import build_graph
 from minuet.plan.placement import check_placements
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
@@ -27,6 +28,8 @@ class Compiled(msgspec.Struct, frozen=True):
 
     plan: Plan
     diagnostics: tuple[Diagnostic, ...] = ()
+    #: The plans of workflows that are written inside it.
+    children: tuple[ChildPlan, ...] = ()
 
 
 def compile_workflow(
@@ -37,7 +40,9 @@ def compile_workflow(
     `retry` supplies what neither a node nor the document's defaults set.
     """
     problems = Problems(document)
-    workflow = document.workflow
+    workflow, children = compile_inner(
+        document, lambda inner: compile_workflow(inner, catalog, retry), problems
+    )
     graph = build_graph(workflow, problems)
     check_kinds(workflow, catalog, problems)
     check_input_schema(workflow, problems)
@@ -50,7 +55,7 @@ def compile_workflow(
     problems.stop()
     assert structure is not None  # without a graph there was an error
     made = make_plan(workflow, structure, references, catalog, retry)
-    return Compiled(made, problems.listed())
+    return Compiled(made, problems.listed(), children)
 
 
 def check_branches(workflow: model.Workflow, problems: Problems) -> None:

@@ -7,7 +7,7 @@ problem in the text.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Protocol
 
 from minuet.errors import DocumentError
@@ -67,6 +67,15 @@ class Problems:
             self._found.append(
                 self._document.diagnose(code, message, path, hint=hint, severity="warning")
             )
+
+    def take(self, diagnostics: Iterable[Diagnostic]) -> None:
+        """Add what was found in a part of the document."""
+        for found in diagnostics:
+            is_error = found.severity == "error"
+            self.errors += is_error
+            self.warnings += not is_error
+            if (self.errors if is_error else self.warnings) <= SHOWN_MAX:
+                self._found.append(found)
 
     def suggest(self, name: str, names: Collection[str]) -> str | None:
         """A hint that suggests the most similar name."""

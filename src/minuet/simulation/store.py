@@ -124,6 +124,16 @@ class SimStore:
         request = Deletion(tenant, tuple(runs))
         return await self._call("delete_runs", lambda: model.delete_runs(tenant, runs), request)
 
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        model = self._server.model
+        return await self._call(
+            "list_unreported", lambda: model.list_unreported(after=after, limit=limit)
+        )
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        model = self._server.model
+        return await self._call("mark_reported", lambda: model.mark_reported(tenant, run, seq))
+
     async def put_run(
         self,
         tenant: str,

@@ -128,6 +128,10 @@ class Store(Protocol):
 
         A known idempotency key answers with the run that has it, if workflow, plan and input are
         the same. The blobs of a new run belong to it from this step on.
+
+        A child run (`NewRun.parent`) is refused unless the token that starts it is leased under
+        that lease, and `DEPTH_MAX` levels below a run that nothing started. Its id comes from
+        `families.child_id`.
         """
         ...
 
@@ -161,7 +165,20 @@ class Store(Protocol):
         ...
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
-        """Delete runs that are over, with all that belongs to them; return how many."""
+        """Delete runs that are over, with all that belongs to them; return how many.
+
+        A run that is not reported stays, and so does a child run while its parent is open.
+        """
+        ...
+
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        """Runs of all tenants of which something has happened that their parents or children
+        have to learn, by name; `after` is the last one of the previous page."""
+        ...
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        """Note that the relatives of a run know what happened to it up to event `seq`; False: it
+        has moved on since, or was marked before."""
         ...
 
     async def put_run(

@@ -19,6 +19,8 @@ from minuet.store.records import DEFAULT_TENANT, TOUCH_MS, BlobEntry
 #: stored as a blob, so what is read back is never mistaken.
 BLOB_KEY = "$blob"
 
+#: How the name of a blob begins.
+BLOB_PREFIX = "cas://sha256:"
 BLOB_START = b'{"' + BLOB_KEY.encode() + b'":'
 
 #: Begins every stub. No content may begin with it.
@@ -61,7 +63,7 @@ def stub_of(data: bytes | None) -> Stub | None:
 
 def content_ref(digest: str) -> str:
     """The reference of a content with this SHA-256, in hex."""
-    return "cas://sha256:" + digest
+    return BLOB_PREFIX + digest
 
 
 def blob_ref(data: bytes) -> str:

@@ -207,12 +207,14 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         results = tuple(step.hand_in(request, item) for item in request.hand_in)
         revoked = tuple(held for held in request.renew if not step.renew(request, held))
         self._commit(step)
+        unreported = tuple(sorted(step.unreported))
         self._sessions[session] = (request.seq, request.lease, results, revoked, now_ms)
         room, taken = Room(), list[Taken]()
         for take in request.take:
             if not self._take(request, take, now_ms, room, taken):
                 break
-        return self._reply(request, results, revoked, taken, now_ms)
+        reply = self._reply(request, results, revoked, taken, now_ms)
+        return msgspec.structs.replace(reply, unreported=unreported) if unreported else reply
 
     def _take(
         self, request: Exchange, take: Take, now_ms: int, room: Room, taken: list[Taken]
@@ -364,7 +366,8 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         if self.retention_ms is None:
             return 0
         latest_ms = now_ms - self.retention_ms
-        ended = [(r.ended_ms, r.run) for r in self._runs.values() if r.ended_ms is not None]
+        rows = [run for run in self._runs.values() if self._is_deletable(run)]
+        ended = [(r.ended_ms, r.run) for r in rows if r.ended_ms is not None]
         outdated = sorted(one for one in ended if one[0] <= latest_ms)[:DELETED_PER_SWEEP]
         return self._delete({run for _, run in outdated})
 
@@ -404,8 +407,9 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         answers: list[Run | RunConflictError] = []
         for new in runs:
             known = self._known(step, new)
-            answers.append(step.create_run(new) if known is None else step.check_same(known, new))
-            if known is None:
+            answer = step.create_run(new) if known is None else step.check_same(known, new)
+            answers.append(answer)
+            if known is None and isinstance(answer, Run):
                 self._blobs.keep(new.tenant, new.run, new.blobs, step.now_ms)
         self._commit(step)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
@@ -451,9 +455,23 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             for run in runs
             if run in self._runs
             and self._runs[run].tenant == tenant
-            and self._runs[run].status in TERMINAL
+            and self._is_deletable(self._runs[run])
         }
         return self._delete(doomed)
+
+    def _is_deletable(self, run: Run) -> bool:
+        """Whether a run is over, and no relative needs it any more."""
+        return run.status in TERMINAL and not run.unreported and run.parent not in self._runs.open
+
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        names = sorted(run for run in self._runs.unreported if run > after)
+        return [copy.copy(self._runs[run]) for run in names[: max(limit, 0)]]
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        step = self._transition(self, self._clock.now_ms())
+        marked = step.mark_reported(tenant, run, seq)
+        self._commit(step)
+        return marked
 
     def _delete(self, runs: Collection[str]) -> int:
         for run in runs:

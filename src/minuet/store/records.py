@@ -47,6 +47,13 @@ REPLY_BYTES_MAX = 16 << 20
 #: node fails. The functions of PostgreSQL and Redis are filled with both numbers when they load.
 INPUT_BYTES_MAX = 64 << 20
 
+#: Deepest child run: a run that nothing started has depth 0.
+DEPTH_MAX = 32
+
+#: What a token that waits for a child run gets when that run is over. How it has ended is read
+#: from the run itself, which may have gone on since.
+CHILD_ENDED = b"{}"
+
 #: The resolution of a token whose time was over before anything came. It is JSON because workers
 #: of earlier versions read it as such. No data is kept in this spelling: `check.check_resolution`
 #: gives data that equals it another one.
@@ -272,6 +279,9 @@ class Reply(Record, frozen=True):
     #: Headers of the runs of `granted`, and of those whose items were answered `replan`.
     runs: dict[str, RunHeader] = {}
     now_ms: int = 0
+    #: Runs of which this call has made something that their relatives have to learn. A hint: a
+    #: repeated call does not say it again.
+    unreported: tuple[str, ...] = ()
 
 
 class NewRun(Record, frozen=True):
@@ -289,7 +299,8 @@ class NewRun(Record, frozen=True):
     #: Same key and same content: the same run. Same key, other content: a conflict.
     idempotency_key: str | None = None
     tags: dict[str, Any] = {}
-    parent: str | None = None
+    #: The token that starts it as a child run, under the lease of the worker that does.
+    parent: Held | None = None
     #: Contents that its input stands for.
     blobs: tuple[bytes, ...] = ()
     #: The version of a deployed workflow, and the tag that led to it; None: there is none.
@@ -330,6 +341,9 @@ class RetryRun(Record, frozen=True, tag="retry"):
     by: str = ""
     #: It ends as CANCELLED this long after now.
     deadline_ms: int | None = None
+    #: The token of its parent that wants it again, under the lease of the worker that asks: refused
+    #: if that is lost. None: somebody else asks.
+    parent: Held | None = None
 
 
 class NewPlan(Record, frozen=True, tag="plan"):
@@ -367,10 +381,20 @@ class Run(msgspec.Struct, gc=False):
     #: Why it FAILED or was CANCELLED.
     error: dict[str, Any] | None = None
     dead_letters: int = 0
+    #: The run that has started this one.
     parent: str | None = None
     #: The version of a deployed workflow that it began with, and the tag that led to it.
     version: int | None = None
     tag: str | None = None
+    #: Which node instance of its parent has started it.
+    parent_node: str = ""
+    parent_scope: str = ""
+    #: How many runs are above it.
+    depth: int = 0
+    #: How often it has started a child run.
+    children: int = 0
+    #: Its parent or its children have to learn of something that happened to it.
+    unreported: bool = False
 
 
 class Token(msgspec.Struct, gc=False):

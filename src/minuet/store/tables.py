@@ -107,6 +107,7 @@ class RunTable(Table[str, Run]):
     def __init__(self) -> None:
         super().__init__()
         self.open: dict[str, Run] = {}
+        self.unreported: set[str] = set()
         #: Who has an idempotency key, by tenant and key.
         self.owners: dict[tuple[str, str], str] = {}
 
@@ -117,6 +118,10 @@ class RunTable(Table[str, Run]):
             self.open.pop(key, None)
         else:
             self.open[key] = row
+        if row.unreported:
+            self.unreported.add(key)
+        else:
+            self.unreported.discard(key)
         if row.idempotency_key is not None:
             self.owners[row.tenant, row.idempotency_key] = key
 
@@ -124,6 +129,7 @@ class RunTable(Table[str, Run]):
         self._free_key(key)
         super().__delitem__(key)
         self.open.pop(key, None)
+        self.unreported.discard(key)
 
     def _free_key(self, run: str) -> None:
         row = self.get(run)
@@ -135,4 +141,5 @@ class RunTable(Table[str, Run]):
     def clear(self) -> None:
         super().clear()
         self.open.clear()
+        self.unreported.clear()
         self.owners.clear()

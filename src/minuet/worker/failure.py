@@ -23,6 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from minuet.errors import (
+    ChildFailedError,
     MinuetError,
     NonRetryable,
     OutputError,
@@ -155,7 +156,9 @@ def describe(error: BaseException, secrets: Sequence[str] = ()) -> dict[str, Any
         "type": name_of(error),
         "message": text_of(error, mask),
     }
-    if isinstance(error, ServiceError):
+    if isinstance(error, ChildFailedError):
+        record["child"] = error.child
+    elif isinstance(error, ServiceError):
         # Raised by Minuet's own code: what the service said is worth more than the place.
         record |= {name: _detail(value, mask) for name, value in error.details.items()}
     else:

@@ -130,6 +130,9 @@ class Invocations:
             secrets=node.secrets,
             loop=None if is_async else asyncio.get_running_loop(),
             max_output_bytes=assignment.max_output_bytes,
+            generation=assignment.header.generation,
+            deadline_ms=assignment.header.deadline_ms,
+            tags=assignment.header.tags,
         )
         context.enter()
         return context

@@ -29,6 +29,7 @@ from minuet.worker.draining import Draining
 from minuet.worker.executing import Executing
 from minuet.worker.pipeline import Pipeline
 from minuet.worker.queues import INLINE, Queues
+from minuet.worker.reporting import Reporting
 from minuet.worker.session import Session
 from minuet.worker.sweeping import Sweeping
 from minuet.worker.take_pause import TakePause
@@ -62,6 +63,7 @@ class Loop:
         pipeline: Pipeline,
         executing: Executing,
         sweeping: Sweeping,
+        reporting: Reporting,
         draining: Draining,
         pause: TakePause,
         counts: Counts,
@@ -76,6 +78,7 @@ class Loop:
         self._pipeline = pipeline
         self._executing = executing
         self._sweeping = sweeping
+        self._reporting = reporting
         self._draining = draining
         self._pause = pause
         self._counts = counts
@@ -124,6 +127,8 @@ class Loop:
             self.renew_at = sent_at + self._lease_ms / 3000
         for (assignment, item), result in zip(batch, reply.results, strict=True):
             self._judge(assignment, item, result, reply)
+        if reply.unreported:
+            self._reporting.report(reply.unreported)
         for lost in reply.revoked:
             workload.revoke((lost.run, lost.node, lost.scope), lost.lease)
         workload.grant([Assignment(grant, reply.runs[grant.run]) for grant in reply.granted])
@@ -218,6 +223,7 @@ class Loop:
         if now >= self.renew_at and any(self._workload.held()):
             return  # Its own leases first: the next round renews them.
         await self._sweeping.sweep()
+        self._reporting.look()
 
     async def _rest(self) -> None:
         """Wait until a handler has finished, work may have come, or something is due."""

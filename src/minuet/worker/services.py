@@ -13,20 +13,45 @@ from minuet.errors import HandlerError, LeaseLost, StoreUnavailableError
 from minuet.nodes.context import Context
 from minuet.nodes.io.client import Client
 from minuet.nodes.secrets import SecretProvider
+from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.large import read_content, write_content
 from minuet.store.records import Held
 from minuet.types import Json
+from minuet.worker.children import Children
 
 
 class WorkerServices:
     """What contexts ask of one worker (`nodes.context.Services`)."""
 
-    def __init__(self, store: Store, tenant: str, secrets: SecretProvider, client: Client) -> None:
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        secrets: SecretProvider,
+        client: Client,
+        children: Children,
+    ) -> None:
         self._store = store
         self._tenant = tenant
         self._secrets = secrets
         self.client = client
+        self._children = children
+
+    async def run_child(
+        self,
+        context: Context,
+        workflow: str,
+        input: Json,
+        *,
+        resumed: bool,
+        timeout_ms: int | None,
+    ) -> Json | Wait:
+        """The output of the node instance's child run, or what to wait for."""
+        with _outage_of(context):
+            return await self._children.run(
+                context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
+            )
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""

@@ -28,6 +28,7 @@ from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, WorkerRecord
 from minuet.worker import session
+from minuet.worker.children import Children
 from minuet.worker.counts import Counts, Outage
 from minuet.worker.draining import Draining
 from minuet.worker.executing import Executing
@@ -40,6 +41,7 @@ from minuet.worker.pipeline import Pipeline
 from minuet.worker.policy import Policies
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.queues import Queues
+from minuet.worker.reporting import Reporting
 from minuet.worker.running import Running
 from minuet.worker.services import WorkerServices
 from minuet.worker.session import Session
@@ -112,6 +114,7 @@ class Worker:
         self._queues = Queues(
             handlers, self._identity, self.id, queues, named_runs_only=named_runs_only
         )
+        self._reporting = Reporting(store, tenant, self._queues.leave)
         self._pipeline = self._make_pipeline(
             store,
             handlers,
@@ -136,6 +139,7 @@ class Worker:
             pipeline=self._pipeline,
             executing=self._executing,
             sweeping=self._sweeping,
+            reporting=self._reporting,
             draining=self._draining,
             pause=pause,
             counts=self.counts,
@@ -163,7 +167,14 @@ class Worker:
         retry: Retry,
     ) -> Pipeline:
         tenant = self._tenant
-        services = WorkerServices(store, tenant, secrets, self._client)
+        children = Children(
+            store,
+            tenant,
+            programs,
+            now_ms=self._sweeping.now_ms,
+            adopt=self._adopt,
+        )
+        services = WorkerServices(store, tenant, secrets, self._client, children)
         policies = Policies(handlers, retry)
         failures = Failures(policies, services.read_secret)
         return Pipeline(
@@ -172,6 +183,11 @@ class Worker:
             Settling(store, tenant, ids, policies, failures),
             failures,
         )
+
+    def _adopt(self, run: str, queues: Iterable[str]) -> None:
+        """Work on a child run that this worker starts, or goes on with."""
+        self.serve(tuple(sorted(set(queues))))
+        self.work_on([run])
 
     def _thread_pool(self) -> ThreadPoolExecutor:
         """The threads of sync handlers, made when the first one runs."""
@@ -261,12 +277,14 @@ class Worker:
         try:
             await self._loop.work()
             await self._draining.drain(self._loop, self._workload)
+            await self._reporting.finish()
             if self._membership is not None:
                 await self._membership.leave()
         except StoreUnavailableError as error:
             _log.warning("the store is not available (%s); leases will run out", error)
         finally:
             self._standstill.end()
+            self._reporting.end()
             if self._membership is not None:
                 self._membership.end()
             self._workload.abandon_all()

@@ -198,7 +198,7 @@ async def test_runs_of_the_layout_before_can_be_read_and_go_on(start_server: Sta
     store = RedisStore(server.url)
     await store.open()
     entry = Delivery("a", "", live=True, need=1, total=1, queue="q")
-    (run,) = await store.create_runs([NewRun("r", "w", "p", entries=(entry,), parent="before")])
+    (run,) = await store.create_runs([NewRun("r", "w", "p", entries=(entry,))])
     with redis.Redis(port=server.port) as client:
         (key,) = client.keys("*:run:r")
         origin = client.hget(key, "I")

@@ -209,7 +209,23 @@ class Guard:
             _log.error("run %s cannot be rebuilt from its log: %s", run.run, error)
             self.broken[run.run] = error
             return False
-        return await self._hot.put_run(run.tenant, rows, expected_seq)
+        # A child run may be in the log whose start no event of its parent says.
+        rows.run.children = max(1, rows.run.children)
+        is_put = await self._hot.put_run(run.tenant, rows, expected_seq)
+        if is_put:
+            await self._bring_relatives(rows)
+        return is_put
+
+    async def _bring_relatives(self, rows: Snapshot) -> None:
+        """Bring back the ended parent of a run that was put back, and the ended children that it
+        waits for. The log never knows them as reported, so they are reported again."""
+        run = rows.run
+        names = [token.wait_key for token in rows.tokens if token.wait == "child"]
+        names += [run.parent] if run.parent is not None else []
+        there = {standing.run for standing in await self._hot.read_standings(names)}
+        for relative in await self._log.read_logs([name for name in names if name not in there]):
+            if relative.run.tenant == run.tenant and relative.run.status in TERMINAL:
+                await self._put_back(relative)
 
     async def _remove_deleted(self) -> None:
         deleted = {run: tenant for tenant, run in await self._log.list_deleted(ENDED_MS, DELETED)}

@@ -177,11 +177,32 @@ class LoggedStore:
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
         # The log comes first, and does not check what it gets.
         check_new_runs(runs)
+        children = [new for new in runs if new.parent is not None]
+        if children:
+            others = [new for new in runs if new.parent is None]
+            answers = [*await self._start_children(children), *await self.create_runs(others)]
+            by_name = dict(zip([new.run for new in (*children, *others)], answers, strict=True))
+            return [by_name[new.run] for new in runs]
         submitted = await self._log.submit(runs)
         new = [one for one in submitted if isinstance(one, NewRun)]
         created = iter(await self._create(new) if new else ())
         answers = [next(created) if isinstance(one, NewRun) else one for one in submitted]
         await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        return answers
+
+    async def _start_children(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        """Child runs are progress of their parents: the hot half alone knows whether the token
+        that starts one is held. One that is lost before it is durable is started again."""
+        for new in runs:
+            for data in new.blobs:
+                # A worker may need it before the log knows the run that it belongs to.
+                await self._log.put_blob(data, tenant=new.tenant)
+        bare = [msgspec.structs.replace(new, blobs=()) for new in runs]
+        answers = await self._hot.create_runs(bare)
+        await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        for new, answer in zip(runs, answers, strict=True):
+            for data in new.blobs if isinstance(answer, Run) else ():
+                await self._log.put_blob(data, run=new.run, tenant=new.tenant)
         return answers
 
     async def _create(self, new: Sequence[NewRun]) -> list[Run | RunConflictError]:
@@ -218,6 +239,9 @@ class LoggedStore:
         resolved = await self._hot.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
         if resolved:
             await self._acknowledge(tenant, key[0], before, is_it)
+        else:
+            # A caller that does not try again must not rely on what may be lost.
+            await self._durable(key[0])
         return resolved
 
     async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
@@ -235,7 +259,18 @@ class LoggedStore:
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         await self._durable(*runs)
         await self._hot.delete_runs(tenant, runs)
-        return await self._log.delete_runs(tenant, runs)
+        # It keeps what is not over, and what relatives need.
+        kept = {standing.run for standing in await self._hot.read_standings(runs)}
+        return await self._log.delete_runs(tenant, [run for run in runs if run not in kept])
+
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        async def read() -> list[Run]:
+            return await self._hot.list_unreported(after=after, limit=limit)
+
+        return await self._twice(read, lambda run: run.run)
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        return await self._hot.mark_reported(tenant, run, seq)
 
     async def put_run(
         self,

@@ -124,6 +124,9 @@ async def create_runs(
     keys = ([tenant for tenant, _ in by_key], [(key or "").encode() for _, key in by_key])
     wanted = Wanted()
     wanted.runs = dict.fromkeys(new.run for new in runs)
+    for new in runs:
+        if new.parent is not None:
+            wanted.want_token((new.parent.run, new.parent.node, new.parent.scope))
     rows = Rows(wanted, inputs=True)
     if by_key:
         await link.rows(_LOCK_IDEMPOTENCY_KEYS, *keys)
@@ -143,12 +146,14 @@ async def create_runs(
             run = step.run(new.run)
             if run is None and new.idempotency_key is not None:
                 run = same_key.get(key)
-            if run is None:
-                run = same_key[key] = step.create_run(new)
-                created.append(new)
-                answers.append(run)
-            else:
+            if run is not None:
                 answers.append(step.check_same(run, new))
+                continue
+            answer = step.create_run(new)
+            if isinstance(answer, Run):
+                same_key[key] = answer
+                created.append(new)
+            answers.append(answer)
         return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
     answers = await change_rows(link, rows, create)
@@ -203,6 +208,11 @@ async def record_step(
     key = (held.run, held.node, held.scope)
     rows.steps[key, name] = await link.value(_LOAD_STEP, *key, name.encode())
     return await change_rows(link, rows, lambda step: step.record_step(held, tenant, name, value))
+
+
+async def mark_reported(link: Link, wanted: Wanted, run: str, seq: int, now_ms: int | None) -> bool:
+    tenant, rows = await _load(link, wanted, now_ms, inputs=False)
+    return await change_rows(link, rows, lambda step: step.mark_reported(tenant, run, seq))
 
 
 async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> tuple[int, int]:

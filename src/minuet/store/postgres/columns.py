@@ -43,7 +43,8 @@ _KNOWN_OF_TAKEN = (
 #: What comes with a token of its run is what the next exchange needs. The input comes apart.
 _RUN_NOT_GRANTED = (
     *("run", "tenant", "idempotency_key", "started_ms", "ended_ms"),
-    *("error", "dead_letters", "parent", "input", "version", "tag"),
+    *("error", "dead_letters", "input", "version", "tag"),
+    *("parent_node", "parent_scope", "depth", "unreported"),
 )
 
 

@@ -79,7 +79,8 @@ async def exchange(
     # A run that was loaded came without its input, so it is not one that is known.
     known.learn(request.seq, granted.tokens, granted.runs.values())
     others = await _to_replan(link, request, answer)
-    return Exchanged(_reply(answer, granted, others, rows.now_ms), made_ready(step), step.ended)
+    reply = _reply(answer, granted, others, rows.now_ms, step.unreported)
+    return Exchanged(reply, made_ready(step), step.ended)
 
 
 async def exchange_known(
@@ -103,7 +104,8 @@ async def exchange_known(
     known.forget(request)
     mine = (row for row in rows.numbered(seqs) if row[1].run not in granted.runs)
     known.learn(request.seq, granted.tokens, (*mine, *granted.runs.values()))
-    return Exchanged(_reply(answer, granted, [], now_of(taken[0])), made_ready(step), step.ended)
+    reply = _reply(answer, granted, [], now_of(taken[0]), step.unreported)
+    return Exchanged(reply, made_ready(step), step.ended)
 
 
 def _work_out(rows: Rows, request: Exchange) -> tuple[Transition, _Answer]:
@@ -171,7 +173,13 @@ async def _repeat(link: Link, request: Exchange, answer: _Answer, now_ms: int) -
     return _reply(answer, Granted(taken, request), others, now_ms)
 
 
-def _reply(answer: _Answer, granted: Granted, others: list[Run], now_ms: int) -> Reply:
+def _reply(
+    answer: _Answer,
+    granted: Granted,
+    others: list[Run],
+    now_ms: int,
+    unreported: Collection[str] = (),
+) -> Reply:
     runs = {run.run: run for run in others}
     runs |= {name: run for name, (_, run) in granted.runs.items()}
     return Reply(
@@ -180,4 +188,5 @@ def _reply(answer: _Answer, granted: Granted, others: list[Run], now_ms: int) ->
         tuple(granted.grants),
         {name: header(runs[name]) for name in sorted(runs)},
         now_ms,
+        tuple(sorted(unreported)),
     )

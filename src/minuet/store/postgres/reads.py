@@ -21,6 +21,7 @@ from minuet.types import RunStatus
 
 # The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
 _READ_RUN = statement("read_run")
+_LIST_UNREPORTED = statement("list_unreported")
 _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
 _LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
@@ -50,6 +51,10 @@ _ALL = None
 async def read_run(link: Link, tenant: str, run: str) -> Run | None:
     row = await link.row(_READ_RUN, run, tenant)
     return None if row is None else run_of(row)
+
+
+async def list_unreported(link: Link, after: str, limit: int) -> list[Run]:
+    return [run_of(row) for row in await link.rows(_LIST_UNREPORTED, after, max(limit, 0))]
 
 
 async def list_runs(

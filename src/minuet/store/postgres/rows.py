@@ -253,7 +253,7 @@ class Rows:
             run = step.runs[name]
             ended = run.status if name in step.rewritten_runs else None
             assert (ended in TERMINAL) == (run.counter == 0)
-            runs.append((name, seq, run.counter, run.seq, ended))
+            runs.append((name, seq, run.counter, run.seq, ended, run.unreported))
         begun = [tokens[key] for key in tokens if key in step.new_tokens]
         return (
             runs,

@@ -288,6 +288,17 @@ class PostgresStore(SharedWorkflows):
         self._hints.tell(work=False)
         return kept
 
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        return await self._database.read(lambda link: reads.list_unreported(link, after, limit))
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        wanted = Wanted(tenant)
+        wanted.runs[run] = None
+        return await self._step(
+            wanted,
+            lambda link, wanted: changes.mark_reported(link, wanted, run, seq, self._now_ms()),
+        )
+
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         return await self._delete(lambda link: changes.delete_runs(link, tenant, runs))
 

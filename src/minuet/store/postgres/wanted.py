@@ -26,6 +26,7 @@ from minuet.store.records import (
     RetryRun,
     Slot,
     Start,
+    Waiting,
 )
 
 #: Run, node and scope of a join, and who arrives there.
@@ -109,6 +110,8 @@ class Wanted:
                     self.blobs[item.run, ref] = None
             elif isinstance(item, Failed):
                 self.whole[item.run] = None
+            elif isinstance(item, Waiting) and item.kind == "child":
+                self.runs[item.key] = None
             elif isinstance(item, Slot):
                 self.slots[request.tenant, slot_key(item)] = None
         for held in request.renew:
@@ -135,6 +138,8 @@ class Wanted:
                     self.want_deliveries(run, source, (delivery,))
             case Cancel() | Pause() | Resume() | RetryRun():
                 self.whole[run] = None
+        if isinstance(change, RetryRun) and change.parent is not None:
+            self.want_token((change.parent.run, change.parent.node, change.parent.scope))
 
 
 def _columns(rows: Iterable[tuple[str, ...]], width: int) -> list[list[str]]:

@@ -34,7 +34,7 @@ _READING = frozenset(
         *("read_run", "list_runs", "read_events", "read_rows"),
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unlogged", "read_unlogged", "read_standings"),
-        *("list_workers", "find_queues", "find_ended", "list_blobs"),
+        *("list_unreported", "list_workers", "find_queues", "find_ended", "list_blobs"),
         *("read_workflow", "list_workflows", "list_versions"),
     }
 )

@@ -9,7 +9,6 @@ are created one after the other.
 
 from __future__ import annotations
 
-import binascii
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import count
 from typing import Any, Protocol, TypeVar, get_args
@@ -17,6 +16,7 @@ from typing import Any, Protocol, TypeVar, get_args
 import msgspec
 
 from minuet.errors import RunConflictError, SessionError
+from minuet.store.families import PARTITIONS, partition_of
 from minuet.store.records import (
     Exchange,
     Grant,
@@ -31,9 +31,6 @@ from minuet.store.records import (
 )
 from minuet.store.redis.columns import RESULT_CODES
 from minuet.store.redis.rows import grants_of, headers_of
-
-#: On a cluster. The number is part of where runs lie: it never changes.
-CLUSTER_PARTITIONS = 16
 
 Item = TypeVar("Item")
 
@@ -57,13 +54,13 @@ class Partitions:
 
     @classmethod
     def of_cluster(cls, prefix: str) -> Partitions:
-        return cls(prefix, CLUSTER_PARTITIONS)
+        return cls(prefix, PARTITIONS)
 
     def of_run(self, run: str) -> str:
         """The partition of a run."""
         if len(self.names) == 1:
             return self.names[0]
-        return self.names[binascii.crc32(run.encode()) % len(self.names)]
+        return self.names[partition_of(run)]
 
     def by_run(
         self, items: Iterable[Item], run_of: Callable[[Item], str]
@@ -151,11 +148,13 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
     revoked: list[Held] = []
     granted: list[Grant] = []
     headers: dict[str, RunHeader] = {}
+    unreported: set[str] = set()
     now_ms = 0
     for places, answer in answers:
         if answer[0] == b"session":
             raise SessionError(f"session {request.session}: call {request.seq} after {answer[1]}")
-        _, now, codes, part_revoked, part_granted, part_headers, _, _, taken_ms, _ = answer
+        _, now, codes, part_revoked, part_granted, part_headers, _, _, taken_ms, _, names = answer
+        unreported.update(name.decode() for name in names)
         now_ms = max(now_ms, now)
         results += zip(places, [_RESULTS[code] for code in codes], strict=False)
         revoked += [Held(*(word.decode() for word in held)) for held in part_revoked]
@@ -173,4 +172,5 @@ def _reply(request: Exchange, answers: Sequence[tuple[Iterable[int], Sequence[An
         granted=tuple(granted),
         runs={run: headers[run] for run in sorted(headers)},
         now_ms=now_ms,
+        unreported=tuple(sorted(unreported)),
     )

@@ -225,7 +225,7 @@ def _change(change: Change) -> tuple[Any, ...]:
         case Resume():
             return ("resume", change.by)
         case RetryRun():
-            return ("retry", change.by, change.deadline_ms)
+            return ("retry", change.by, change.deadline_ms, change.parent)
         case NewPlan():
             deliveries_by_source = [(s, scope, _delivery(d)) for s, scope, d in change.deliveries]
             return ("plan", change.plan, deliveries_by_source, change.by)

@@ -23,6 +23,7 @@ from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Lay
 from minuet.types import TERMINAL
 
 _LIMITS = tuple(name for name in vars(records) if name.endswith("_MAX"))
+_TEXTS = ("CHILD_ENDED",)
 
 
 def expand_names(text: str) -> str:
@@ -52,6 +53,7 @@ def _quote(value: str) -> str:
 def _names() -> dict[str, str]:
     names = {f"F_{name.upper()}": _quote(letter) for name, letter in FIELDS.items()}
     names |= {name: str(getattr(records, name)) for name in _LIMITS}
+    names |= {name: _quote(getattr(records, name).decode()) for name in _TEXTS}
     codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
@@ -71,7 +73,7 @@ def _set(words: Iterable[str]) -> str:
 
 
 _NAMES = _names()
-_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_LIMITS)})\b")
+_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join((*_LIMITS, *_TEXTS))})\b")
 
 
 # ── parts of a row ──────────────────────────────────────────────────────────────────────────

@@ -324,6 +324,13 @@ class RedisStore(RedisWorkflows):
         self._notify(0)
         return kept[0] if kept else None
 
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        found = [rows.run_of(row) for row in await self._all("list_unreported", after, limit)]
+        return sorted(found, key=lambda run: run.run)[: max(limit, 0)]
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        return bool(await self._run("mark_reported", self._home(run), tenant, run, seq))
+
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         count = 0
         for partition, names in self._partitions.by_run(runs, lambda name: name):

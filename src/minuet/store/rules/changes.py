@@ -72,6 +72,8 @@ class Changes:
         self.changed_runs: set[str] = set()
         #: Runs that this step has brought to their end.
         self.ended: set[str] = set()
+        #: Runs of which this step has made something that their relatives have to learn.
+        self.unreported: set[str] = set()
         #: Changed runs of which more has changed than the counter and the event number.
         self.rewritten_runs: set[str] = set()
         self.changed_tokens: set[Key] = set()

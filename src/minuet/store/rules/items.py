@@ -8,6 +8,7 @@ from minuet import events
 from minuet.store.blob import blob_of
 from minuet.store.identifiers import are_long, is_long
 from minuet.store.records import (
+    CHILD_ENDED,
     PAYLOAD_BYTES_MAX,
     DeadLetter,
     Done,
@@ -164,6 +165,9 @@ class Items(Runs):
                 token.taken_ms,
             ),
         )
+        if item.kind == "child" and self._is_over(run, item.key):
+            # It has ended before anything waited for it.
+            self.resume(run.tenant, token.key, CHILD_ENDED, by=item.key)
 
     def _released(self, run: Run, token: Token) -> None:
         self._make_ready(run, token, self.now_ms)

@@ -23,6 +23,8 @@ class Joins(Tokens):
             if token.node in d.withdraws and token.scope.startswith(d.scope):
                 self._end_token(run, token, "dead", "superseded")
                 withdrawn.append((token.node, token.scope))
+        if withdrawn and run.children:
+            self._leave_unreported(run)
 
     def _arrive(
         self,

@@ -10,10 +10,12 @@ from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.lenient import DAMAGE
 from minuet.store.records import (
+    DEPTH_MAX,
     LIVE_STATES,
     Cancel,
     Change,
     Delivery,
+    Held,
     NewPlan,
     NewRun,
     Pause,
@@ -50,6 +52,9 @@ class Runs(Leases):
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
         self.ended.add(run.run)
+        # A run that has completed leaves no child behind: each of its tokens has settled.
+        if run.parent is not None or (run.children and status != "COMPLETED"):
+            self._leave_unreported(run)
 
     def _complete(self, run: Run) -> None:
         self._append(run, events.RunCompleted())
@@ -79,8 +84,35 @@ class Runs(Leases):
         if run.counter == 0:
             self._complete(run)
 
-    def create_run(self, new: NewRun) -> Run:
-        """Create a run and, when it has entries, start it."""
+    def _is_over(self, run: Run, child: str) -> bool:
+        """Whether a child run has ended by now."""
+        found = self.run(child)
+        return found is not None and found.tenant == run.tenant and found.status in TERMINAL
+
+    def _is_held(self, tenant: str, held: Held) -> bool:
+        """Whether a worker has a token under this lease now."""
+        token = self.token((held.run, held.node, held.scope))
+        if token is None or token.tenant != tenant:
+            return False
+        return (token.state, token.lease) == ("leased", held.lease)
+
+    def _find_parent(self, new: NewRun, held: Held) -> Run | RunConflictError:
+        """The run that starts a child run, if it may."""
+        run = self.run(held.run)
+        if run is None or not self._is_held(new.tenant, held):
+            message = f"cannot be started by node {held.node} of run {held.run}: its lease is lost"
+            return RunConflictError(new.run, message)
+        if run.depth >= DEPTH_MAX:
+            message = f"cannot be started by run {held.run}, which is {run.depth} levels deep"
+            return RunConflictError(new.run, message)
+        return run
+
+    def create_run(self, new: NewRun) -> Run | RunConflictError:
+        """Create a run and, when it has entries, start it. A child run is only created while the
+        token that starts it is held."""
+        parent = None if new.parent is None else self._find_parent(new, new.parent)
+        if isinstance(parent, RunConflictError):
+            return parent
         run = Run(
             run=new.run,
             tenant=new.tenant,
@@ -90,10 +122,15 @@ class Runs(Leases):
             tags=new.tags,
             idempotency_key=new.idempotency_key,
             created_ms=self.now_ms,
-            parent=new.parent,
             version=new.version,
             tag=new.tag,
         )
+        if new.parent is not None and parent is not None:
+            run.parent, run.parent_node = new.parent.run, new.parent.node
+            run.parent_scope, run.depth = new.parent.scope, parent.depth + 1
+            parent.children += 1
+            self.changed_runs.add(parent.run)
+            self.rewritten_runs.add(parent.run)
         self.runs[run.run] = run
         self.new_runs.add(run.run)
         self._append(
@@ -106,6 +143,9 @@ class Runs(Leases):
                 run.parent,
                 run.version,
                 run.tag,
+                run.parent_node,
+                run.parent_scope,
+                run.depth,
             ),
         )
         if new.entries is not None:
@@ -181,6 +221,8 @@ class Runs(Leases):
     def _retry_run(self, run: Run, change: RetryRun) -> None:
         if run.status not in ("FAILED", "CANCELLED"):
             raise self._forbids(run, "retried")
+        if change.parent is not None and not self._is_held(run.tenant, change.parent):
+            raise self._conflict(run, "cannot be retried by its parent, whose lease is lost")
         tokens = [
             t for t in self._tokens_in(run.run, ("dead",)) if t.outcome in ("failed", "cancelled")
         ]
@@ -240,6 +282,16 @@ class Runs(Leases):
                 self._patch_run(run, change)
         self.rewritten_runs.add(run.run)
         return run
+
+    def mark_reported(self, tenant: str, run_id: str, seq: int) -> bool:
+        """Note that a run's relatives have learned all that happened to it up to this event."""
+        run = self.run(run_id)
+        if run is None or run.tenant != tenant or run.seq != seq or not run.unreported:
+            return False
+        run.unreported = False
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+        return True
 
     def pass_deadline(self, run_id: str) -> bool:
         """End a run whose deadline has passed."""

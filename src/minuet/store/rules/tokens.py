@@ -72,6 +72,13 @@ class Tokens(Slots):
         token.lane = lane_of(run)
         self.changed_tokens.add(token.key)
 
+    def _leave_unreported(self, run: Run) -> None:
+        """Something has happened to a run that its parent or its children have to learn."""
+        run.unreported = True
+        self.unreported.add(run.run)
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+
     def resume(
         self,
         tenant: str,

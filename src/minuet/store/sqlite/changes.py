@@ -61,13 +61,14 @@ def create_runs(change: Change, runs: Sequence[NewRun]) -> list[Run | RunConflic
         known = change.step.run(new.run)
         if known is None and new.idempotency_key is not None:
             known = by_key.get(key)
-        if known is None:
-            known = change.step.create_run(new)
-            by_key[key] = known
-            _keep_blobs(change, new.tenant, new.run, new.blobs)
-            answers.append(known)
-        else:
+        if known is not None:
             answers.append(change.step.check_same(known, new))
+            continue
+        created = change.step.create_run(new)
+        if isinstance(created, Run):
+            by_key[key] = created
+            _keep_blobs(change, new.tenant, new.run, new.blobs)
+        answers.append(created)
     change.write()
     return [copy.copy(answer) if isinstance(answer, Run) else answer for answer in answers]
 
@@ -95,6 +96,12 @@ def resolve(
     resolved = change.step.resume(tenant, key, resolution, by=by, wait_key=wait_key)
     change.write()
     return resolved
+
+
+def mark_reported(change: Change, tenant: str, run: str, seq: int) -> bool:
+    marked = change.step.mark_reported(tenant, run, seq)
+    change.write()
+    return marked
 
 
 def record_step(change: Change, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:

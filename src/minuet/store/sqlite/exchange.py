@@ -323,10 +323,16 @@ class ExchangeGroup:
                 tuple(grants[first:last]),
                 {run: headers[run] for run in sorted(runs) if run in headers},
                 self._now_ms,
+                self._unreported(call),
             )
             replies.append(call.error or reply)
             first = last
         return replies
+
+    def _unreported(self, call: _Call) -> tuple[str, ...]:
+        if not self._step.unreported:
+            return ()
+        return tuple(sorted({i.run for i in call.request.hand_in} & self._step.unreported))
 
     def _runs_wanted(self, call: _Call) -> set[str]:
         """The runs of what was granted, and of what has to be routed again."""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import apsw
 
 _READ_RUN = statement("read_run")
+_LIST_UNREPORTED = statement("list_unreported")
 _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
 _LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
@@ -55,6 +56,11 @@ def read_run(db: apsw.Connection, tenant: str, run: str) -> Run | None:
     for row in db.execute(_READ_RUN, {"tenant": tenant, "run": run}):
         return run_of(row)
     return None
+
+
+def list_unreported(db: apsw.Connection, after: str, limit: int) -> list[Run]:
+    rows = db.execute(_LIST_UNREPORTED, {"after": after, "limit": max(limit, 0)})
+    return [run_of(row) for row in rows]
 
 
 def list_runs(

@@ -19,6 +19,8 @@ CREATE UNIQUE INDEX runs_idempotency ON runs (tenant, idempotency_key)
 
 CREATE INDEX runs_newest ON runs (tenant, run);
 
+CREATE INDEX runs_unreported ON runs (run) WHERE unreported = 1;
+
 CREATE INDEX tokens_due ON tokens (state, due_ms)
     WHERE state = 'leased' OR state = 'waiting';
 
@@ -127,7 +129,8 @@ CREATE TABLE runs (
     deadline_ms INTEGER,
     error TEXT,
     dead_letters INTEGER NOT NULL,
-    parent TEXT, version INTEGER, tag TEXT,
+    parent TEXT, version INTEGER, tag TEXT, parent_node TEXT NOT NULL DEFAULT '', parent_scope TEXT NOT NULL DEFAULT '', depth INTEGER NOT NULL DEFAULT 0, children INTEGER NOT NULL DEFAULT 0, unreported INTEGER NOT NULL DEFAULT 0
+    CHECK (unreported = 0 OR unreported = 1),
     CONSTRAINT counter_is_zero_exactly_when_not_open
         CHECK ((counter > 0) = (status = 'RUNNING' OR status = 'PAUSED') AND counter >= 0),
     CONSTRAINT ended_exactly_when_over

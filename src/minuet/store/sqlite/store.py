@@ -252,6 +252,15 @@ class SqliteStore:
         )
         return kept
 
+    async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        return await self._read(reads.list_unreported, after, limit)
+
+    async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
+        marked: bool = await self._write(
+            lambda change: changes.mark_reported(change, tenant, run, seq)
+        )
+        return marked
+
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
         return count

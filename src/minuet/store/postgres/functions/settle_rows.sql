@@ -52,7 +52,8 @@ BEGIN
             UPDATE minuet.runs AS r
             SET counter = x.counter, seq = x.seq, status = coalesce(x.ended, r.status),
                 ended_ms = CASE WHEN x.ended IS NOT NULL THEN v_now END,
-                deadline_ms = CASE WHEN x.ended IS NULL THEN r.deadline_ms END
+                deadline_ms = CASE WHEN x.ended IS NULL THEN r.deadline_ms END,
+                unreported = r.unreported OR x.unreported
             FROM unnest(p_runs) AS x
             WHERE r.run = x.run AND r.seq = x.known_seq
                 AND CASE WHEN r.tenant = p_tenant THEN true ELSE false END;

@@ -15,10 +15,11 @@ CREATE TYPE minuet.run_change AS (run text, {run_change of runs});
 CREATE TYPE minuet.token_new AS ({token_new of tokens});
 CREATE TYPE minuet.token_change AS (run text, node text, scope text, {token_change of tokens});
 
--- The same of a step on known rows. Event numbers before and after; and how the run has ended, if it
--- has.
+-- The same of a step on known rows. Event numbers before and after; how the run has ended, if it has;
+-- and whether its relatives have to learn of it.
 CREATE TYPE minuet.run_step AS (
-    run text, known_seq integer, counter integer, seq integer, ended minuet.run_status
+    run text, known_seq integer, counter integer, seq integer, ended minuet.run_status,
+    unreported boolean
 );
 CREATE TYPE minuet.token_begun AS ({token_begun of tokens});
 -- With the place of its row: it is looked for nowhere else.

@@ -1,8 +1,11 @@
 -- name: lock_deletable_runs
-SELECT run, id
-FROM minuet.runs
-WHERE run = ANY ($1) AND tenant = $2 AND status IN ('COMPLETED', 'FAILED', 'CANCELLED')
-ORDER BY run
+-- A child run is needed while its parent is open.
+SELECT r.run, r.id
+FROM minuet.runs AS r
+WHERE r.run = ANY ($1) AND r.tenant = $2 AND r.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+    AND NOT r.unreported
+    AND NOT EXISTS (SELECT FROM minuet.runs AS p WHERE p.run = r.parent AND p.ended_ms IS NULL)
+ORDER BY r.run
 FOR UPDATE;
 
 -- name: delete_runs

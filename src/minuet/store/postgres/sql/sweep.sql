@@ -74,9 +74,11 @@ DELETE FROM minuet.sessions WHERE at_ms < coalesce($1::bigint, minuet.now_ms()) 
 
 -- name: lock_outdated_runs
 -- Other sweeps delete the ones that they have locked.
-SELECT run, id
-FROM minuet.runs
-WHERE ended_ms IS NOT NULL AND ended_ms <= coalesce($1::bigint, minuet.now_ms()) - $2
-ORDER BY ended_ms
+SELECT r.run, r.id
+FROM minuet.runs AS r
+WHERE r.ended_ms IS NOT NULL AND r.ended_ms <= coalesce($1::bigint, minuet.now_ms()) - $2
+    AND NOT r.unreported
+    AND NOT EXISTS (SELECT FROM minuet.runs AS p WHERE p.run = r.parent AND p.ended_ms IS NULL)
+ORDER BY r.ended_ms
 LIMIT $3
 FOR UPDATE SKIP LOCKED;

@@ -15,13 +15,14 @@ local was_ready
 local queues
 --: What the deliveries of the event at hand have withdrawn.
 local withdrawn
---: Names of runs that have ended.
-local ended
+--: Names of runs that have ended, and of those whose relatives have to learn of something.
+local ended, unreported
 
 local function begin_changes()
   written_runs, changed_runs, changed_tokens, new_tokens = {}, {}, {}, {}
   joins, arrivals, doomed, removed, added = {}, {}, {}, {}, {}
-  holders, freed, freed_order, was_ready, queues, withdrawn, ended = {}, {}, {}, 0, {}, nil, {}
+  holders, freed, freed_order, was_ready, queues, withdrawn = {}, {}, {}, 0, {}, nil
+  ended, unreported = {}, {}
 end
 
 local function leave(key, member)

@@ -14,8 +14,18 @@ local function hide_run(run, letters)
   leave(runs_key(tenant, status, run[R_WORKFLOW]), name)
   leave(ENDED, name)
   leave(DEADLINES, name)
+  leave(UNREPORTED, name)
   local origin = { unpack_row(call('HGET', run[R_KEY], F_ORIGIN)) }
   return origin[O_IDEMPOTENCY_KEY]
+end
+
+-- Whether a run is over, and no relative needs it any more.
+local function is_deletable(run)
+  if not TERMINAL[run[R_STATUS]] or run[R_UNREPORTED] then return false end
+  if not run[R_PARENT_NODE] then return true end
+  load_origin(run)
+  local parent = load_run(({ unpack_row(run[R_COLD]) })[O_PARENT])
+  return not parent or TERMINAL[parent[R_STATUS]]
 end
 
 -- Remove a run that is over and all that belongs to it.

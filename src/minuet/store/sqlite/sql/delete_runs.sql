@@ -1,7 +1,9 @@
 -- name: deletable_runs
 SELECT r.run
 FROM json_each(:runs) AS k CROSS JOIN runs AS r ON r.run = k.value
-WHERE r.tenant = :tenant AND r.status IN ('COMPLETED', 'FAILED', 'CANCELLED');
+LEFT JOIN runs AS p ON p.run = r.parent AND p.ended_ms IS NULL
+WHERE r.tenant = :tenant AND r.status IN ('COMPLETED', 'FAILED', 'CANCELLED')
+    AND r.unreported = 0 AND p.run IS NULL;
 
 -- name: remove_rows
 -- Also before a run is put in the place of another.

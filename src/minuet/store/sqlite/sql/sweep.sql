@@ -30,10 +30,11 @@ ORDER BY deadline_ms, run
 LIMIT :limit;
 
 -- name: outdated_runs
-SELECT run
-FROM runs
-WHERE ended_ms IS NOT NULL AND ended_ms <= :latest
-ORDER BY ended_ms
+SELECT r.run
+FROM runs AS r
+LEFT JOIN runs AS p ON p.run = r.parent AND p.ended_ms IS NULL
+WHERE r.ended_ms IS NOT NULL AND r.ended_ms <= :latest AND r.unreported = 0 AND p.run IS NULL
+ORDER BY r.ended_ms
 LIMIT :limit;
 
 -- name: next_due

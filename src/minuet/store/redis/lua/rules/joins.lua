@@ -12,6 +12,7 @@ local function withdraw(run, scope, names)
       withdrawn[#withdrawn + 1] = place(token[T_NODE], token[T_SCOPE])
     end
   end
+  if withdrawn and run[R_CHILDREN] then leave_unreported(run) end
 end
 
 -- Count an arrival at a join, once per source; fire the join when it is due.

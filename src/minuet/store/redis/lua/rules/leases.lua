@@ -1,7 +1,12 @@
 -- Leases: renewed, expired, taken up again; and what only their holder may do.
 
+-- Exports. Everything else stays local to this block.
+local lease_end, is_open, revive, come_back, renew, expire, record_step
+
+do
+
 -- When a lease that is granted or renewed now runs out. `request.py` has bounded its length.
-local function lease_end(lease_ms) return now + lease_ms end
+function lease_end(lease_ms) return now + lease_ms end
 
 -- Whether a lease is one of those of a token that have expired.
 local function is_lost(token, lease)
@@ -13,7 +18,7 @@ end
 
 -- Whether a token's lease has expired and no worker has taken the token since. Its last worker may go
 -- on as if nothing had happened.
-local function is_open(token)
+function is_open(token)
   return token[T_STATE] == 'ready' and is_lost(token, token[T_LEASE])
 end
 
@@ -32,7 +37,7 @@ end
 -- The worker of the token's last lease goes on, although that lease has expired. The token may be
 -- leased: a call that is repeated after the store has forgotten its session takes it again under the
 -- same lease.
-local function revive(run, token, until_ms)
+function revive(run, token, until_ms)
   touch_token(token)
   if token[T_STATE] == 'ready' then
     token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
@@ -42,7 +47,7 @@ end
 
 -- A worker names a lease that is not the token's. If it is one that has expired, its worker is
 -- alive, so the expiry was not a crash.
-local function come_back(run, token, lease)
+function come_back(run, token, lease)
   if not LIVE[token[T_STATE]] or not is_lost(token, lease) then return end
   local late = 0
   for _, one in ipairs(token[T_LOST]) do
@@ -54,7 +59,7 @@ local function come_back(run, token, lease)
 end
 
 -- Extend a lease; false when the token is no longer this worker's.
-local function renew(tenant, held, until_ms)
+function renew(tenant, held, until_ms)
   local token, run = load_token(held[1], held[2], held[3])
   if not token or run[R_TENANT] ~= tenant then return false end
   local lease = held[4]
@@ -71,7 +76,7 @@ end
 
 -- Let others take the token of a worker that did not renew in time. Until one does, the lease can be
 -- taken up again, and the slot is kept for the worker that goes on.
-local function expire(name, node, scope)
+function expire(name, node, scope)
   local token, run = load_token(name, node, scope)
   if not token or token[T_STATE] ~= 'leased' then return false end
   touch_token(token)
@@ -87,7 +92,7 @@ local function expire(name, node, scope)
 end
 
 -- Keep a step's result; nil when the lease is lost. The first result stays.
-local function record_step(tenant, held, name, value)
+function record_step(tenant, held, name, value)
   local node, scope, lease = held[2], held[3], held[4]
   local token, run = load_token(held[1], node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_LEASE] ~= lease then return nil end
@@ -98,4 +103,6 @@ local function record_step(tenant, held, name, value)
   put(run, field, value)
   append(run, events.step_recorded(token, name, value))
   return value
+end
+
 end

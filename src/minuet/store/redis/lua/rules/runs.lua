@@ -1,7 +1,8 @@
 -- Runs: created, started, changed from outside, closed, put in place as a whole.
 
 -- Exports. Everything else stays local to this block.
-local is_expected, close, complete, create_run, check_same, change_run, pass_deadline, put_run
+local is_expected, close, complete, is_over, create_run, check_same, change_run, mark_reported
+local pass_deadline, put_run
 
 do
 
@@ -17,6 +18,10 @@ function close(run, status, error)
   end
   run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = status, now, error, nil
   ended[#ended + 1] = run[R_NAME]
+  -- A run that has completed leaves no child behind: each of its tokens has settled.
+  if run[R_PARENT_NODE] or (run[R_CHILDREN] and status ~= 'COMPLETED') then
+    leave_unreported(run)
+  end
 end
 
 function complete(run)
@@ -43,18 +48,61 @@ local function start(run, entries, deadline_ms, input)
   if run[R_COUNTER] == 0 then complete(run) end
 end
 
--- Create a run and, when it has entries, start it. `new` is as `create_runs.lua` gets it.
+-- Whether a child run has ended by now.
+function is_over(run, child)
+  local found = load_run(child)
+  return found and found[R_TENANT] == run[R_TENANT] and TERMINAL[found[R_STATUS]]
+end
+
+-- Whether a worker has a token under this lease now.
+local function is_held(tenant, held)
+  local token, run = load_token(held[1], held[2], held[3])
+  if not token or run[R_TENANT] ~= tenant then return false end
+  return token[T_STATE] == 'leased' and token[T_LEASE] == held[4]
+end
+
+-- The run that starts a child run, if it may; or nil, and why not.
+local function find_parent(id, tenant, held)
+  local name, node = held[1], held[2]
+  local run = load_run(name)
+  if not run or not is_held(tenant, held) then
+    return nil, { 'conflict', id, 'cannot be started by node ' .. node .. ' of run ' .. name
+      .. ': its lease is lost', '', 0 }
+  end
+  local depth = run[R_DEPTH] or 0
+  if depth >= DEPTH_MAX then
+    return nil, { 'conflict', id,
+      format('cannot be started by run %s, which is %d levels deep', name, depth), '', 0 }
+  end
+  return run
+end
+
+-- Create a run and, when it has entries, start it. A child run is only created while the token that
+-- starts it is held. `new` is as `create_runs.lua` gets it.
 function create_run(new)
-  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, parent, version, tag =
+  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, held, version, tag =
     unpack(new, 1, 12)
+  local parent, node, scope, depth
+  if held then
+    local above, refusal = find_parent(id, tenant, held)
+    if refusal then return refusal end
+    parent, node, scope = unpack(held, 1, 3)
+    if scope == '' then scope = nil end
+    depth = (above[R_DEPTH] or 0) + 1
+    above[R_CHILDREN] = (above[R_CHILDREN] or 0) + 1
+    -- This is not an event, so nothing of it goes to a log.
+    put(above, F_RUN, pack_run(above))
+  end
   local cold = pack_origin{ workflow = workflow, plan = plan, created_ms = now, tags = tags,
     idempotency_key = key, parent = parent, version = version, tag = tag }
   local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
-    tenant = tenant, workflow = workflow, plan = plan }
+    tenant = tenant, workflow = workflow, plan = plan, parent_node = node, parent_scope = scope,
+    depth = depth }
   runs[id] = run
   put(run, F_ORIGIN, cold)
   put(run, F_INPUT, input)
-  append(run, events.run_created(workflow, plan, input, tags, parent, version, tag))
+  append(run, events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope,
+    depth))
   if entries then start(run, entries, deadline_ms) end
   return { 'run', run }
 end
@@ -120,9 +168,12 @@ local function resume_run(run, by)
   append(run, events.run_resumed(by))
 end
 
-local function retry_run(run, by, deadline_ms)
+local function retry_run(run, by, deadline_ms, held)
   if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
     return forbids(run, 'retried')
+  end
+  if held and not is_held(run[R_TENANT], held) then
+    return conflict(run, 'cannot be retried by its parent, whose lease is lost')
   end
   local again, places = {}, {}
   for _, token in ipairs(tokens_in(run, { dead = true })) do
@@ -177,6 +228,19 @@ function change_run(run, expected, kind, ...)
   end
   touch_run(run)
   return CHANGES[kind](run, ...)
+end
+
+-- Note that a run's relatives have learned all that happened to it up to this event.
+function mark_reported(tenant, name, seq)
+  local run = load_run(name)
+  if not run or run[R_TENANT] ~= tenant or run[R_SEQ] ~= seq or not run[R_UNREPORTED] then
+    return false
+  end
+  run[R_UNREPORTED] = nil
+  leave(UNREPORTED, name)
+  -- This is not an event, so nothing of it goes to a log.
+  put(run, F_RUN, pack_run(run))
+  return true
 end
 
 -- End a run whose deadline has passed.

@@ -1,16 +1,21 @@
 -- Concurrency slots: who holds one, who waits for one, and who is next.
 
-local function lane_of(run) return run[R_STATUS] == 'PAUSED' and 'pause' or nil end
+-- Exports. Everything else stays local to this block.
+local lane_of, slot_of, hold_slot, free_slot, promote_waiters, park, ask_slot
 
-local function slot_of(token) return token[T_RUN][R_TENANT] .. '\0' .. token[T_SLOT] end
+do
+
+function lane_of(run) return run[R_STATUS] == 'PAUSED' and 'pause' or nil end
+
+function slot_of(token) return token[T_RUN][R_TENANT] .. '\0' .. token[T_SLOT] end
 
 local function count_holders(slot)
   return tonumber(call('HGET', SLOTS, slot) or 0) + (holders[slot] or 0)
 end
 
-local function hold_slot(slot) holders[slot] = (holders[slot] or 0) + 1 end
+function hold_slot(slot) holders[slot] = (holders[slot] or 0) + 1 end
 
-local function free_slot(token)
+function free_slot(token)
   if not token[T_SLOT] then return end
   if token[T_LANE] ~= 'slot' then
     local slot = slot_of(token)
@@ -65,7 +70,7 @@ local function promote(slot)
   end
 end
 
-local function promote_waiters()
+function promote_waiters()
   local i = 1
   while i <= #freed_order do
     if freed[freed_order[i]] then promote(freed_order[i]) end
@@ -75,7 +80,7 @@ end
 
 -- Hold a ready token back while its run is paused. It gives up the slot that it holds or
 -- waits for, and with a held slot the lease.
-local function park(token)
+function park(token)
   touch_token(token)
   if token[T_SLOT] then
     free_slot(token)
@@ -85,7 +90,7 @@ local function park(token)
 end
 
 -- An empty key means no limit.
-local function ask_slot(run, token, key, limit)
+function ask_slot(run, token, key, limit)
   if key == '' or token[T_SLOT] == key then return 'held' end
   touch_token(token)
   if run[R_STATUS] == 'PAUSED' then
@@ -105,4 +110,6 @@ local function ask_slot(run, token, key, limit)
   end
   token[T_STATE], token[T_DUE_MS], token[T_LEASE], token[T_LANE] = 'ready', now, '', 'slot'
   return 'applied'
+end
+
 end

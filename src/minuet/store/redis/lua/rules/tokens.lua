@@ -1,5 +1,10 @@
 -- Tokens: how they come, wait, become ready again and end.
 
+-- Exports. Everything else stays local to this block.
+local emit, end_token, make_ready, leave_unreported, resume
+
+do
+
 -- What a token reads, fixed at the event that makes it ready: the next one.
 local function fixed(run, reads)
   local found = unpack_row(reads)
@@ -9,7 +14,7 @@ end
 
 -- Make the target's token ready; false when the instance has one already. `event` is the number of the
 -- event that holds the source's output.
-local function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
+function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
   local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
   if has_token(run, node, scope, member) then return false end
   -- Any worker can pass a skip on, whatever it takes to run the node.
@@ -30,7 +35,7 @@ local function emit(run, node, scope, live, queue, reads, hop, source, source_sc
 end
 
 -- A live token ends: it no longer counts.
-local function end_token(run, token, state, outcome)
+function end_token(run, token, state, outcome)
   touch_token(token)
   token[T_STATE], token[T_OUTCOME] = state, outcome
   token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY] = nil, nil, nil
@@ -39,7 +44,7 @@ local function end_token(run, token, state, outcome)
   run[R_COUNTER] = run[R_COUNTER] - 1
 end
 
-local function make_ready(run, token, due_ms)
+function make_ready(run, token, due_ms)
   touch_token(token)
   token[T_STATE], token[T_DUE_MS] = 'ready', due_ms
   token[T_WAIT], token[T_WAIT_KEY] = nil, nil
@@ -47,9 +52,16 @@ local function make_ready(run, token, due_ms)
   token[T_LANE] = lane_of(run)
 end
 
+-- Something has happened to a run that its parent or its children have to learn.
+function leave_unreported(run)
+  touch_run(run)
+  run[R_UNREPORTED] = true
+  unreported[#unreported + 1] = run[R_NAME]
+end
+
 -- Give a waiting token what it waits for; false when it does not wait (any more). `timed_out`: nothing
 -- has come, and its time is over.
-local function resume(tenant, name, node, scope, resolution, by, wait_key, timed_out)
+function resume(tenant, name, node, scope, resolution, by, wait_key, timed_out)
   local token, run = load_token(name, node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'waiting' then return false end
   if wait_key and token[T_WAIT_KEY] ~= wait_key then return false end
@@ -59,4 +71,6 @@ local function resume(tenant, name, node, scope, resolution, by, wait_key, timed
   token[T_LEASE] = ''
   make_ready(run, token, now)
   return true
+end
+
 end

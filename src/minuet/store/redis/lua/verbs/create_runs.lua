@@ -1,6 +1,7 @@
 -- create_runs: all in one step. request: now_ms or nil, runs. A run: id, workflow, plan, tenant,
--- input, entries or nil, deadline_ms or nil, idempotency key or nil, tags, parent or nil,
--- version or nil, tag or nil, where its blobs were kept aside (nil: nowhere) and how many.
+-- input, entries or nil, deadline_ms or nil, idempotency key or nil, tags, the token that starts it
+-- {run, node, scope, lease} or nil, version or nil, tag or nil, where its blobs were kept aside
+-- (nil: nowhere) and how many.
 -- Result: {answers, whether there is work}; an answer is {'run', run} or
 --   {'conflict', run id, message, status, seq}. {'gone'}: some blobs are not there any more.
 
@@ -21,9 +22,9 @@ local answers, created = {}, {}
 for i, new in ipairs(asked) do
   local known = known_run(new)
   if not known and not are_staged(new[13], new[14]) then return { 'gone' } end
-  created[i] = not known
   answers[i] = known and check_same(known, new) or create_run(new)
-  if not known and new[8] then keys[new[4] .. '\0' .. new[8]] = new[1] end
+  created[i] = not known and answers[i][1] == 'run'
+  if created[i] and new[8] then keys[new[4] .. '\0' .. new[8]] = new[1] end
 end
 expect(IDEMPOTENCY, 'hash')
 local wake = commit()

@@ -6,7 +6,7 @@ local seen = {}
 for _, name in ipairs(names) do
   local run = not seen[name] and load_run(name)
   seen[name] = true
-  if run and run[R_TENANT] == tenant and TERMINAL[run[R_STATUS]] then remove_run(run) end
+  if run and run[R_TENANT] == tenant and is_deletable(run) then remove_run(run) end
 end
 commit()
 return { #doomed, remove_doomed() }

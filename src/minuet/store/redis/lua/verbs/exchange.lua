@@ -4,8 +4,8 @@
 -- runs to take from or nil, how many items are handed in, and their values, one after the other.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
---    how many were taken by each take, when they were taken, runs that have ended}. Results are
---    one byte each (`RESULT_CODES` in `columns.py`).
+--    how many were taken by each take, when they were taken, runs that have ended, runs whose
+--    relatives have to learn of it}. Results are one byte each (`RESULT_CODES` in `columns.py`).
 
 local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only
 local item_count
@@ -33,7 +33,8 @@ local function reply(taken, taken_ms)
     local run = load_run(name)
     if run and not listed[run] then add_header(headers, run) end
   end
-  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms, ended }
+  return { 'reply', now, results, revoked, granted, headers, 0, counts, taken_ms, ended,
+    unreported }
 end
 
 if seq == last_seq and lease == last_lease then

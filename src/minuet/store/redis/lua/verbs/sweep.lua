@@ -49,6 +49,8 @@ for _, name in ipairs(old) do
   local run = load_run(name)
   if not (run and TERMINAL[run[R_STATUS]]) then
     leave(ENDED, name)
+  elseif not is_deletable(run) then
+    enter(ENDED, name, now) -- Later: meanwhile, others have their turn.
   elseif not (logged and call('ZSCORE', UNLOGGED, name)) then
     remove_run(run)
   end

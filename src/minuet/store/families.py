@@ -1,0 +1,44 @@
+"""Which run is the child of a node instance.
+
+The id of a child run follows from the instance that starts it, so that there is one child an
+instance however often it is started, and anybody can find it. It is the same in all stores, so
+runs that are moved to another one find their children there.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+from itertools import count
+
+from minuet.store.records import Key
+
+#: Partitions of a store that spreads its runs over several servers (`redis.partitions`). A family
+#: lies in one of them, where one step can read and change all its runs. The number is part of
+#: where runs lie: it never changes.
+PARTITIONS = 16
+
+
+def partition_of(run: str) -> int:
+    """The partition of a run."""
+    return binascii.crc32(run.encode()) % PARTITIONS
+
+
+def child_id(instance: Key) -> str:
+    """The id of the run that a node instance starts: in the form of a run id, beside its parent
+    in the order of ids, and in its partition."""
+    run, node, scope = instance
+    home = partition_of(run)
+    for number in count():
+        digest = hashlib.sha256(f"{run}\n{node}\n{scope}\n{number}".encode()).hexdigest()
+        # A parent's id that is not a UUID has no time at its beginning.
+        time = run[:13] if _is_uuid(run) else f"{digest[20:28]}-{digest[28:32]}"
+        variant = "89ab"[int(digest[3], 16) & 3]
+        found = f"{time}-7{digest[:3]}-{variant}{digest[4:7]}-{digest[7:19]}"
+        if partition_of(found) == home:
+            return found
+    raise AssertionError("one of sixteen fits")
+
+
+def _is_uuid(run: str) -> bool:
+    return len(run) == 36 and [at for at, one in enumerate(run) if one == "-"] == [8, 13, 18, 23]

@@ -1,0 +1,196 @@
+"""Child runs, as the node that waits for one sees them: start it, go on with it, read its output.
+
+Each call looks at the child run as it is now, so it does not matter how often the node is called,
+by whom, or what made it ready. What one attempt of the node stands for is a generation of the child
+run: the first attempt for the first one, and a later one for the next, unless the child run is open
+or has completed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from minuet.bridge.history import HistoryReader
+from minuet.bridge.programs import Programs
+from minuet.bridge.reporting import PARENT_ENDED
+from minuet.bridge.values import encode, needs_blob
+from minuet.errors import (
+    ChildDepthError,
+    ChildFailedError,
+    HandlerError,
+    InputError,
+    LeaseLost,
+    RunConflictError,
+)
+from minuet.kernel.fold import replay
+from minuet.kernel.view import run_output
+from minuet.nodes.context import Context
+from minuet.nodes.spec import Wait
+from minuet.plan.schema import find_input_problems
+from minuet.store.base import Store
+from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
+from minuet.store.families import child_id
+from minuet.store.records import DEPTH_MAX, Held, Key, RetryRun, Run
+from minuet.types import Json
+
+#: How often a child run that changes meanwhile is looked at again.
+TRIES = 5
+
+
+class Children:
+    """The child runs that one worker starts."""
+
+    def __init__(
+        self,
+        store: Store,
+        tenant: str,
+        programs: Programs,
+        *,
+        now_ms: Callable[[], int],
+        adopt: Callable[[str, Iterable[str]], None],
+    ) -> None:
+        self._store = store
+        self._tenant = tenant
+        self._programs = programs
+        #: The estimated time of the store.
+        self._now_ms = now_ms
+        #: Called with each child run that is started or goes on, and the queues of its plan.
+        self._adopt = adopt
+        self._reader = HistoryReader(store, tenant)
+
+    async def run(
+        self,
+        context: Context,
+        workflow: str,
+        input: Json,
+        *,
+        resumed: bool,
+        timeout_ms: int | None,
+    ) -> Json | Wait:
+        """The output of the child run of a node instance, or what to wait for."""
+        name = child_id(_instance(context))
+        wanted = await self._wanted_generation(context, name)
+        child = await self._store.read_run(self._tenant, name) if resumed else None
+        if child is None:
+            child = await self._start(context, name, workflow, input, timeout_ms)
+        for _ in range(TRIES):
+            if child.status == "COMPLETED":
+                return await self._output(child)
+            if child.status not in ("FAILED", "CANCELLED"):
+                return Wait("child", key=name)
+            if child.generation >= wanted and _code(child) != PARENT_ENDED:
+                raise ChildFailedError(name, child.status, child.error)
+            child = await self._retry(context, child, timeout_ms)
+        raise RunConflictError(name, "changes too often to be started again", status=child.status)
+
+    async def _wanted_generation(self, context: Context, name: str) -> int:
+        """The generation of the child run that this attempt of the node stands for."""
+        if (context.generation, context.attempt) == (1, 1):
+            return 1
+        step = f"child-{context.generation}-{context.attempt}"
+        known, value = await context.load_step(step)
+        if not known:
+            child = await self._store.read_run(self._tenant, name)
+            wanted = 1 if child is None else child.generation
+            if child is not None and child.status in ("FAILED", "CANCELLED"):
+                wanted += 1
+            value = await context.keep_step(step, wanted)
+        return int(value)
+
+    # ── starting ────────────────────────────────────────────────────────────────────────
+
+    async def _start(
+        self, context: Context, name: str, workflow: str, input: Json, timeout_ms: int | None
+    ) -> Run:
+        digest, version, tag = await self._find(workflow)
+        loaded = await self._programs.load(digest, run=context.run_id, tenant=self._tenant)
+        plan = loaded.program.plan
+        problems = find_input_problems(plan.input_schema, input) if plan.input_schema else []
+        if problems:
+            raise InputError([f"{plan.name}: {problem}" for problem in problems])
+        data, blobs = encode(input)[0], tuple[bytes, ...]()
+        if needs_blob(data):
+            data, blobs = blob_value(blob_ref(data), len(data)), (data,)
+        new = loaded.translator.new_run(
+            name, tenant=self._tenant, input=data, tags=context.tags, blobs=blobs
+        )
+        held = Held(*_instance(context), context.lease_id)
+        deadline_ms = self._deadline_ms(context, new.deadline_ms, timeout_ms)
+        new = msgspec.structs.replace(
+            new, parent=held, deadline_ms=deadline_ms, version=version, tag=tag
+        )
+        self._adopt(name, (node.queue for node in plan.nodes))
+        (answer,) = await self._store.create_runs([new])
+        if isinstance(answer, Run):
+            return answer
+        # The workflow of that name may be another one by now: the child run stays what it is.
+        child = await self._store.read_run(self._tenant, name)
+        if child is not None:
+            return child
+        parent = await self._store.read_run(self._tenant, context.run_id)
+        if parent is not None and parent.depth >= DEPTH_MAX:
+            raise ChildDepthError(plan.name, DEPTH_MAX)
+        context.cancel()
+        raise LeaseLost(str(answer))
+
+    async def _find(self, workflow: str) -> tuple[str, int | None, str | None]:
+        """The plan of a workflow; of a deployed one, also the version and the tag that led to
+        it."""
+        if workflow.startswith(BLOB_PREFIX):
+            return workflow, None, None
+        name, _, at = workflow.partition("@")
+        number = int(at) if at.isdecimal() else None
+        found = await self._store.read_workflow(self._tenant, name, number or at or None)
+        if found is None:
+            raise HandlerError(
+                f"there is no workflow {workflow!r}: deploy it (minuet deploy FILE), or write it "
+                "into the node's config"
+            )
+        return found.version.plan, found.version.version, at if number is None and at else None
+
+    def _deadline_ms(self, context: Context, *limits: int | None) -> int | None:
+        """How long a child run may take: as its plan and its node say, and no longer than its
+        parent may."""
+        known = [limit for limit in limits if limit is not None]
+        if context.deadline_ms is not None:
+            known.append(max(1, context.deadline_ms - self._now_ms()))
+        return min(known, default=None)
+
+    # ── going on ────────────────────────────────────────────────────────────────────────
+
+    async def _retry(self, context: Context, child: Run, timeout_ms: int | None) -> Run:
+        loaded = await self._programs.load(child.plan, run=child.run, tenant=self._tenant)
+        plan = loaded.program.plan
+        self._adopt(child.run, (node.queue for node in plan.nodes))
+        deadline_ms = self._deadline_ms(context, plan.deadline_ms, timeout_ms)
+        held = Held(*_instance(context), context.lease_id)
+        change = RetryRun(by=context.run_id, deadline_ms=deadline_ms, parent=held)
+        try:
+            return await self._store.change_run(self._tenant, child.run, change, child.seq)
+        except RunConflictError as error:
+            found = await self._store.read_run(self._tenant, child.run)
+            if found is None or found.seq == child.seq:
+                context.cancel()
+                raise LeaseLost(str(error)) from None
+            return found
+
+    async def _output(self, child: Run) -> Json:
+        fold = replay(await self._reader.history(child.run))
+        loaded = await self._programs.load(fold.state.plan, run=child.run, tenant=self._tenant)
+        plan = loaded.program.plan
+        last = plan.terminals if plan.output_node is None else (plan.output_node,)
+        for token in fold.state.tokens.values():
+            if token.node not in last:
+                token.output = None  # It need not be loaded.
+        await self._reader.open_blobs(child.run, fold)
+        return run_output(loaded.program, fold.state)
+
+
+def _instance(context: Context) -> Key:
+    return (context.run_id, context.node_id, context.scope_text)
+
+
+def _code(run: Run) -> str:
+    return str((run.error or {}).get("code", ""))
