@@ -1,7 +1,7 @@
 -- Leases: renewed, expired, taken up again; and what only their holder may do.
 
 -- Exports. Everything else stays local to this block.
-local lease_end, is_open, revive, come_back, renew, expire, record_step
+local lease_end, is_lost, is_open, revive, come_back, renew, expire, record_step
 
 do
 
@@ -9,7 +9,7 @@ do
 function lease_end(lease_ms) return now + lease_ms end
 
 -- Whether a lease is one of those of a token that have expired.
-local function is_lost(token, lease)
+function is_lost(token, lease)
   for _, one in ipairs(token[T_LOST] or {}) do
     if one == lease then return lease ~= '' end
   end
