@@ -8,7 +8,6 @@ from minuet.model import workflow as model
 from minuet.plan import plan, policy
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.enclosing import count_common
-from minuet.plan.foreach import FORMAT as FOREACH_FORMAT
 from minuet.plan.foreach import expand
 from minuet.plan.graph import Graph
 from minuet.plan.placement import place
@@ -51,7 +50,7 @@ def make_plan(
     if mapped:
         nodes = expand(nodes, authors, of_nodes, _inline_queue(workflow, catalog))
     return plan.Plan(
-        format=FOREACH_FORMAT if mapped else 1,
+        format=plan.FOREACH_FORMAT if mapped else 1,
         name=workflow.name,
         nodes=tuple(nodes),
         constructs=structure.nests.constructs | maps,

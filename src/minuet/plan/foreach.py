@@ -22,9 +22,6 @@ from minuet.plan.problems import Problems
 from minuet.plan.reference import ALL, Reference
 from minuet.templates import VARIABLES
 
-#: The format of a plan with a foreach. Workers that read only earlier ones refuse it.
-FORMAT = 2
-
 #: They compute nothing that another attempt would compute differently.
 _ONCE = plan.Retry(max_attempts=1)
 

@@ -21,6 +21,9 @@ import msgspec
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
 FORMAT = 2
 
+#: The format of a plan with a foreach.
+FOREACH_FORMAT = 2
+
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
 
@@ -206,3 +209,36 @@ def items_id(node: str) -> str:
 def item_id(node: str) -> str:
     """The hidden node that runs once per item."""
     return f"{node}$item"
+
+
+def is_list(name: str) -> bool:
+    """Whether this is the hidden node that renders the list of a foreach."""
+    return name.endswith("$items")
+
+
+def author_of(name: str) -> str:
+    """The node that an author wrote, for one of the hidden nodes of its foreach."""
+    return name.split(HIDDEN)[0] or name
+
+
+def authored(plan: Plan) -> tuple[Node, ...]:
+    """The plan's nodes as their author wrote them: one for each foreach. The hidden node that
+    renders the output is one of them."""
+    if plan.format < FOREACH_FORMAT:
+        return plan.nodes
+    nodes = {node.id: node for node in plan.nodes}
+    found = []
+    for node in plan.nodes:
+        each = node.foreach
+        if each is not None and each.role != "gather":
+            continue
+        if each is not None:
+            item = nodes[item_id(node.id)]
+            node = msgspec.structs.replace(
+                node, type=item.type, handler=item.handler, need=nodes[items_id(node.id)].need
+            )
+        edges = tuple(
+            msgspec.structs.replace(edge, target=author_of(edge.target)) for edge in node.edges
+        )
+        found.append(msgspec.structs.replace(node, edges=edges))
+    return tuple(found)
