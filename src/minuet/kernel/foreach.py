@@ -20,6 +20,8 @@ class Listed(msgspec.Struct, frozen=True, omit_defaults=True):
     """The output of the hidden node that renders a list."""
 
     count: int
+    #: How many items are alive at once.
+    window: int
     #: The items, if they are few and small.
     items: list[Json] = []
     #: Otherwise the blobs that hold them: the number of the first item in each, and its reference.

@@ -162,6 +162,9 @@ class Program:
         return self._constants.get(id(sends)) is sends
 
     def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
+        if node.foreach is not None and node.foreach.role != "gather":
+            # How many there are is known only when the list is: `start_items`, `reach_gather`.
+            return ()
         # The output is rendered no matter how the nodes that it waits for ended. What it names
         # comes with its reads.
         chosen = {*live, self.plan.output_node}
@@ -188,22 +191,17 @@ class Program:
 
     # ── foreach ─────────────────────────────────────────────────────────────────────────
 
-    def start_items(self, node: Node, scope: Scope, count: int, most: int) -> tuple[Send, ...]:
+    def start_items(self, node: Node, scope: Scope, count: int, window: int) -> tuple[Send, ...]:
         """The deliveries of the list of a foreach: one to the node that gathers, and the first
-        items. `most` limits how many items are alive at once."""
+        items, as many as are alive at once."""
         assert node.foreach is not None
         item = self.nodes[item_id(node.foreach.node)]
         reads = self.reads(item, scope) if item.reads else ()
         first = (
             Send(item.id, (*scope, number), True, 1, 1, item.queue, reads)
-            for number in range(self.window(node, count, most))
+            for number in range(window)
         )
         return (self.reach_gather(node, scope, count, is_list=True), *first)
-
-    def window(self, node: Node, count: int, most: int) -> int:
-        """How many items of a foreach are alive at once."""
-        assert node.foreach is not None
-        return min(node.foreach.max_parallel or count, count, most)
 
     def reach_gather(
         self,

@@ -95,6 +95,15 @@ class NodeFailed(msgspec.Struct, frozen=True, gc=False):
     dead_letter: str | None = None
 
 
+class Items(msgspec.Struct, frozen=True, gc=False):
+    """The items of a foreach. Both numbers are kept with the list: whoever settles an item, by
+    whatever plan, must issue the same one next."""
+
+    count: int
+    #: How many of them are alive at once.
+    window: int
+
+
 Settlement: TypeAlias = Sent | Retried | NodeFailed | Waiting
 
 
@@ -109,13 +118,13 @@ def settle(
     hop: int = 0,
     cursor: int = 0,
     fraction: float = 0.0,
-    items: int | None = None,
+    items: Items | None = None,
 ) -> Settlement:
     """Decide what an outcome means for the run.
 
     `variables` are those of the node's conditions: `ctx`, `input`, `run` (`output` and
-    `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry. `items` is how many
-    items there are, if the node is one of a foreach and that can be known.
+    `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry. `items` are those
+    of a foreach, if the node is its list or one of them and that can be known.
     """
     if node.foreach is not None and node.foreach.role != "gather":
         return _settle_part(program, node, scope, outcome, attempt, hop, fraction, items)
@@ -153,7 +162,7 @@ def _settle_part(
     attempt: int,
     hop: int,
     fraction: float,
-    items: int | None,
+    items: Items | None,
 ) -> Settlement:
     """Decide what an outcome of the list of a foreach, or of an item, means. Both lead only to the
     node that gathers."""
@@ -168,17 +177,16 @@ def _settle_part(
         if isinstance(outcome, Skipped):
             skip = program.reach_gather(node, scope, 0, live=False, is_list=True)
             return Sent("skipped", (skip,))
-        count = len(outcome.output)
-        limit = _broken_fanout(program.plan, node, count)
-        most = SENDS_PER_EXCHANGE_MAX - 1
-        sends = () if limit else program.start_items(node, scope, count, most)
+        items = items or list_items(program, node, len(outcome.output))
+        limit = _broken_fanout(program.plan, node, items.count)
+        sends = () if limit else program.start_items(node, scope, items.count, items.window)
     else:
         if items is None:
             return NodeFailed(_UNKNOWN_ITEMS, "non_retryable")
         limit = None
-        window = program.window(node, items, SENDS_PER_EXCHANGE_MAX - 1)
         live = not isinstance(outcome, Skipped)
-        sends = (program.reach_gather(node, scope, items, live=live, window=window),)
+        count, window = items.count, items.window
+        sends = (program.reach_gather(node, scope, count, live=live, window=window),)
         if not live:
             return Sent("skipped", sends)
     assert isinstance(outcome, Succeeded)
@@ -186,6 +194,13 @@ def _settle_part(
     if limit is not None:
         return NodeFailed(limit, "limit")
     return Sent("completed", sends, outcome.output)
+
+
+def list_items(program: Program, node: Node, count: int) -> Items:
+    """How many items of a list are alive at once: they are started in one exchange."""
+    assert node.foreach is not None
+    most = max(SENDS_PER_EXCHANGE_MAX - 1, 1)
+    return Items(count, min(node.foreach.max_parallel or count, count, most))
 
 
 _UNKNOWN_ITEMS = {
@@ -201,7 +216,7 @@ def _settle_failed_part(
     failed: AttemptFailed,
     attempt: int,
     fraction: float,
-    items: int | None,
+    items: Items | None,
 ) -> Settlement:
     delay_ms = retry_delay_ms(node.retry, attempt, failed, fraction)
     if delay_ms is not None:
@@ -217,10 +232,11 @@ def _settle_failed_part(
     elif items is None or (each.on_item_error == "fail" and not handled):
         return NodeFailed(failed.error, _dead_letter(program.plan, failed))
     else:
-        window = program.window(node, items, SENDS_PER_EXCHANGE_MAX - 1)
         fails = each.on_item_error == "fail"
         # Only successes are live: `need` counts them.
-        send = program.reach_gather(node, scope, items, live=False, at_once=fails, window=window)
+        send = program.reach_gather(
+            node, scope, items.count, live=False, at_once=fails, window=items.window
+        )
     return Sent("failed", (send,), {"error": _shown(failed.error)}, failed.error)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from minuet.bridge.granted import Granted
 from minuet.errors import DamagedRowError
-from minuet.kernel.settle import Outcome, Succeeded
+from minuet.kernel.settle import Items, Outcome, Succeeded
 from minuet.plan.plan import Node
 from minuet.types import Json
 
@@ -27,6 +27,7 @@ class Assignment(Granted):
         "chunk",
         "context",
         "holds_slot",
+        "items",
         "loaded",
         "node",
         "outcome",
@@ -45,6 +46,8 @@ class Assignment(Granted):
         self.context: Context | None = None
         #: If the node is an item of a foreach: the items of its chunk, filled before use.
         self.chunk: list[Json] | None = None
+        #: If the node is the list of a foreach: its items, once it is rendered.
+        self.items: Items | None = None
         self._list: Listed | None = None
         #: The handler as a task, or as a future of the thread it runs in.
         self.task: asyncio.Task[Item | None] | None = None

@@ -13,7 +13,7 @@ import msgspec
 
 from minuet.bridge.values import encode
 from minuet.kernel.foreach import Listed, check_list, gather
-from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded
+from minuet.kernel.settle import AttemptFailed, Items, Outcome, Succeeded, list_items
 from minuet.plan.plan import Node
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
@@ -67,8 +67,11 @@ def run_hidden(assignment: Assignment, node: Node, bytes_max: int | None) -> Out
         problem = check_list(each, value)
         if problem is not None:
             return problem
+        assert assignment.loaded is not None
+        items = assignment.items = list_items(assignment.loaded.program, node, len(value))
         if len(assignment.output) <= LISTED_BYTES_MAX:
-            assignment.output = msgspec.json.encode(Listed(len(value), items=value))
+            listed = Listed(items.count, items.window, items=value)
+            assignment.output = msgspec.json.encode(listed)
         return Succeeded(value)
     if assignment.listed(each.node) is None:
         return AttemptFailed(assignment.list_error(each.node))
@@ -104,6 +107,6 @@ def cut(items: list[Json], size: int) -> list[tuple[int, bytes]]:
     return chunks
 
 
-def list_output(count: int, chunks: list[tuple[int, str]]) -> bytes:
+def list_output(items: Items, chunks: list[tuple[int, str]]) -> bytes:
     """The output of the hidden node whose list is stored in chunks."""
-    return msgspec.json.encode(Listed(count, chunks=chunks))
+    return msgspec.json.encode(Listed(items.count, items.window, chunks=chunks))

@@ -13,7 +13,7 @@ import msgspec
 from minuet.bridge.values import needs_blob
 from minuet.errors import DamagedRowError, StoreUnavailableError
 from minuet.ids import Ids
-from minuet.kernel.settle import AttemptFailed, Succeeded, settle
+from minuet.kernel.settle import AttemptFailed, Items, Succeeded, settle
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
@@ -138,7 +138,7 @@ class Settling:
             hop=grant.hop,
             cursor=grant.cursor,
             fraction=self._ids.fraction(),
-            items=_count_items(assignment),
+            items=_items_of(assignment),
         )
         # Decoded values are many times as large as their bytes, and items wait for the store.
         assignment.forget_values()
@@ -159,7 +159,8 @@ class Settling:
             (first, await self._keep_output(assignment, data))
             for first, data in cut(outcome.output, len(assignment.output))
         ]
-        return list_output(len(outcome.output), chunks)
+        assert assignment.items is not None
+        return list_output(assignment.items, chunks)
 
     async def _keep_output(self, assignment: Assignment, data: bytes) -> str:
         run = assignment.grant.run
@@ -187,10 +188,13 @@ class Settling:
             pause_s = min(2 * pause_s, KEEP_S[1])
 
 
-def _count_items(assignment: Assignment) -> int | None:
-    """How many items there are beside this one. None: the node is no item, or nobody knows."""
+def _items_of(assignment: Assignment) -> Items | None:
+    """The items of the list, or those that this is one of. None: it is neither, or its list is
+    damaged."""
+    if assignment.items is not None:
+        return assignment.items
     try:
         found = assignment.item_list()
     except DamagedRowError:
         return None
-    return None if found is None else found.count
+    return None if found is None else Items(found.count, found.window)
