@@ -56,9 +56,9 @@ def is_hidden(node: Node) -> bool:
     return node.foreach is not None and node.foreach.role != "item"
 
 
-def run_hidden(assignment: Assignment, node: Node, bytes_max: int | None) -> Outcome:
+def run_hidden(assignment: Assignment, node: Node) -> Outcome:
     """Render the list of a foreach, or gather what its items gave."""
-    each = node.foreach
+    each, bytes_max = node.foreach, assignment.max_output_bytes
     assert each is not None
     if each.role == "items":
         assignment.output, value = encode(

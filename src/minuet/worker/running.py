@@ -67,7 +67,7 @@ class Running:
     def run_hidden(self, assignment: Assignment, node: Node) -> Outcome:
         """Run a part of a foreach that no author wrote."""
         try:
-            return run_hidden(assignment, node, _output_bytes_max(assignment))
+            return run_hidden(assignment, node)
         except Exception as error:
             return self._failures.outside_handler(assignment, error)
 

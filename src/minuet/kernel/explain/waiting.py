@@ -16,8 +16,8 @@ from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.types import TYPE_QUEUE
 from minuet.plan.plan import Node, author_of
+from minuet.types import TYPE_QUEUE
 
 
 class Fact(TypedDict, total=False):
