@@ -18,6 +18,11 @@ import msgspec
 #: [target node, scope, 1 live or 0 skipped, live arrivals needed, arrivals expected]
 Sent: TypeAlias = tuple[str, str, int, int, int]
 
+#: Added to the third part of what an item of a foreach has sent. To a join: it is one of many
+#: arrivals from the same node, and counts by the need that it states. To an item: that is the next
+#: one, and has its source and its hop from the item that sent it.
+COUNTED = 2
+
 #: [node, scope]
 Place: TypeAlias = tuple[str, str]
 

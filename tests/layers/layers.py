@@ -12,7 +12,18 @@ from collections.abc import Iterator
 
 BASE = {"errors", "types"}
 BELOW_WORKER = BASE | {
-    *("clock", "ids", "events", "schemas", "conditions", "templates", "model", "plan", "kernel"),
+    *(
+        "clock",
+        "ids",
+        "events",
+        "scopes",
+        "schemas",
+        "conditions",
+        "templates",
+        "model",
+        "plan",
+        "kernel",
+    ),
     *("store", "bridge", "nodes"),
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
@@ -27,14 +38,15 @@ MAY_IMPORT: dict[str, set[str]] = {
     "clock": set(),
     "ids": set(),
     "events": BASE,
+    "scopes": BASE,
     "schemas": BASE,
     "conditions": BASE | {"schemas"},
     "templates": BASE,
     "model": BASE | {"conditions", "templates"},
     "plan": BASE | {"model", "conditions", "templates", "schemas"},
-    "kernel": BASE | {"events", "plan", "conditions"},
+    "kernel": BASE | {"events", "scopes", "plan", "conditions"},
     "blobs": BASE,
-    "store": BASE | {"events", "clock", "blobs"},
+    "store": BASE | {"events", "scopes", "clock", "blobs"},
     "settings": BASE,
     "outcomes": BASE,
     "nodes": BASE | {"schemas", "templates", "conditions"},

@@ -72,6 +72,28 @@ def catch(bug: Bug) -> Catch:
 
 _ALL = (
     Bug(
+        name="item-counted-twice",
+        summary="an item that was tried before counts twice",
+        faults=("fail",),
+        transition=wrong.CountsAnItemTwice,
+    ),
+    Bug(
+        name="quorum-fires-twice",
+        summary="a quorum withdraws nothing and fires again",
+        transition=wrong.AQuorumFiresTwice,
+    ),
+    Bug(
+        name="item-never-issued",
+        summary="an item that failed makes no other ready",
+        faults=("fail",),
+        transition=wrong.NeverIssuesAnItem,
+    ),
+    Bug(
+        name="order-of-items-lost",
+        summary="what the items gave is gathered in another order",
+        store=wrong.LosesTheOrderOfItems,
+    ),
+    Bug(
         name="no-lease-check",
         summary="a result counts no matter which worker hands it in",
         faults=("kill", "pause"),

@@ -271,7 +271,7 @@ class LateArrivalsAreSeen(Transition):
     def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
         arrived = super()._arrive(run, d, source, scope, hop, out)
         key = ((run.run, d.node, d.scope), source)
-        if arrived:
+        if key in self.arrivals:
             self.arrivals[key] = msgspec.structs.replace(self.arrivals[key], late=False)
         return arrived
 
@@ -288,6 +288,47 @@ class WithdrawnStillCount(Transition):
         before = run.counter
         super()._withdraw(run, d, withdrawn)
         run.counter = before
+
+
+# ── foreach ─────────────────────────────────────────────────────────────────────────────────
+
+
+class CountsAnItemTwice(Transition):
+    """An item that was tried before counts once more."""
+
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        arrived = super()._arrive(run, d, source, scope, hop, out)
+        if d.window and self.tokens[run.run, source, scope].attempt > 1:
+            self.joins[run.run, d.node, d.scope].live += 1
+        return arrived
+
+
+class AQuorumFiresTwice(Transition):
+    """What arrives after the quorum fires it again, because nothing is withdrawn."""
+
+    def _withdraw(self, run: Run, d: Delivery, withdrawn: list[events.Place]) -> None:
+        if not d.window:
+            super()._withdraw(run, d, withdrawn)
+
+    def _arrive(self, run: Any, d: Delivery, source: Any, scope: Any, hop: Any, out: Any) -> bool:
+        arrived = super()._arrive(run, d, source, scope, hop, out)
+        if d.window:
+            self.joins[run.run, d.node, d.scope].fired = False
+        return arrived
+
+
+class NeverIssuesAnItem(Transition):
+    """An item that failed makes no other ready."""
+
+    def _issue_next(self, run: Run, d: Delivery, item: Token) -> str | None:
+        return super()._issue_next(run, d, item) if d.live else None
+
+
+class LosesTheOrderOfItems(ModelStore):
+    """Items come as text sorts them, last first."""
+
+    def _read_by(self, run: str, read: Read) -> list[Token]:
+        return super()._read_by(run, read)[::-1]
 
 
 # ── runs, retries, timers, slots, steps ─────────────────────────────────────────────────────

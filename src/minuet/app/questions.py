@@ -23,7 +23,7 @@ from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
-from minuet.kernel.view import InstanceView, node_views, run_output
+from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.store.records import DeadLetter, Run
 
@@ -233,7 +233,7 @@ class Questions(Finder):
             status=state.status,  # type: ignore[arg-type]
             output=run_output(program, state) if state.status == "COMPLETED" else None,
             nodes={name: node_result(view) for name, view in views.items()},
-            error=state.error,
+            error=shown_error(state.error),
             duration_ms=last_ms - started_ms if over else None,
             seq=state.seq,
             generation=state.generation,

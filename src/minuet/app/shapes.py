@@ -15,6 +15,7 @@ import msgspec
 
 from minuet.errors import DocumentError, InputError, MinuetError, RunConflictError
 from minuet.events import Event, event_type
+from minuet.kernel.view import shown_error
 from minuet.outcomes import outcome_of
 from minuet.types import Json
 
@@ -77,7 +78,7 @@ def row(run: Run) -> Shape:
         "plan": run.plan,
         "status": run.status,
         "input": msgspec.json.decode(run.input),
-        "error": run.error,
+        "error": shown_error(run.error),
         "counter": run.counter,
         "seq": run.seq,
         "generation": run.generation,

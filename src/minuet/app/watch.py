@@ -15,6 +15,7 @@ from minuet.kernel.fold import Fold
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView, node_views
+from minuet.plan.plan import author_of, authored
 
 
 class ActiveInstance(msgspec.Struct, frozen=True):
@@ -50,7 +51,7 @@ class Watch:
     @property
     def size(self) -> int:
         """How many nodes the plan has."""
-        return len(self._program.plan.nodes)
+        return len(authored(self._program.plan))
 
     @property
     def output_node(self) -> str | None:
@@ -97,4 +98,4 @@ class Watch:
 
 def instance_name(node: str, scope: str | tuple[int, ...]) -> str:
     """A node instance as people write it: `check[2]`."""
-    return node + show(decode(scope) if isinstance(scope, str) else scope)
+    return author_of(node) + show(decode(scope) if isinstance(scope, str) else scope)

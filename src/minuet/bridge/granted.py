@@ -12,7 +12,9 @@ from typing import Any
 import msgspec
 
 from minuet.errors import DamagedRowError, InputLimitError
+from minuet.kernel.foreach import Arrived, Listed, error_of
 from minuet.kernel.scope import decode
+from minuet.plan.plan import HIDDEN, item_id, items_id
 from minuet.store.blob import BLOB_START, blob_of, value_bytes
 from minuet.store.lenient import is_unreadable
 from minuet.store.records import (
@@ -172,15 +174,44 @@ class Granted:
 
     def inputs(self) -> dict[str, Json]:
         """Outputs of the dependencies that were live."""
-        return {output.node: self._output(output) for output in self.grant.inputs}
+        return {o.node: self._output(o) for o in self.grant.inputs if HIDDEN not in o.node}
 
     def reads(self) -> dict[str, Json]:
         """Outputs that templates and conditions name; none of nodes that were skipped."""
-        return {output.node: self._output(output) for output in self.grant.reads}
+        return {o.node: self._output(o) for o in self.grant.reads if HIDDEN not in o.node}
 
     def outputs(self) -> dict[str, Json]:
         """All outputs at hand: inputs, and what templates and conditions read beyond them."""
         return {**self.reads(), **self.inputs()}
+
+    def listed(self, node: str) -> Listed | None:
+        """The list that the items of a node with foreach come from; None: it could not be made."""
+        own = items_id(node)
+        for output in self.grant.inputs:
+            if output.node == own:
+                try:
+                    return msgspec.json.decode(output.data, type=Listed)
+                except msgspec.ValidationError:
+                    return None
+                except msgspec.DecodeError as error:
+                    raise self._damaged(_output_of(output), str(error)) from None
+        return None
+
+    def list_error(self, node: str) -> dict[str, Any]:
+        """Why there is no list."""
+        own = items_id(node)
+        failed = next((o for o in self.grant.inputs if o.node == own), None)
+        value = None if failed is None else self._value(failed.data, _output_of(failed))
+        return error_of(value)
+
+    def arrived(self, node: str) -> list[Arrived]:
+        """What the items of a node with foreach have come to, in their order."""
+        item = item_id(node)
+        return [
+            Arrived(self._value(o.data, _output_of(o)), o.failed)
+            for o in self.grant.reads
+            if o.node == item
+        ]
 
     def run_variable(self) -> Json:
         """What templates and conditions see as `run`."""

@@ -24,13 +24,20 @@ if TYPE_CHECKING:
 PROGRAMS_MAX = 256
 
 
+def item_name(node: Node) -> str:
+    """What a node's templates call the item of its foreach."""
+    return "item" if node.foreach is None else node.foreach.alias
+
+
 class Config:
     """A node's config: templates, beside entries that stay unchanged."""
 
-    def __init__(self, config: dict[str, Json], verbatim: tuple[str, ...]) -> None:
+    def __init__(
+        self, config: dict[str, Json], verbatim: tuple[str, ...], item: str = "item"
+    ) -> None:
         self._verbatim = {name: config[name] for name in verbatim if name in config}
         rest = {name: value for name, value in config.items() if name not in self._verbatim}
-        self._template: Template = compile_template(rest)
+        self._template: Template = compile_template(rest, item=item)
         self.is_constant = self._template.is_constant
 
     def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
@@ -62,7 +69,8 @@ class Loaded:
         """Prepare a config, with what was loaded from its blob; the node's own entries win."""
         node_type = NODE_TYPES.get(node.type)
         verbatim = node_type.expression_fields if node_type is not None else ()
-        made = self._configs[node.id] = Config({**loaded, **(node.config or {})}, verbatim)
+        config = {**loaded, **(node.config or {})}
+        made = self._configs[node.id] = Config(config, verbatim, item_name(node))
         return made
 
 

@@ -16,12 +16,13 @@ import msgspec
 
 from minuet.bridge.snapshot import events_of, state_of, view_of
 from minuet.bridge.traces import RepairError, Traces
+from minuet.bridge.translate import reads_of
 from minuet.errors import DamagedRowError, InvariantError
 from minuet.kernel.fold import Fold, NumberedEvent, State, TokenView, replay
 from minuet.kernel.invariants import RunFacts, check_run
 from minuet.kernel.ledger import Ledger
 from minuet.kernel.program import Program
-from minuet.kernel.scope import decode, encode
+from minuet.kernel.scope import decode
 from minuet.store.lenient import damage_of
 from minuet.store.records import (
     DeadLetter,
@@ -200,9 +201,9 @@ class _Maker:
             if stored is None or stored.skip:
                 raise RepairError(f"the plan that says how to run {view.node!r} is missing")
             return stored.queue, stored.reads
-        reads = self._program.reads(node, decode(view.scope))
+        scope, program = decode(view.scope), self._program
         ready = self._traces.ready[view.node, view.scope]
-        return node.queue, tuple(Read(name, encode(prefix), ready) for name, prefix in reads)
+        return node.queue, reads_of(program.reads(node, scope), program.every(node, scope), ready)
 
 
 def _dead_letters(

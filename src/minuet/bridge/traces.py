@@ -11,7 +11,7 @@ from itertools import islice
 
 from minuet import events as happened
 from minuet.errors import MinuetError
-from minuet.events import Place
+from minuet.events import COUNTED, Place
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.ledger import SETTLING, sent_by
 from minuet.store.records import Arrival, Snapshot
@@ -35,6 +35,8 @@ class Traces:
         #: The event that made each token ready.
         self.ready: dict[Place, int] = {}
         self.sources: dict[Place, Place] = {}
+        #: Items that others have issued, each with the first of these: it has the same reads.
+        self.issued: dict[Place, Place] = {}
         self.arrivals: dict[tuple[Place, str], Arrival] = {}
         self.join_hops: dict[Place, int] = {}
         self._counts: dict[Place, tuple[int, int]] = {}
@@ -51,7 +53,7 @@ class Traces:
             self._note(at_ms, event)
             # A token has its hop from the moment it is ready.
             for place in islice(reversed(self.hops), len(self.hops) - known):
-                self.ready[place] = seq
+                self.ready[place] = self.ready.get(self.issued.get(place, place), seq)
 
     def _note(self, at_ms: int, event: happened.Event) -> None:
         if isinstance(event, SETTLING):
@@ -74,13 +76,19 @@ class Traces:
             self._deliver(source, getattr(event, "scope", None), sent)
 
     def _deliver(self, source: str, scope: str | None, sent: happened.Sent) -> None:
-        node, target_scope, live, need, total = sent
-        place = (node, target_scope)
+        node, target_scope, sort, need, total = sent
+        place, counted, live = (node, target_scope), sort >= COUNTED, sort % COUNTED
         if scope is None and source:
             # An edge that a patch has added: its event does not say the scope of the source.
             scope = self._patched(source, place)
         origin = (source, scope or "")
         hop = self.hops[origin] + 1 if source else 0
+        if total <= 1 and counted:
+            # The next item: as the one that has settled.
+            self.hops[place] = self.hops[origin]
+            self.sources[place] = self.sources[origin]
+            self.issued[place] = self.issued.get(origin, origin)
+            return
         if total <= 1:
             self.hops[place] = hop
             if source and live:
@@ -88,7 +96,8 @@ class Traces:
             return
         arrived, skipped = self._counts.get(place, (0, 0))
         fired = place in self.hops
-        self.arrivals[place, source] = Arrival(self._run, *place, *origin, bool(live), fired)
+        if not counted:
+            self.arrivals[place, source] = Arrival(self._run, *place, *origin, bool(live), fired)
         if live:
             self.join_hops[place] = max(self.join_hops.get(place, 0), hop)
         arrived, skipped = self._counts[place] = (arrived + live, skipped + 1 - live)

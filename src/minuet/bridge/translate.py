@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from minuet.bridge.values import encode_value
@@ -21,6 +22,7 @@ from minuet.store.records import (
     Slot,
     Waiting,
 )
+from minuet.types import Scope
 
 #: Deliveries by the tuple of sends they come from. The sends of a node outside all loops are
 #: one cached value (`Program.sends`), so their translation is as well. Others come and go with
@@ -115,8 +117,19 @@ def _delivery(send: Send) -> Delivery:
         send.need,
         send.total,
         send.queue,
-        tuple(Read(node, encode(prefix)) for node, prefix in send.reads),
+        reads_of(send.reads, send.every),
         send.withdraws,
+        send.window,
+    )
+
+
+def reads_of(
+    latest: Iterable[tuple[str, Scope]], every: Iterable[tuple[str, Scope]], upto: int = 0
+) -> tuple[Read, ...]:
+    """What an instance reads: the latest output under each prefix, and every one."""
+    return (
+        *[Read(node, encode(prefix), upto) for node, prefix in latest],
+        *[Read(node, encode(prefix), upto, True) for node, prefix in every],
     )
 
 

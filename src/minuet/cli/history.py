@@ -74,7 +74,9 @@ def _describe_run(event: Event) -> tuple[str, str]:
         case happened.RunCompleted():
             return "COMPLETED", ""
         case happened.RunFailed():
-            return "FAILED", brief(error_text({**event.error, "node": event.node}), 200)
+            return "FAILED", brief(
+                error_text({**event.error, "node": instance_name(event.node, event.scope)}), 200
+            )
         case happened.RunCancelled():
             return "CANCELLED", brief(event.reason, 200) + _by(event.by)
         case _:
@@ -96,7 +98,7 @@ def _instance(event: happened.NodeCompleted | happened.NodeSkipped | object) -> 
 
 
 def _sent(sent: list[happened.Sent]) -> str:
-    to = [instance_name(node, scope) for node, scope, live, *_ in sent if live]
+    to = [instance_name(node, scope) for node, scope, live, *_ in sent if live % 2]
     more = f" and {len(to) - 5} more" if len(to) > 5 else ""
     return f"to {', '.join(to[:5])}{more}" if to else ""
 

@@ -15,6 +15,7 @@ from minuet.app.watch import Watch
 from minuet.cli.history import describe_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
 from minuet.events import Event, Place, RunCreated
+from minuet.plan.plan import is_list
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -100,9 +101,12 @@ class PlainProgress:
                 self._print(at_ms, f"run {run_id} of {event.workflow} starts")
             elif line.state != "RUNNING":
                 self._print(at_ms, f"run {run_id} is {line.state}  {line.text}")
-        elif getattr(event, "node", "") != self._hidden[run_id]:
+        elif not self._is_hidden(run_id, getattr(event, "node", "")):
             where = f"{run_id[:13]}  " if len(self._known) > 1 else ""
             self._print(at_ms, f"{where}{line.node:<20}  {line.state:<9}  {line.text}")
+
+    def _is_hidden(self, run_id: str, node: str) -> bool:
+        return node == self._hidden[run_id] or is_list(node)
 
     def _print(self, at_ms: int, text: str) -> None:
         print(f"{format_clock(at_ms)}  {clean(text)}".rstrip(), file=sys.stderr, flush=True)

@@ -41,8 +41,8 @@ TYPES: dict[str, str] = {
 }
 
 #: The variables of a condition. `output` is the node's own output, `ctx` maps each earlier node to
-#: `{"output": …}`, `iteration` and `item` exist inside a loop or a foreach.
-VARIABLES = ("output", "ctx", "input", "run", "iteration", "item")
+#: `{"output": …}`, `iteration` exists inside a loop, `item` and `item_index` inside a foreach.
+VARIABLES = ("output", "ctx", "input", "run", "iteration", "item", "item_index")
 
 
 #: Contents of blobs by their references.

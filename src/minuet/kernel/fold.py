@@ -15,7 +15,7 @@ import msgspec
 
 from minuet import events as happened
 from minuet.errors import InvariantError
-from minuet.events import Event, Place, Sent, event_type
+from minuet.events import COUNTED, Event, Place, Sent, event_type
 from minuet.kernel.lifecycle import next_run_status, next_token_state
 
 #: (seq, time in ms, event)
@@ -216,18 +216,23 @@ class Fold:
             self.state.counter -= 1
 
     def _deliver(self, source: str, sent: list[Sent], at_ms: int) -> None:
-        for node, scope, live, need, total in sent:
-            place = (node, scope)
+        for node, scope, sort, need, total in sent:
+            place, counted, live = (node, scope), sort >= COUNTED, sort % COUNTED
             if total <= 1:
-                self._emit(place, bool(live), source, at_ms)
+                # An item that another one has issued comes from where that came from.
+                self._emit(place, bool(live), "" if counted else source, at_ms)
                 continue
             join = self.state.joins.setdefault(place, JoinView(need, total))
-            if source in join.sources:
-                raise InvariantError(f"{source} arrived twice at {place}")
-            join.sources[source] = bool(live)
+            if not counted:
+                if source in join.sources:
+                    raise InvariantError(f"{source} arrived twice at {place}")
+                join.sources[source] = bool(live)
+                need = join.need
             join.live += live
             join.skipped += 1 - live
-            enough = join.live >= join.need or join.live + join.skipped >= join.total
+            if counted and join.live + join.skipped > join.total:
+                raise InvariantError(f"more arrived at {place} than the {join.total} expected")
+            enough = join.live >= need or join.live + join.skipped >= join.total
             if enough and not join.fired:
                 join.fired = True
                 self._emit(place, join.live > 0, "", at_ms)

@@ -270,7 +270,12 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
     for (name, scope), sent_to in seen.ledger.fanout.items():
         if name not in nodes:
             continue
-        count = sent_to - any(edge.target == hidden for edge in nodes[name].edges)
+        each = nodes[name].foreach
+        if each is not None and each.role == "item":
+            continue
+        # The node that gathers the items is not one of them.
+        is_list = each is not None and each.role == "items"
+        count = sent_to - is_list - any(edge.target == hidden for edge in nodes[name].edges)
         if count > (limit := fanout_limit(program.plan, nodes[name])):
             yield f"{(name, scope)} sent to {count} nodes, at most {limit} were allowed"
     for seq, _, event in seen.events:
@@ -312,10 +317,21 @@ def plan_is_followed(seen: Evidence) -> Iterator[str]:
             node = seen.program.nodes.get(name)
             if node is None or len(decode(scope)) != len(node.nest):
                 yield f"event {seq} emits {(name, scope)}, which the plan does not know"
+            elif node.foreach is not None and node.foreach.role == "gather":
+                yield from _items_are_expected(seen, seq, name, scope, total)
             elif not isinstance(event, happened.RunStarted):
                 expected = seen.program.arrivals(node, decode(scope))
                 if (need, total) != expected:
                     yield f"event {seq} sends {(need, total)} to {name!r}, the plan {expected}"
+
+
+def _items_are_expected(
+    seen: Evidence, seq: int, name: str, scope: str, total: int
+) -> Iterator[str]:
+    """How many items there are, the list alone says: all must agree with it."""
+    join = seen.ledger.joins.get((name, scope))
+    if join is not None and join.total != total:
+        yield f"event {seq} tells {name!r} of {total - 1} items, its list has {join.total - 1}"
 
 
 def dead_letters_are_dead_tokens(seen: Evidence) -> Iterator[str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from minuet import events as happened
-from minuet.events import Event, Place, Sent, event_type
+from minuet.events import COUNTED, Event, Place, Sent, event_type
 from minuet.kernel.fold import JoinView, NumberedEvent
 
 #: Events that name the lease under which they were handed in.
@@ -111,7 +111,7 @@ class Ledger:
             self._premature.add(place)
             self._counter += 1
         if isinstance(event, happened.NodeCompleted | happened.NodeSent):
-            live = sum(sent[2] for sent in event.to)
+            live = sum(sent[2] % COUNTED for sent in event.to)
             self.fanout[place] = self.fanout.get(place, 0) + live
         if isinstance(event, happened.NodeFailed) and event.dead_letter is not None:
             self.dead_letters.add((*place, self._generation))
@@ -132,19 +132,24 @@ class Ledger:
         self._counter -= 1
 
     def _deliver(self, seq: int, source: str, sent: Sent) -> None:
-        node, scope, live, need, total = sent
-        place = (node, scope)
+        node, scope, sort, need, total = sent
+        place, counted, live = (node, scope), sort >= COUNTED, sort % COUNTED
         if total <= 1:
             self._emit(seq, place)
             return
         join = self.joins.setdefault(place, JoinView(need, total))
-        if source in join.sources:
+        if not counted:
+            if source in join.sources:
+                self.twice.append((seq, place, source))
+                return
+            join.sources[source] = bool(live)
+            need = join.need
+        elif join.live + join.skipped >= join.total:
             self.twice.append((seq, place, source))
             return
-        join.sources[source] = bool(live)
         join.live += live
         join.skipped += 1 - live
-        enough = join.live >= join.need or join.live + join.skipped >= join.total
+        enough = join.live >= need or join.live + join.skipped >= join.total
         if enough and not join.fired:
             join.fired = True
             self._emit(seq, place)

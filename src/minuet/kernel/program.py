@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.plan.plan import Edge, Node, Plan, Role
+from minuet.plan.plan import Edge, Node, Plan, Role, item_id
 from minuet.types import Scope
 
 if TYPE_CHECKING:
@@ -36,6 +36,11 @@ class Send(msgspec.Struct, frozen=True, gc=False):
     reads: tuple[tuple[str, Scope], ...] = ()
     #: Nodes whose tokens are withdrawn when the target fires without waiting for them.
     withdraws: tuple[str, ...] = ()
+    #: From an item of a foreach: how many of them are alive at once. It is counted, and the next
+    #: item is issued. 0: an ordinary delivery.
+    window: int = 0
+    #: (node, scope prefix): all outputs under it are passed along, not just the latest.
+    every: tuple[tuple[str, Scope], ...] = ()
 
 
 class Needs(msgspec.Struct, frozen=True, gc=False):
@@ -54,6 +59,12 @@ class Program:
         self.plan = plan
         self.digest = digest
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
+        #: By the author's node that has a foreach: the hidden node that takes its edges.
+        self._heads: dict[str, str] = {
+            node.foreach.node: node.id
+            for node in plan.nodes
+            if node.foreach is not None and node.foreach.role == "items"
+        }
         self._conditions: dict[str, Condition] = {}
         self._needs: dict[str, Needs] = {}
         #: Schemas and code that conditions need, by their references.
@@ -151,9 +162,15 @@ class Program:
         return self._constants.get(id(sends)) is sends
 
     def _make_sends(self, node: Node, scope: Scope, live: tuple[str, ...]) -> tuple[Send, ...]:
+        if node.foreach is not None and node.foreach.role != "gather":
+            # How many there are is known only when the list is: `start_items`, `reach_gather`.
+            return ()
         # The output is rendered no matter how the nodes that it waits for ended. What it names
         # comes with its reads.
         chosen = {*live, self.plan.output_node}
+        if self._heads:
+            # A branch names the nodes that its author wrote.
+            chosen |= {self._heads[name] for name in live if name in self._heads}
         return tuple(
             self._send(edge, scope[: edge.keep] + edge.enter, edge.target in chosen)
             for edge in node.edges
@@ -171,6 +188,54 @@ class Program:
         need, total = self.arrivals(target, scope)
         reads = self.reads(target, scope) if target.reads else ()
         return Send(target.id, scope, live, need, total, target.queue, reads, target.cancels)
+
+    # ── foreach ─────────────────────────────────────────────────────────────────────────
+
+    def start_items(self, node: Node, scope: Scope, count: int, window: int) -> tuple[Send, ...]:
+        """The deliveries of the list of a foreach: one to the node that gathers, and the first
+        items, as many as are alive at once."""
+        assert node.foreach is not None
+        item = self.nodes[item_id(node.foreach.node)]
+        reads = self.reads(item, scope) if item.reads else ()
+        first = (
+            Send(item.id, (*scope, number), True, 1, 1, item.queue, reads)
+            for number in range(window)
+        )
+        return (self.reach_gather(node, scope, count, is_list=True), *first)
+
+    def reach_gather(
+        self,
+        node: Node,
+        scope: Scope,
+        count: int,
+        *,
+        live: bool = True,
+        at_once: bool = False,
+        is_list: bool = False,
+        window: int = 0,
+    ) -> Send:
+        """A delivery to the node that gathers `count` items: from the list itself, or from an item.
+        `at_once`: it must not wait for the others."""
+        each = node.foreach
+        assert each is not None
+        gather = self.nodes[each.node]
+        if not is_list:
+            scope = scope[:-1]
+        # The list arrives as well, and is always live: so the node runs even if every item failed.
+        need = 1 if at_once or not count else (each.need or count) + 1
+        withdraws = count > 0 and (each.need is not None or at_once)
+        return Send(
+            gather.id,
+            scope,
+            live,
+            need,
+            count + 1,
+            gather.queue,
+            self.reads(gather, scope),
+            (item_id(each.node),) if withdraws else (),
+            window,
+            self.every(gather, scope),
+        )
 
     def arrivals(self, node: Node, scope: Scope) -> tuple[int, int]:
         """How many live arrivals an instance needs, and how many it expects in all."""
@@ -191,6 +256,9 @@ class Program:
 
     def sources(self, node: Node, scope: Scope) -> tuple[str, ...]:
         """The nodes that deliver to an instance. Empty if it starts with the run."""
+        # The list of a foreach takes the arrivals of the author's node.
+        head = node.foreach is not None and node.foreach.role == "items"
+        author = node.foreach.node if node.foreach is not None and head else node.id
         level = self._loop_level(node, scope)
         loops = [name for name in node.nest if self.plan.constructs[name] == "loop"]
         again = loops[level - 1] if level else None
@@ -198,9 +266,12 @@ class Program:
         for name in self.parents[node.id]:
             source = self.nodes[name]
             edge = next(edge for edge in source.edges if edge.target == node.id)
-            if edge.roles == ("back",):
+            if source.foreach is not None and source.foreach.role == "item":
+                # It delivers as often as there are items; the list says that there are some.
+                delivers = False
+            elif edge.roles == ("back",):
                 delivers = name == again
-            elif self.plan.constructs.get(node.id) == "each":
+            elif self.plan.constructs.get(author) == "each" and (node.foreach is None or head):
                 delivers = edge.enter[-1] == scope[-1]
             else:
                 delivers = again is None or again in source.nest
@@ -212,6 +283,8 @@ class Program:
         """The outputs that an instance reads: a node's latest output under a scope prefix."""
         found = []
         for read in node.reads:
+            if read.every:
+                continue
             prefix = scope[: read.keep]
             if read.previous:
                 if not prefix[-1]:
@@ -219,6 +292,10 @@ class Program:
                 prefix = (*prefix[:-1], prefix[-1] - 1)
             found.append((read.node, prefix))
         return tuple(found)
+
+    def every(self, node: Node, scope: Scope) -> tuple[tuple[str, Scope], ...]:
+        """The outputs of which an instance reads all under a scope prefix."""
+        return tuple((read.node, scope[: read.keep]) for read in node.reads if read.every)
 
 
 def _conditions_of(node: Node) -> list[Any]:

@@ -95,6 +95,15 @@ class NodeFailed(msgspec.Struct, frozen=True, gc=False):
     dead_letter: str | None = None
 
 
+class Items(msgspec.Struct, frozen=True, gc=False):
+    """The items of a foreach. Both numbers are kept with the list: whoever settles an item, by
+    whatever plan, must issue the same one next."""
+
+    count: int
+    #: How many of them are alive at once.
+    window: int
+
+
 Settlement: TypeAlias = Sent | Retried | NodeFailed | Waiting
 
 
@@ -109,12 +118,16 @@ def settle(
     hop: int = 0,
     cursor: int = 0,
     fraction: float = 0.0,
+    items: Items | None = None,
 ) -> Settlement:
     """Decide what an outcome means for the run.
 
     `variables` are those of the node's conditions: `ctx`, `input`, `run` (`output` and
-    `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry.
+    `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry. `items` are those
+    of a foreach, if the node is its list or one of them and that can be known.
     """
+    if node.foreach is not None and node.foreach.role != "gather":
+        return _settle_part(program, node, scope, outcome, attempt, hop, fraction, items)
     match outcome:
         case Waiting():
             return outcome
@@ -141,24 +154,128 @@ def settle(
     return Sent("completed", sends, outcome.output, None, routing.notes, rest)
 
 
+def _settle_part(
+    program: Program,
+    node: Node,
+    scope: Scope,
+    outcome: Outcome,
+    attempt: int,
+    hop: int,
+    fraction: float,
+    items: Items | None,
+) -> Settlement:
+    """Decide what an outcome of the list of a foreach, or of an item, means. Both lead only to the
+    node that gathers."""
+    if isinstance(outcome, Waiting):
+        return outcome
+    each = node.foreach
+    assert each is not None
+    if isinstance(outcome, AttemptFailed):
+        return _settle_failed_part(program, node, scope, outcome, attempt, fraction, items)
+    sends: tuple[Send, ...]
+    if each.role == "items":
+        if isinstance(outcome, Skipped):
+            skip = program.reach_gather(node, scope, 0, live=False, is_list=True)
+            return Sent("skipped", (skip,))
+        items = items or list_items(program, node, len(outcome.output))
+        limit = _broken_fanout(program.plan, node, items.count)
+        sends = () if limit else program.start_items(node, scope, items.count, items.window)
+    else:
+        if items is None:
+            return NodeFailed(_UNKNOWN_ITEMS, "non_retryable")
+        limit = None
+        live = not isinstance(outcome, Skipped)
+        count, window = items.count, items.window
+        sends = (program.reach_gather(node, scope, count, live=live, window=window),)
+        if not live:
+            return Sent("skipped", sends)
+    assert isinstance(outcome, Succeeded)
+    limit = limit or _broken_hops(program.plan, node, hop)
+    if limit is not None:
+        return NodeFailed(limit, "limit")
+    return Sent("completed", sends, outcome.output)
+
+
+def list_items(program: Program, node: Node, count: int) -> Items:
+    """How many items of a list are alive at once: they are started in one exchange."""
+    assert node.foreach is not None
+    most = max(SENDS_PER_EXCHANGE_MAX - 1, 1)
+    return Items(count, min(node.foreach.max_parallel or count, count, most))
+
+
+_UNKNOWN_ITEMS = {
+    "code": "foreach_list_lost",
+    "message": "the list of the foreach cannot be read, so what follows this item is not known",
+}
+
+
+def _settle_failed_part(
+    program: Program,
+    node: Node,
+    scope: Scope,
+    failed: AttemptFailed,
+    attempt: int,
+    fraction: float,
+    items: Items | None,
+) -> Settlement:
+    delay_ms = retry_delay_ms(node.retry, attempt, failed, fraction)
+    if delay_ms is not None:
+        return Retried(failed.error, delay_ms)
+    each = node.foreach
+    assert each is not None
+    handled = program.nodes[each.node].on_error != "fail"
+    if each.role == "items":
+        if not handled:
+            return NodeFailed(failed.error, _dead_letter(program.plan, failed))
+        # The node that gathers fails with this error, and its `on_error` says what follows.
+        send = program.reach_gather(node, scope, 0, is_list=True)
+    elif items is None or (each.on_item_error == "fail" and not handled):
+        return NodeFailed(failed.error, _dead_letter(program.plan, failed))
+    else:
+        fails = each.on_item_error == "fail"
+        # Only successes are live: `need` counts them.
+        send = program.reach_gather(
+            node, scope, items.count, live=False, at_once=fails, window=items.window
+        )
+    return Sent("failed", (send,), {"error": _shown(failed.error)}, failed.error)
+
+
+def _shown(error: dict[str, Any]) -> dict[str, Any]:
+    """An error as the data that flows on. Where it came from stays in the event."""
+    return {name: value for name, value in error.items() if name not in TRACE_FIELDS}
+
+
 def _broken_limit(plan: Plan, node: Node, routing: Routing, hop: int) -> dict[str, Any] | None:
     """The limit that this routing exceeds, as an error. The smallest limit that applies counts."""
     # The hidden node that renders the output is not a step of the author: no limit counts it.
     live = len(routing.live) - (plan.output_node in routing.live)
+    broken = _broken_hops(plan, node, hop) if routing.back or live else None
+    return broken or _broken_fanout(plan, node, live)
+
+
+def _broken_hops(plan: Plan, node: Node, hop: int) -> dict[str, Any] | None:
     hops = hops_limit(plan, node)
-    if (routing.back or live) and hop + 1 >= hops:
-        return {
-            "code": "exceeded_max_hops",
-            "message": f"max_hops is {hops}: {hops} node instances have run one after the other, "
-            f"the last of them {node.id!r}, and another would follow",
-        }
+    if hop + 1 < hops:
+        return None
+    name = node.id if node.foreach is None else node.foreach.node
+    return {
+        "code": "exceeded_max_hops",
+        "message": f"max_hops is {hops}: {hops} node instances have run one after the other, "
+        f"the last of them {name!r}, and another would follow",
+    }
+
+
+def _broken_fanout(plan: Plan, node: Node, count: int) -> dict[str, Any] | None:
     fanout = fanout_limit(plan, node)
-    if live > fanout:
-        return {
-            "code": "exceeded_max_fanout",
-            "message": f"max_fanout is {fanout}: node {node.id!r} would start {live} nodes at once",
-        }
-    return None
+    if count <= fanout:
+        return None
+    name, what = node.id, "nodes at once"
+    if node.foreach is not None and node.foreach.role == "items":
+        name, what = node.foreach.node, "items"
+    return {
+        "code": "exceeded_max_fanout",
+        "message": f"max_fanout is {fanout}: node {name!r} would start {count} {what}",
+    }
 
 
 def hops_limit(plan: Plan, node: Node) -> int:
@@ -197,9 +314,7 @@ def _settle_failure(
     if limit is not None:
         return NodeFailed({**limit, "cause": failed.error}, "limit")
     sends = program.sends(node, scope, routing.live)
-    # The event keeps where the error came from. The data that flows on does not.
-    error = {name: value for name, value in failed.error.items() if name not in TRACE_FIELDS}
-    return Sent("failed", sends, {"error": error}, failed.error, routing.notes)
+    return Sent("failed", sends, {"error": _shown(failed.error)}, failed.error, routing.notes)
 
 
 def _dead_letter(plan: Plan, failed: AttemptFailed) -> str | None:

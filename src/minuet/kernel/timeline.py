@@ -14,6 +14,7 @@ from minuet import events as happened
 from minuet.events import Event, Place
 from minuet.kernel.fold import Fold, NumberedEvent
 from minuet.kernel.scope import decode
+from minuet.plan.plan import author_of, is_list
 from minuet.types import Scope
 
 TaskEventType: TypeAlias = Literal[
@@ -160,7 +161,11 @@ class _Timeline:
         *,
         at_ms: int | None = None,
     ) -> None:
+        if is_list(place[0]):
+            # The author's node is its items, and what gathers them.
+            return
         seq, now_ms = self._now
         at_ms = now_ms if at_ms is None else at_ms
-        event = TaskEvent(at_ms, place[0], decode(place[1]), kind, seq, session, details or {})
+        node, scope = author_of(place[0]), decode(place[1])
+        event = TaskEvent(at_ms, node, scope, kind, seq, session, details or {})
         self.events.append(event)

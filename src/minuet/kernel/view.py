@@ -18,7 +18,7 @@ from minuet.kernel.fold import Detail, NumberedEvent, State, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
-from minuet.plan.plan import Node
+from minuet.plan.plan import HIDDEN, Node, author_of, is_list, item_id, items_id
 from minuet.types import TERMINAL, Json, Scope
 
 #: Which of several instances a node shows: the one whose status comes first here.
@@ -107,19 +107,61 @@ def node_views(
         instances.setdefault(token.node, []).append(_show(token, detail, place in leased))
     below = below_failure(program, state) if state.status == "FAILED" else frozenset()
     skipped = _decided_skips(program, state, instances)
-    return {
-        node.id: NodeView(node.id, "SKIPPED", reason=ALL_SKIPPED)
-        if node.id in skipped
-        else _summarize(program, node, instances.get(node.id, []), state, node.id in below)
-        for node in plan_nodes(program)
-    }
+    views: dict[str, NodeView] = {}
+    for node in plan_nodes(program):
+        if node.id in skipped:
+            views[node.id] = NodeView(node.id, "SKIPPED", reason=ALL_SKIPPED)
+            continue
+        own = instances.get(node.id, [])
+        if node.foreach is not None:
+            own = _as_one(node, instances)
+        view = _summarize(program, node, own, state, node.id in below)
+        items = instances.get(item_id(node.id)) if node.foreach is not None else None
+        views[node.id] = msgspec.structs.replace(view, instances=tuple(items)) if items else view
+    return views
 
 
 def plan_nodes(program: Program) -> Iterator[Node]:
-    """The nodes that the author wrote."""
+    """The nodes that the author wrote. One with a foreach is the node that gathers its items."""
     for node in program.plan.nodes:
-        if node.id != program.plan.output_node:
+        if HIDDEN not in node.id:
             yield node
+
+
+def _as_one(node: Node, instances: Mapping[str, list[InstanceView]]) -> list[InstanceView]:
+    """A node with a foreach in each of its scopes: its list, its items and their gathering."""
+    # What the list gave is not what the node gives.
+    found = {
+        one.scope: msgspec.structs.replace(one, output=None, event=0)
+        for one in instances.get(items_id(node.id), [])
+    }
+    items: dict[Scope, list[InstanceView]] = {}
+    for one in instances.get(item_id(node.id), []):
+        items.setdefault(one.scope[:-1], []).append(one)
+    for scope, members in items.items():
+        found[scope] = _combine(found[scope], members)
+    for one in instances.get(node.id, []):
+        before = found.get(one.scope, one)
+        started_ms = before.started_ms if before.started_ms is not None else one.started_ms
+        found[one.scope] = msgspec.structs.replace(one, started_ms=started_ms)
+    return [one for _, one in sorted(found.items())]
+
+
+def _combine(listed: InstanceView, items: list[InstanceView]) -> InstanceView:
+    """The list of a foreach whose items have begun, seen as the author's node."""
+    shown = min(items, key=lambda one: _ATTENTION.index(one.status))
+    status = shown.status
+    if status in ("QUEUED", "COMPLETED") and any(one.started_ms is not None for one in items):
+        status = "RUNNING"
+    return InstanceView(
+        scope=listed.scope,
+        status=status,
+        attempt=1,
+        error=shown.error,
+        reason=shown.reason,
+        started_ms=listed.started_ms,
+        ended_ms=shown.ended_ms if status in ("FAILED", "CANCELLED") else None,
+    )
 
 
 def _decided_skips(
@@ -157,7 +199,7 @@ def _below(program: Program, name: str) -> Iterator[str]:
 
 def _is_in_each(program: Program, node: Node) -> bool:
     """Whether the number of the node's instances is not known yet."""
-    return any(program.plan.constructs[name] == "each" for name in node.nest)
+    return any(program.plan.constructs[name] in ("each", "map") for name in node.nest)
 
 
 def below_failure(program: Program, state: State) -> frozenset[str]:
@@ -262,6 +304,13 @@ def run_output(program: Program, state: State) -> Json:
     return {name: _output(latest[name]) for name in plan.terminals if name in latest}
 
 
+def shown_error(error: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Why a run failed, with the node that its author wrote."""
+    if error is None or HIDDEN not in (error.get("node") or ""):
+        return error
+    return {**error, "node": author_of(error["node"])}
+
+
 def _output(token: TokenView) -> Json:
     return None if token.output is None else msgspec.json.decode(token.output)
 
@@ -269,10 +318,13 @@ def _output(token: TokenView) -> Json:
 def path(events: Iterable[NumberedEvent]) -> list[Step]:
     """The path of a run: which nodes ran, in order, and where each result went.
 
-    Skipped nodes did not run. A large fan-out appears in parts, the first with the result.
+    Skipped nodes did not run. A large fan-out appears in parts, the first with the result. A node
+    with a foreach appears once for each item, and then as itself.
     """
     steps = []
     for seq, at_ms, event in events:
+        if is_list(getattr(event, "node", "")):
+            continue
         match event:
             case happened.NodeCompleted():
                 outcome = "failed" if event.error is not None else "completed"
@@ -283,6 +335,8 @@ def path(events: Iterable[NumberedEvent]) -> list[Step]:
             case _:
                 continue
         sent = () if isinstance(event, happened.NodeFailed) else event.to
-        to = tuple((target, decode(scope)) for target, scope, live, *_ in sent if live)
-        steps.append(Step(seq, at_ms, event.node, decode(event.scope), outcome, to))
+        to = tuple(
+            (author_of(target), decode(scope)) for target, scope, live, *_ in sent if live % 2
+        )
+        steps.append(Step(seq, at_ms, author_of(event.node), decode(event.scope), outcome, to))
     return steps

@@ -261,9 +261,19 @@ FOREACH = ObjectType(
         Either("a template or a list", TEMPLATE, JsonList()),
         "The node runs once per item.",
     ),
-    Field("max_parallel", COUNT, "How many items run at once."),
-    Field("need", COUNT, "How many items must complete; without it, all."),
+    Field("max_parallel", COUNT, "How many items run at once; without it, all."),
+    Field(
+        "need",
+        COUNT,
+        "How many items must complete; the others are withdrawn then. Without it, all are awaited.",
+    ),
     Field("as", VARIABLE, "The name of the item in templates.", attribute="as_"),
+    Field(
+        "on_item_error",
+        Choice("fail", "continue"),
+        "What an item that failed does: it fails the node, or its error takes the place of its "
+        "output.",
+    ),
 )
 
 HUMAN_CONFIG = ObjectType(

@@ -106,6 +106,7 @@ class Foreach(Value, frozen=True):
     max_parallel: int | None = None
     need: int | None = None
     as_: str = msgspec.field(default="item", name="as")
+    on_item_error: Literal["fail", "continue"] = "fail"
 
 
 class HumanConfig(Value, frozen=True):

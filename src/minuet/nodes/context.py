@@ -121,6 +121,7 @@ class Context:
         "scope",
         "scope_text",
         "tags",
+        "token_node",
         "workflow",
     )
 
@@ -131,6 +132,7 @@ class Context:
         run_id: str,
         workflow: str,
         node_id: str,
+        token_node: str = "",
         scope: Scope,
         scope_text: str,
         attempt: int,
@@ -162,7 +164,10 @@ class Context:
         self.run_id = run_id
         self.workflow = workflow
         self.node_id = node_id
-        #: Iteration numbers of the loops around the node, outermost first.
+        #: The node that the token is of: another one if this is an item of a foreach.
+        self.token_node = token_node or node_id
+        #: Iteration numbers of the loops around the node, outermost first; in a foreach, the item's
+        #: number is last.
         self.scope = scope
         self.scope_text = scope_text
         #: 1 for the first try; a crash of a worker does not count, a failure does.

@@ -57,6 +57,8 @@ class Call(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()
     #: Time that this attempt may take; None: no limit. The worker enforces it.
     timeout_ms: int | None = None
+    #: Inside a foreach: `item` and `item_index`.
+    variables: Mapping[str, Json] = {}
 
 
 #: Runs on the event loop, at once: it must neither block nor await.

@@ -8,6 +8,7 @@ from minuet.model import workflow as model
 from minuet.plan import plan, policy
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.enclosing import count_common
+from minuet.plan.foreach import expand
 from minuet.plan.graph import Graph
 from minuet.plan.placement import place
 from minuet.plan.reference import References
@@ -42,12 +43,21 @@ def make_plan(
             )
         nodes.append(_make_output_node(workflow, graph, named, catalog, len(sources)))
     limits = workflow.limits
+    mapped = {node.id for node in graph.nodes if node.foreach is not None}
+    of_nodes = {graph.nodes[n].id: references.of_nodes[p] for n, p in enumerate(graph.places)}
+    authors = {node.id: node for node in graph.nodes}
+    maps: dict[str, plan.ConstructKind] = {plan.item_id(name): "map" for name in mapped}
+    if mapped:
+        nodes = expand(nodes, authors, of_nodes, _inline_queue(workflow, catalog))
     return plan.Plan(
+        format=plan.FOREACH_FORMAT if mapped else 1,
         name=workflow.name,
         nodes=tuple(nodes),
-        constructs=structure.nests.constructs,
+        constructs=structure.nests.constructs | maps,
         entries=tuple(
-            node.id for node, sources in zip(graph.nodes, graph.sources, strict=True) if not sources
+            plan.items_id(node.id) if node.id in mapped else node.id
+            for node, sources in zip(graph.nodes, graph.sources, strict=True)
+            if not sources
         ),
         terminals=tuple(graph.nodes[number].id for number in terminals),
         output_node=OUTPUT_NODE if has_output else None,
@@ -69,6 +79,11 @@ def _queue(workflow: model.Workflow, node: model.Node, kind: NodeKind) -> str:
     if kind.needs_handler and node.handler is not None:
         return f"{kind.queue}:{node.handler}"
     return kind.queue
+
+
+def _inline_queue(workflow: model.Workflow, catalog: Catalog) -> str:
+    """The queue of the hidden nodes, which compute at once."""
+    return workflow.defaults.queue or catalog["transform"].queue
 
 
 def is_terminal(node: plan.Node) -> bool:
@@ -219,7 +234,7 @@ def _make_output_node(
         id=OUTPUT_NODE,
         type="transform",
         config={"value": workflow.output},
-        queue=workflow.defaults.queue or catalog["transform"].queue,
+        queue=_inline_queue(workflow, catalog),
         expects=(sources,),
         reads=tuple(plan.Read(node=graph.nodes[number].id) for number in named),
     )

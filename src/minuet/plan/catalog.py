@@ -69,12 +69,6 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
             )
         else:
             _check_kind(place, node, kind, problems)
-        if node.foreach is not None:
-            problems.error(
-                "feature-unavailable",
-                "'foreach' comes in a later version",
-                ("nodes", place, "foreach"),
-            )
         _warn_of_idle(place, node, problems)
     if workflow.limits.budget is not None and all(n.type != "agent" for n in workflow.nodes):
         problems.warn(

@@ -14,6 +14,7 @@ from minuet.model.diagnostics import Diagnostic, quote
 from minuet.plan.assembly import make_plan
 from minuet.plan.catalog import Catalog, check_kinds
 from minuet.plan.child import ChildPlan, compile_inner
+from minuet.plan.foreach import check_foreach
 from minuet.plan.graph import build_graph
 from minuet.plan.placement import check_placements
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
@@ -48,6 +49,7 @@ def compile_workflow(
     check_input_schema(workflow, problems)
     check_branches(workflow, problems)
     check_placements(workflow, problems)
+    check_foreach(workflow, problems)
     references = collect_references(workflow, catalog, problems)
     structure = find_structure(graph, references, problems) if graph is not None else None
     if structure is not None and workflow.output is not None:

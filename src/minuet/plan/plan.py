@@ -3,11 +3,12 @@
 A plan is data: it is stored with the runs that use it, read by workers of later releases and
 never compiled again. So its format has a number. `plan.compile` makes it; the kernel reads it.
 
-How scopes work. Loops and `each` joins are *constructs*. A node's `nest` names the constructs
-that enclose it, outermost first, and an instance's scope has one number for each. An edge says
-how its target's scope follows from its source's: keep the first `keep` numbers (the constructs
-that enclose both ends), then append `enter` (0 for a loop that is entered, the arrival's number
-for an `each` join). The back edge of a loop adds one to the last kept number instead.
+How scopes work. Loops, `each` joins and the items of a foreach are *constructs*. A node's `nest`
+names the constructs that enclose it, outermost first, and an instance's scope has one number for
+each. An edge says how its target's scope follows from its source's: keep the first `keep` numbers
+(the constructs that enclose both ends), then append `enter` (0 for a loop that is entered, the
+arrival's number for an `each` join, the item's number for a foreach). The back edge of a loop adds
+one to the last kept number instead.
 """
 
 from __future__ import annotations
@@ -16,15 +17,26 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-#: Increase it when a plan's meaning changes. A worker refuses a plan with a newer format.
-FORMAT = 1
+#: The newest format. A worker refuses a plan with a newer one. A plan has the oldest format that
+#: can say what it says, so workers of earlier versions go on with plans that they understand.
+FORMAT = 2
+
+#: The format of a plan with a foreach.
+FOREACH_FORMAT = 2
 
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
 
 RetryAuthor: TypeAlias = Literal["document", "settings"]
 
-ConstructKind: TypeAlias = Literal["loop", "each"]
+ConstructKind: TypeAlias = Literal["loop", "each", "map"]
+
+
+#: In the names of nodes that no author wrote, and in no others.
+HIDDEN = "$"
+
+#: What the hidden nodes of a foreach have instead of a node type. No author can write these.
+ITEMS_TYPE, GATHER_TYPE = "$items", "$gather"
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -54,6 +66,8 @@ class Read(Part, frozen=True):
     node: str
     keep: int = 0
     previous: bool = False
+    #: All instances under the prefix instead of the latest: the items of a foreach.
+    every: bool = False
 
 
 class Rule(Part, frozen=True):
@@ -106,6 +120,22 @@ class Concurrency(Part, frozen=True):
     limit: int = 1
 
 
+class Foreach(Part, frozen=True):
+    """Which part of a node with `foreach` a node of the plan is (`plan.foreach`)."""
+
+    #: The author's node.
+    node: str
+    role: Literal["items", "item", "gather"] = "gather"
+    #: How many items run at once. None: all.
+    max_parallel: int | None = None
+    #: How many items must complete; the others are withdrawn then. None: all are awaited.
+    need: int | None = None
+    #: What an item that failed does: it fails the node, or the error takes the place of its output.
+    on_item_error: Literal["fail", "continue"] = "fail"
+    #: The item's name in templates.
+    alias: str = "item"
+
+
 class Node(Part, frozen=True):
     """A step of the plan."""
 
@@ -141,6 +171,7 @@ class Node(Part, frozen=True):
     max_output_bytes: int | None = None
     concurrency: Concurrency | None = None
     secrets: tuple[str, ...] = ()
+    foreach: Foreach | None = None
     #: What future node types need, as written in the document.
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -148,11 +179,12 @@ class Node(Part, frozen=True):
 class Plan(Part, frozen=True, kw_only=True):
     """A compiled version of a workflow."""
 
-    format: int = FORMAT
+    format: int = 1
     name: str
     #: In topological order (ignoring back edges).
     nodes: tuple[Node, ...]
-    #: Each construct by name: a loop by its loop node, an `each` join by its node.
+    #: Each construct by name: a loop by its loop node, an `each` join by its node, the items of a
+    #: foreach by the node that runs for each.
     constructs: dict[str, ConstructKind] = msgspec.field(default_factory=dict)
     #: Nodes that start with the run.
     entries: tuple[str, ...]
@@ -167,3 +199,46 @@ class Plan(Part, frozen=True, kw_only=True):
     max_output_bytes: int | None = None
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
     description: str | None = None
+
+
+def items_id(node: str) -> str:
+    """The hidden node that renders the list of a node with `foreach`."""
+    return f"{node}$items"
+
+
+def item_id(node: str) -> str:
+    """The hidden node that runs once per item."""
+    return f"{node}$item"
+
+
+def is_list(name: str) -> bool:
+    """Whether this is the hidden node that renders the list of a foreach."""
+    return name.endswith("$items")
+
+
+def author_of(name: str) -> str:
+    """The node that an author wrote, for one of the hidden nodes of its foreach."""
+    return name.split(HIDDEN)[0] or name
+
+
+def authored(plan: Plan) -> tuple[Node, ...]:
+    """The plan's nodes as their author wrote them: one for each foreach. The hidden node that
+    renders the output is one of them."""
+    if plan.format < FOREACH_FORMAT:
+        return plan.nodes
+    nodes = {node.id: node for node in plan.nodes}
+    found = []
+    for node in plan.nodes:
+        each = node.foreach
+        if each is not None and each.role != "gather":
+            continue
+        if each is not None:
+            item = nodes[item_id(node.id)]
+            node = msgspec.structs.replace(
+                node, type=item.type, handler=item.handler, need=nodes[items_id(node.id)].need
+            )
+        edges = tuple(
+            msgspec.structs.replace(edge, target=author_of(edge.target)) for edge in node.edges
+        )
+        found.append(msgspec.structs.replace(node, edges=edges))
+    return tuple(found)

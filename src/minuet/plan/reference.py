@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from minuet.errors import ConditionError, TemplateError
@@ -59,14 +60,18 @@ def _collect_node(
     reader: _Reader, place: int, node: Node, expressions: tuple[str, ...]
 ) -> Iterator[Reference]:
     at: Path = ("nodes", place)
+    item = None
+    if node.foreach is not None:
+        item = node.foreach.as_
+        yield from reader.templates(node.foreach.items, (*at, "foreach", "items"))
     for field, value in node.config.items():
         path = (*at, "config", field)
         if field in expressions and isinstance(value, str):
             yield from reader.expression(value, path)
         else:
-            yield from reader.templates(value, path)
+            yield from reader.templates(value, path, item)
     if node.concurrency is not None:
-        yield from reader.templates(node.concurrency.key, (*at, "concurrency", "key"))
+        yield from reader.templates(node.concurrency.key, (*at, "concurrency", "key"), item)
     if node.branch is not None:
         for number, rule in enumerate(node.branch.rules):
             path = (*at, "branch", "rules", number, "condition")
@@ -80,12 +85,14 @@ class _Reader:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        self._known: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._known: dict[tuple[str, str, str | None], tuple[str, ...]] = {}
 
-    def templates(self, value: Any, path: Path) -> Iterator[Reference]:
+    def templates(self, value: Any, path: Path, item: str | None = None) -> Iterator[Reference]:
+        """The names in templates. `item` is what the items of a foreach are called there."""
+        compiler = _compile_template if item is None else partial(_compile_item_template, item)
         for where, text in strings(value, path):
             if is_template(text):
-                names = self._compile("bad-template", text, where, _compile_template)
+                names = self._compile("bad-template", text, where, compiler, item)
                 yield from (Reference(name, where) for name in names)
 
     def expression(self, source: str, path: Path) -> Iterator[Reference]:
@@ -97,9 +104,14 @@ class _Reader:
         return (Reference(name, path, knows_output=True) for name in names)
 
     def _compile(
-        self, code: str, source: Any, path: Path, compiler: Callable[[Any], frozenset[str]]
+        self,
+        code: str,
+        source: Any,
+        path: Path,
+        compiler: Callable[[Any], frozenset[str]],
+        item: str | None = None,
     ) -> tuple[str, ...]:
-        key = (code, source) if isinstance(source, str) else None
+        key = (code, source, item) if isinstance(source, str) else None
         if key in self._known:
             return self._known[key]
         try:
@@ -116,9 +128,16 @@ def _compile_template(source: str) -> frozenset[str]:
     from minuet.templates import compile_template
 
     template = compile_template(source)
-    if "item" in template.uses:
-        raise TemplateError("'item' has a value only inside a 'foreach'", source=source)
+    for name in ("item", "item_index"):
+        if name in template.uses:
+            raise TemplateError(f"{name!r} has a value only inside a 'foreach'", source=source)
     return template.references
+
+
+def _compile_item_template(item: str, source: str) -> frozenset[str]:
+    from minuet.templates import compile_template
+
+    return compile_template(source, item=item).references
 
 
 def _compile_expression(source: str) -> frozenset[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minuet.plan.plan import Edge, Node, Plan, Role
+from minuet.plan.plan import Edge, Node, Plan, Role, author_of, authored
 
 #: The label of an edge that is not simply followed.
 LABELS: dict[Role, str] = {
@@ -24,19 +24,20 @@ ESCAPES = str.maketrans(
 
 def order(plan: Plan) -> tuple[str, ...]:
     """List the nodes in an order in which all edges except back edges lead forward."""
-    return tuple(node.id for node in plan.nodes)
+    return tuple(node.id for node in authored(plan))
 
 
 def to_graph(plan: Plan) -> dict[str, Any]:
     """Describe the graph as JSON."""
-    dependencies: dict[str, list[str]] = {node.id: [] for node in plan.nodes}
-    for node in plan.nodes:
+    nodes = authored(plan)
+    dependencies: dict[str, list[str]] = {node.id: [] for node in nodes}
+    for node in nodes:
         for edge in _forward(node):
             dependencies[edge.target].append(node.id)
-    entries, terminals = set(plan.entries), set(plan.terminals)
+    entries, terminals = set(map(author_of, plan.entries)), set(plan.terminals)
     return {
         "name": plan.name,
-        "constructs": dict(plan.constructs),
+        "constructs": {n: kind for n, kind in plan.constructs.items() if kind != "map"},
         "nodes": [
             {
                 "id": node.id,
@@ -49,12 +50,13 @@ def to_graph(plan: Plan) -> dict[str, Any]:
                 "is_entry": node.id in entries,
                 "is_terminal": node.id in terminals,
                 "is_output": node.id == plan.output_node,
+                "foreach": node.foreach is not None,
             }
-            for node in plan.nodes
+            for node in nodes
         ],
         "edges": [
             {"from": node.id, "to": edge.target, "roles": list(edge.roles)}
-            for node in plan.nodes
+            for node in nodes
             for edge in node.edges
         ],
     }
@@ -63,10 +65,11 @@ def to_graph(plan: Plan) -> dict[str, Any]:
 def to_mermaid(plan: Plan) -> str:
     """Draw the graph as a Mermaid flowchart, loops as boxes around their bodies."""
     # Node ids are free text. These short names cannot clash with Mermaid's keywords.
-    short = {node.id: f"n{number}" for number, node in enumerate(plan.nodes)}
+    nodes = authored(plan)
+    short = {node.id: f"n{number}" for number, node in enumerate(nodes)}
     lines = ["flowchart TD"]
     open_loops: tuple[str, ...] = ()
-    for node in sorted(plan.nodes, key=lambda node: _loops_around(plan, node)):
+    for node in sorted(nodes, key=lambda node: _loops_around(plan, node)):
         around = _loops_around(plan, node)
         shared = 0
         while shared < min(len(around), len(open_loops)) and around[shared] == open_loops[shared]:
@@ -81,7 +84,7 @@ def to_mermaid(plan: Plan) -> str:
         lines.append("  " * (len(around) + 1) + short[node.id] + _shape(plan, node))
     for depth in range(len(open_loops), 0, -1):
         lines.append("  " * depth + "end")
-    for node in plan.nodes:
+    for node in nodes:
         for edge in node.edges:
             lines.append(f"  {short[node.id]} {_arrow(edge)} {short[edge.target]}")
     return "\n".join(lines) + "\n"
@@ -98,6 +101,8 @@ def _forward(node: Node) -> list[Edge]:
 def _shape(plan: Plan, node: Node) -> str:
     kind = node.handler or node.type
     label = f"{node.id.translate(ESCAPES)}<br/>{kind.translate(ESCAPES)}"
+    if node.foreach is not None:
+        label += "<br/>for each item"
     if node.id == plan.output_node:
         return '(["output"])'
     return f'{{{{"{label}"}}}}' if node.branch is not None else f'["{label}"]'

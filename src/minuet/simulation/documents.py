@@ -216,6 +216,7 @@ class Maker:
             self.join(*ends)
         self._extra_edges()
         self._reads()
+        self._foreach()
         document: dict[str, Any] = {"name": name, "nodes": list(self.nodes.values())}
         self._limits(document)
         if self.maybe(0.2):
@@ -253,6 +254,38 @@ class Maker:
                 self.constructs.add("read")
                 some = chance.sample(far, min(3, len(far)))
                 node["config"] = {"x": [f"{{{{ {one}.output.v | default(0) }}}}" for one in some]}
+
+    def _foreach(self) -> None:
+        """Let some nodes run once per item.
+
+        Drawn from a separate stream, so that other draws do not depend on it.
+        """
+        chance = random.Random(f"foreach {self.nodes}")
+        if chance.random() >= 0.4:
+            return
+        usual = [node for node in self.nodes.values() if node.get("type") != "decision"]
+        for node in chance.sample(usual, min(len(usual), chance.choice((1, 1, 2)))):
+            self.constructs.add("foreach in a loop" if "loop" in node else "foreach")
+            count = chance.choice((0, 1, 3, 3, 6, 12))
+            items: Any = [{"number": number} for number in range(count)]
+            if chance.random() < 0.1:
+                # As long as to be kept in chunks.
+                items = [{"number": number, "text": "x" * 3_000} for number in range(9)]
+            elif chance.random() < 0.3:
+                items = "{{ [input.n, iteration, 3] }}"
+            foreach: dict[str, Any] = {"items": items}
+            if chance.random() < 0.6:
+                foreach["max_parallel"] = chance.randint(1, 4)
+            if chance.random() < 0.3:
+                foreach["need"] = chance.randint(1, 3)
+                self.constructs.add("quorum")
+            if chance.random() < 0.5:
+                foreach["on_item_error"] = "continue"
+            node["foreach"] = foreach
+            if "handler" in node and chance.random() < 0.5:
+                node["config"] = {"x": "{{ item }}"}
+                if chance.random() < 0.4:
+                    node["handler"] = chance.choice(("broken", "flaky"))
 
     def _limits(self, document: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}

@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import StoreUnavailableError
+from minuet.plan.plan import item_id
 from minuet.simulation.checker import BrokenRule
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import Process
@@ -93,7 +94,9 @@ class Placing:
     def add(self, document: dict[str, Any]) -> None:
         """Give some nodes of a document constraints."""
         for node in document["nodes"]:
-            name = (document["name"], node["id"])
+            # In a foreach, they are constraints on the items.
+            token_node = item_id(node["id"]) if "foreach" in node else node["id"]
+            name = (document["name"], token_node)
             self._rules.pop(name, None)
             if self._chance.random() < LIKELIHOOD:
                 rule, limit = self._chance.choice(RULES), self._chance.choice((None, 1, 2))

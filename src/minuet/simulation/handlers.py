@@ -214,7 +214,7 @@ class Outside:
 
 
 def _instance(ctx: Context) -> Key:
-    return (ctx.run_id, ctx.node_id, ctx.scope_text)
+    return (ctx.run_id, ctx.token_node, ctx.scope_text)
 
 
 def _moment(chance: random.Random) -> float:

@@ -234,6 +234,10 @@ def _is_determined(world: World, run: str) -> bool:
     for node in plan.nodes:
         if node.need or node.timeout_ms is not None:
             return False
+        each = node.foreach
+        if each is not None and (each.need is not None or node.on_error != "fail"):
+            # Which items came first decides.
+            return False
         if node.type == "task":
             spoilers = _DETERMINED.get(node.handler or "")
             if spoilers is None or any(world.faults.of(fault) for fault in spoilers):

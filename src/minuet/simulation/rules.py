@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from minuet.events import (
+    COUNTED,
     Event,
     NodeCompleted,
     NodeResumed,
@@ -23,6 +24,8 @@ from minuet.kernel.fold import State
 from minuet.kernel.ledger import sent_by
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import decode, encode
+from minuet.kernel.settle import list_items
+from minuet.plan.plan import item_id
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.store.records import Done, Exchange, Key, Reply, Retried, Slot
@@ -178,6 +181,8 @@ def event_rules(
     """
     for message in unsent(program, state, event):
         yield "sent", message
+    for message in _foreach_rules(program, state, event):
+        yield "foreach", message
     sent = [(node, scope) for _, (node, scope, *_) in sent_by(event)]
     new = [place for place in sent if place in state.joins and state.joins[place].fired]
     new = [place for place in new if place not in fired]
@@ -189,7 +194,9 @@ def event_rules(
     if isinstance(event, NodeCompleted):
         for node, scope, live, _, total in event.to:
             token = model.token((run, node, scope))
-            if live and total <= 1 and token is not None and token.hop != event.hop + 1:
+            # An item that another one has issued is as far from the start as that.
+            hop = event.hop if live >= COUNTED else event.hop + 1
+            if live % COUNTED and total <= 1 and token is not None and token.hop != hop:
                 yield "hop", f"{(node, scope)} is at hop {token.hop}, behind hop {event.hop}"
 
 
@@ -212,6 +219,37 @@ def unsent(program: Program, state: State, event: Event) -> Iterator[str]:
             yield f"{(event.node, event.scope)} is settled and has not sent to {_place(send)}"
 
 
+def _foreach_rules(program: Program, state: State, event: Event) -> Iterator[str]:
+    """As many items are issued as may be alive, and their outputs are gathered in their order."""
+    if not isinstance(event, NodeCompleted):
+        return
+    node = program.nodes.get(event.node)
+    if node is None or node.foreach is None:
+        return
+    role, item = node.foreach.role, item_id(node.foreach.node)
+    scope = event.scope if role != "item" else encode(decode(event.scope)[:-1])
+    items = {
+        decode(place[1])[-1]: token
+        for place, token in state.tokens.items()
+        if place[0] == item and place[1].startswith(scope)
+    }
+    if sorted(items) != list(range(len(items))):
+        yield f"the items of {(node.foreach.node, scope)} are {sorted(items)}"
+    join = state.joins.get((node.foreach.node, scope))
+    if join is not None and not join.fired:
+        count, arrived = join.total - 1, join.live + join.skipped - 1
+        due = min(list_items(program, node, count).window + arrived, count)
+        if len(items) != due:
+            yield f"{len(items)} items of {(node.foreach.node, scope)} were issued, {due} were due"
+    if role == "gather" and event.error is None:
+        outputs = [items[number].output for number in sorted(items)]
+        # Large ones are elsewhere.
+        if not any(b"$blob" in (output or b"") for output in (*outputs, bytes(event.output))):
+            expected = [msgspec.json.decode(output) for output in outputs if output is not None]
+            if msgspec.json.decode(event.output) != expected:
+                yield f"{(event.node, scope)} has not gathered what its items gave, in their order"
+
+
 def _has_arrived(state: State, send: Send, source: str) -> bool:
     place = _place(send)
     if send.total <= 1:
@@ -229,6 +267,8 @@ def _withdrawals(program: Program, state: State, fired: list[Place], event: Even
     unwanted: set[Place] = set()
     for name, scope in fired:
         cancels = program.nodes[name].cancels
+        if program.nodes[name].foreach is not None:
+            cancels = (*cancels, item_id(name))
         unwanted |= {
             place for place in state.tokens if place[0] in cancels and place[1].startswith(scope)
         }

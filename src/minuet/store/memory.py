@@ -289,10 +289,17 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         inputs, reads = ([], []) if oversize else needed
         if token.cursor:
             reads = [*reads, token]
+        # Of these the answer says whether they failed.
+        every = {read.node for read in token.reads if read.every}
         return grant(
             token,
             [self._output(source, outputs) for source in inputs],
-            [self._output(source, outputs) for source in reads],
+            [
+                self._output(source, outputs, failed=source.outcome == "failed")
+                if source.node in every
+                else self._output(source, outputs)
+                for source in reads
+            ],
             oversize,
         )
 
@@ -303,10 +310,10 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             arrivals = self._arrivals.of("join", token.key).values()
             sources = [(a.source, a.source_scope) for a in arrivals if a.live and not a.late]
         inputs = [self._tokens.get((token.run, *source)) for source in sorted(sources)]
-        reads = [self._latest(token.run, read) for read in token.reads]
-        return [t for t in inputs if t is not None and t.event], [t for t in reads if t is not None]
+        reads = [t for read in token.reads for t in self._read_by(token.run, read)]
+        return [t for t in inputs if t is not None and t.event], reads
 
-    def _latest(self, run: str, read: Read) -> Token | None:
+    def _read_by(self, run: str, read: Read) -> list[Token]:
         found = [
             t
             for t in self._tokens.of("node", (run, read.node)).values()
@@ -315,18 +322,19 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             and (t.event <= read.upto or not read.upto)
             and not t.skip
         ]
-        return max(found, key=_by_key, default=None)
+        return sorted(found, key=_by_key)[0 if read.every else -1 :]
 
     def _sizes(self, inputs: list[Token], reads: list[Token]) -> dict[Hashable, int]:
         """How large the outputs of these instances are."""
         return {t.key: len(self._events[t.run][t.event - 1].data) for t in (*inputs, *reads)}
 
-    def _output(self, token: Token, outputs: dict[Key, Output]) -> Output:
+    def _output(self, token: Token, outputs: dict[Key, Output], *, failed: bool = False) -> Output:
         """The output of an instance; of an answer, each is made once."""
         if token.key not in outputs:
             data = output_of(self._events[token.run][token.event - 1].data)
             outputs[token.key] = Output(token.node, token.scope, data)
-        return outputs[token.key]
+        found = outputs[token.key]
+        return Output(found.node, found.scope, found.data, True) if failed else found
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:
         return True

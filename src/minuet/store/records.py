@@ -89,13 +89,16 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Read(Record, frozen=True, array_like=True):
-    """An output to hand over with a token: the latest instance of `node` under `prefix`."""
+    """Outputs to hand over with a token: of the latest instance of `node` under `prefix`, or of
+    every instance."""
 
     node: str
     prefix: str
     #: Of those that had an output by this event, which made the token ready: so all attempts read
     #: the same. The store sets it. 0: of all, as for tokens of earlier versions.
     upto: int = 0
+    #: All of them, in the order of their scopes.
+    every: bool = False
 
 
 class Delivery(Record, frozen=True):
@@ -112,6 +115,10 @@ class Delivery(Record, frozen=True):
     reads: tuple[Read, ...] = ()
     #: Nodes whose live tokens in the target's scope are withdrawn when the target fires.
     withdraws: tuple[str, ...] = ()
+    #: Not 0: it comes from an item, and this many items are alive at once. Items of one node arrive
+    #: at one join many times: they are counted, by the need that they state, and while the join has
+    #: not fired each makes the next item ready.
+    window: int = 0
 
 
 class HandIn(Record, frozen=True):
@@ -214,6 +221,8 @@ class Output(Record, frozen=True, array_like=True):
     node: str
     scope: str
     data: bytes
+    #: Of an instance whose failure was handled. Only reads of every instance say so.
+    failed: bool = False
 
 
 class Grant(Record, frozen=True):

@@ -54,7 +54,7 @@ class Template:
         self.source = source
         #: The ids of the nodes whose outputs it reads.
         self.references = frozenset(references)
-        #: The variables that it reads: `input`, `run`, `iteration`, `item`.
+        #: The variables that it reads: `input`, `run`, `iteration`, `item`, `item_index`.
         self.uses = frozenset(uses)
         #: Whether it has no expressions at all.
         self.is_constant = render is None
@@ -71,18 +71,23 @@ class Template:
         return self._render(Scope(outputs, variables))
 
 
-def compile_template(value: Json) -> Template:
-    """Compile any JSON value. The keys of objects are not templates."""
+def compile_template(value: Json, *, item: str = "item") -> Template:
+    """Compile any JSON value. The keys of objects are not templates.
+
+    `item` is another name of the variable `item`: what the author calls the items of a foreach.
+    """
     references: set[str] = set()
     uses: set[str] = set()
-    render = _compile_value(value, references, uses, 0)
+    render = _compile_value(value, references, uses, 0, item)
     return Template(value, render, references, uses)
 
 
-def _compile_value(value: Json, references: set[str], uses: set[str], depth: int) -> _Render | None:
+def _compile_value(
+    value: Json, references: set[str], uses: set[str], depth: int, item: str
+) -> _Render | None:
     """How to render the value. None: it has no expressions."""
     if isinstance(value, str):
-        text = _compile_text(value)
+        text = _compile_text(value, item)
         if text is None:
             return None
         references |= text.references
@@ -93,8 +98,8 @@ def _compile_value(value: Json, references: set[str], uses: set[str], depth: int
     if depth >= LIMITS.depth:
         raise TemplateError(f"the value is nested deeper than {LIMITS.depth} levels")
     renders: dict[str | int, _Render] = {}
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
-        render = _compile_value(item, references, uses, depth + 1)
+    for key, part in value.items() if isinstance(value, dict) else enumerate(value):
+        render = _compile_value(part, references, uses, depth + 1, item)
         if render is not None:
             renders[key] = render
     return _render_container(value, renders) if renders else None
@@ -121,7 +126,7 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=LIMITS.cached)
-def _compile_text(text: str) -> _Text | None:
+def _compile_text(text: str, item: str) -> _Text | None:
     if _OPENING.search(text) is None:
         return None
     if len(text) > LIMITS.source_chars:
@@ -132,7 +137,7 @@ def _compile_text(text: str) -> _Text | None:
         )
     try:
         parts = _split(text)
-        compiled = [p if isinstance(p, str) else _compile_expression(p[0]) for p in parts]
+        compiled = [p if isinstance(p, str) else _compile_expression(p[0], item) for p in parts]
     except Problem as problem:
         raise TemplateError(str(problem), source=text) from None
     except Exception as error:
@@ -194,17 +199,17 @@ def _find_end(text: str, at: int) -> int:
     raise Problem("'{{' without '}}'")
 
 
-def _compile_expression(text: str) -> Expression:
+def _compile_expression(text: str, item: str) -> Expression:
     if len(text) > LIMITS.expression_chars:
         raise Problem(
             f"an expression has {len(text)} characters, {LIMITS.expression_chars} are allowed"
         )
     path = parse_path(text)
     if path is not None:
-        return compile_path(path)
+        return compile_path(path, item)
     from minuet.templates import expression
 
-    return expression.compile_expression(text)
+    return expression.compile_expression(text, item)
 
 
 def _join(parts: list[str | Callable[[Scope], Json]]) -> Callable[[Scope], str]:

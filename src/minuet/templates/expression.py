@@ -54,14 +54,14 @@ _ENVIRONMENT = Environment()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def compile_expression(text: str) -> Expression:
-    """Compile the text between the braces."""
+def compile_expression(text: str, item: str) -> Expression:
+    """Compile the text between the braces. `item` is another name of the variable `item`."""
     try:
         parser = Parser(_ENVIRONMENT, text, state="variable")
         tree = parser.parse_expression()
         if not parser.stream.eos:
             raise Problem(f"unexpected {str(parser.stream.current.value)[:40]!r}")
-        compiler = _Compiler()
+        compiler = _Compiler(item)
         evaluate = compiler.compile(tree)
     except TemplateSyntaxError as error:
         raise Problem(error.message or "syntax error") from None
@@ -73,7 +73,8 @@ def compile_expression(text: str) -> Expression:
 class _Compiler:
     """One pass over a tree. Collects what it reads."""
 
-    def __init__(self) -> None:
+    def __init__(self, item: str) -> None:
+        self._item = item
         self.references: set[str] = set()
         self.uses: set[str] = set()
         self.depth = 0
@@ -81,7 +82,7 @@ class _Compiler:
     def compile(self, tree: nodes.Node) -> Evaluate:
         path = _path(tree)
         if path is not None:
-            expression = compile_path(path)
+            expression = compile_path(path, self._item)
             self.references |= expression.references
             self.uses |= expression.uses
             return expression.evaluate

@@ -45,7 +45,7 @@ LIMITS = Limits()
 ITEM = 32
 
 #: Names that are not nodes. A node with such an id is read as `nodes["input"].output`.
-VARIABLES = ("input", "run", "iteration", "item")
+VARIABLES = ("input", "run", "iteration", "item", "item_index")
 
 #: The name that gives access to every node, whatever its id.
 NODES = "nodes"
@@ -155,11 +155,12 @@ def parse_path(text: str) -> Path | None:
     return Path(found[1], tuple(keys))
 
 
-def compile_path(path: Path) -> Expression:
-    """How to read the path, and what it reads."""
+def compile_path(path: Path, item: str = "item") -> Expression:
+    """How to read the path, and what it reads. `item` is another name of the variable `item`."""
     name, keys = path.name, path.keys
-    if name in VARIABLES:
-        return Expression(_read_variable(name, keys), uses=frozenset({name}))
+    if name in VARIABLES or name == item:
+        variable = "item" if name == item else name
+        return Expression(_read_variable(variable, keys, name), uses=frozenset({variable}))
     if name == NODES:
         if not keys or not isinstance(keys[0], str):
             raise Problem('nodes needs the id of a node, written out: nodes["id"]')
@@ -171,11 +172,11 @@ def compile_path(path: Path) -> Expression:
     return Expression(_read_output(name, keys), references=frozenset({name}))
 
 
-def _read_variable(name: str, keys: tuple[Key, ...]) -> Evaluate:
+def _read_variable(name: str, keys: tuple[Key, ...], written: str) -> Evaluate:
     def read(scope: Scope) -> Json:
         if name not in scope.variables:
-            raise Missing(lambda: f"{name!r} has no value here")
-        return follow(scope.variables[name], keys, name)
+            raise Missing(lambda: f"{written!r} has no value here")
+        return follow(scope.variables[name], keys, written)
 
     return read
 

@@ -6,11 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING, Any
 
 from minuet.bridge.granted import Granted
-from minuet.kernel.settle import Outcome, Succeeded
+from minuet.errors import DamagedRowError
+from minuet.kernel.settle import Items, Outcome, Succeeded
 from minuet.plan.plan import Node
+from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.bridge.programs import Loaded
+    from minuet.kernel.foreach import Listed
     from minuet.nodes.context import Context
     from minuet.store.records import Grant, Item, RunHeader
 
@@ -19,9 +22,12 @@ class Assignment(Granted):
     """A granted token, and what the worker knows about it while it works on it."""
 
     __slots__ = (
+        "_list",
         "abandoned",
+        "chunk",
         "context",
         "holds_slot",
+        "items",
         "loaded",
         "node",
         "outcome",
@@ -38,6 +44,11 @@ class Assignment(Granted):
         self.loaded: Loaded | None = None
         self.node: Node | None = None
         self.context: Context | None = None
+        #: If the node is an item of a foreach: the items of its chunk, filled before use.
+        self.chunk: list[Json] | None = None
+        #: If the node is the list of a foreach: its items, once it is rendered.
+        self.items: Items | None = None
+        self._list: Listed | None = None
         #: The handler as a task, or as a future of the thread it runs in.
         self.task: asyncio.Task[Item | None] | None = None
         self.thread: asyncio.Future[Any] | None = None
@@ -54,6 +65,48 @@ class Assignment(Granted):
 
     def __str__(self) -> str:
         return f"node {self.key[1]} of run {self.key[0]}"
+
+    # ── as an item of a foreach ─────────────────────────────────────────────────────────
+
+    @property
+    def is_item(self) -> bool:
+        """Whether the node is an item of a foreach."""
+        return (
+            self.node is not None
+            and self.node.foreach is not None
+            and self.node.foreach.role == "item"
+        )
+
+    def item_list(self) -> Listed | None:
+        """The list that the item comes from; None: it cannot be read, or the node is no item."""
+        if self._list is None and self.is_item:
+            assert self.node is not None
+            assert self.node.foreach is not None
+            self._list = self.listed(self.node.foreach.node)
+        return self._list
+
+    def missing_chunk(self) -> str | None:
+        """The blob with the item, if it must be loaded first."""
+        if self.chunk is not None or not self.is_item:
+            return None
+        found = self.item_list()
+        chunk = None if found is None else found.chunk_of(self.scope[-1])
+        return None if chunk is None else chunk[1]
+
+    def item(self) -> Json:
+        """The item. Its chunk is at hand."""
+        found, number = self.item_list(), self.scope[-1]
+        if found is None:
+            raise DamagedRowError(self.key[0], f"node {self.key[1]}: the list of the foreach", "")
+        chunk = found.chunk_of(number)
+        if chunk is None:
+            return found.items[number]
+        assert self.chunk is not None
+        return self.chunk[number - chunk[0]]
+
+    def inputs(self) -> dict[str, Json]:
+        # The outputs of all dependencies would travel with every item. Those that it names do.
+        return self.reads() if self.is_item else super().inputs()
 
     @property
     def is_ended(self) -> bool:

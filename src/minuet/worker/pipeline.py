@@ -19,6 +19,7 @@ from minuet.kernel.settle import AttemptFailed, Outcome
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
+from minuet.worker.foreach import is_hidden
 from minuet.worker.preparing import Preparing
 from minuet.worker.rendering import render_slot_key
 from minuet.worker.running import Running
@@ -59,13 +60,18 @@ class Pipeline:
         outcome = self.preparing.known_outcome(assignment)
         if outcome is None:
             assert node is not None
-            node_type = NODE_TYPES.get(node.type)
-            if node_type is None or node_type.run is None or node.config_ref is not None:
-                return None
-            needs_slot = node.concurrency is not None and not assignment.holds_slot
-            if needs_slot or assignment.missing_blobs():
-                return None
-            outcome = self._running.run_inline(assignment, node, node_type)
+            if is_hidden(node):
+                if assignment.missing_blobs():
+                    return None
+                outcome = self._running.run_hidden(assignment, node)
+            else:
+                node_type = NODE_TYPES.get(node.type)
+                if node_type is None or node_type.run is None or node.config_ref is not None:
+                    return None
+                needs_slot = node.concurrency is not None and not assignment.holds_slot
+                if needs_slot or assignment.missing_blobs() or assignment.missing_chunk():
+                    return None
+                outcome = self._running.run_inline(assignment, node, node_type)
         assignment.outcome = outcome
         item = self._settling.settle_now(assignment)
         if item is None:
@@ -105,7 +111,7 @@ class Pipeline:
         try:
             assignment.check_rows()
             await self.preparing.load_values(assignment)
-            key = render_slot_key(assignment, node.concurrency.key)
+            key = render_slot_key(assignment, node, node.concurrency.key)
         except StoreUnavailableError:
             return assignment.release()
         except Exception as error:
@@ -159,13 +165,19 @@ class Pipeline:
         preparing = self.preparing
         if assignment.loaded is None:
             await preparing.load_program(assignment)
-        if assignment.missing_blobs() or assignment.grant.oversize:
+        if (
+            assignment.missing_blobs()
+            or assignment.grant.oversize
+            or assignment.missing_chunk() is not None
+        ):
             await preparing.load_values(assignment)
         known = preparing.known_outcome(assignment)
         if known is not None:
             return known
         node = assignment.node
         assert node is not None
+        if is_hidden(node):
+            return self._running.run_hidden(assignment, node)
         if node.config_ref is not None:
             await preparing.load_config(assignment, node)
         node_type = NODE_TYPES.get(node.type)

@@ -17,6 +17,7 @@ from minuet.store.large import get_content
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import crash_loop, failure_of
+from minuet.worker.foreach import Chunks, is_hidden
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
@@ -30,6 +31,7 @@ class Preparing:
         self._tenant = tenant
         self._programs = programs
         self._crashes_max = crashes_max
+        self._chunks = Chunks()
 
     def find_program(self, assignment: Assignment) -> bool:
         """Find the program and the node on the run's present plan, if it is at hand."""
@@ -37,6 +39,9 @@ class Preparing:
         if loaded is None:
             return False
         assignment.node = loaded.program.nodes.get(assignment.grant.node)
+        chunk = assignment.missing_chunk()
+        if chunk is not None:
+            assignment.chunk = self._chunks.find(chunk)
         return True
 
     async def load_program(self, assignment: Assignment) -> None:
@@ -60,6 +65,17 @@ class Preparing:
         node = assignment.node
         # Conditions read the values once more, as they were before the handler had them.
         assignment.drops_blobs = node is not None and node.branch is None and node.loop is None
+        chunk = assignment.missing_chunk()
+        if chunk is not None:
+            assignment.chunk = self._chunks.find(chunk) or await self._load_chunk(assignment, chunk)
+
+    async def _load_chunk(self, assignment: Assignment, ref: str) -> list[Json]:
+        """The part of a long list that has the item."""
+        run = assignment.grant.run
+        data = await get_content(self._store, ref, run=run, tenant=self._tenant)
+        if data is None:
+            raise HandlerError(f"the blob {ref}, which has the item, is not in the store")
+        return self._chunks.keep(ref, data)
 
     async def load_config(self, assignment: Assignment, node: Node) -> None:
         """Load the node's config if it is kept as a blob."""
@@ -103,7 +119,7 @@ class Preparing:
 def _is_inline(node: Node) -> bool:
     """Whether a node reaches nothing outside, so that it cannot have killed its workers."""
     node_type = NODE_TYPES.get(node.type)
-    return node_type is not None and node_type.run is not None
+    return is_hidden(node) or (node_type is not None and node_type.run is not None)
 
 
 def _check_config(node: Node, config: dict[str, Json]) -> None:

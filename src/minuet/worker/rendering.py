@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minuet.bridge.programs import item_name
 from minuet.bridge.values import encode_value
 from minuet.nodes.spec import Call
 from minuet.plan.plan import Node
@@ -23,9 +24,9 @@ def render_config(assignment: Assignment, node: Node) -> Json:
     return config.render(outputs, _template_variables(assignment))
 
 
-def render_slot_key(assignment: Assignment, source: str) -> str:
+def render_slot_key(assignment: Assignment, node: Node, source: str) -> str:
     """The name of the slot that a node needs; "": none."""
-    template = compile_template(source)
+    template = compile_template(source, item=item_name(node))
     key = template.render(assignment.outputs(), _template_variables(assignment))
     data = encode_value(key)
     return key or "" if isinstance(key, str | None) else data.decode()
@@ -44,6 +45,7 @@ def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
         parts=node.extra,
         secrets=node.secrets,
         timeout_ms=node.timeout_ms,
+        variables=item_variables(assignment),
     )
 
 
@@ -60,8 +62,20 @@ def condition_variables(assignment: Assignment, node: Node) -> dict[str, Json]:
 
 
 def _template_variables(assignment: Assignment) -> dict[str, Json]:
+    scope = assignment.scope
+    variables = item_variables(assignment)
+    if variables:
+        scope = scope[:-1]
     return {
         "input": assignment.input(),
         "run": assignment.run_variable(),
-        "iteration": assignment.scope[-1] if assignment.scope else 0,
+        "iteration": scope[-1] if scope else 0,
+        **variables,
     }
+
+
+def item_variables(assignment: Assignment) -> dict[str, Json]:
+    """What only an item of a foreach sees."""
+    if not assignment.is_item:
+        return {}
+    return {"item": assignment.item(), "item_index": assignment.scope[-1]}

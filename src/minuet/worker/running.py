@@ -30,6 +30,7 @@ from minuet.store.base import Store
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
+from minuet.worker.foreach import run_hidden
 from minuet.worker.invocation import Invocation, Invocations
 from minuet.worker.leftover_threads import LeftoverThreads
 from minuet.worker.rendering import make_call, render_config
@@ -61,6 +62,13 @@ class Running:
             return _outcome_of(assignment, node_type.run(call))
         except Exception as error:
             # Any error here is the node's, not the worker's.
+            return self._failures.outside_handler(assignment, error)
+
+    def run_hidden(self, assignment: Assignment, node: Node) -> Outcome:
+        """Run a part of a foreach that no author wrote."""
+        try:
+            return run_hidden(assignment, node)
+        except Exception as error:
             return self._failures.outside_handler(assignment, error)
 
     async def run(self, assignment: Assignment, node: Node) -> Outcome:

@@ -55,7 +55,7 @@ class WorkerServices:
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
-        key = (context.run_id, context.node_id, context.scope_text)
+        key = (context.run_id, context.token_node, context.scope_text)
         with _outage_of(context):
             known = (await self._store.read_steps(self._tenant, key)).get(name)
         return (False, None) if known is None else (True, msgspec.json.decode(known))
@@ -66,7 +66,7 @@ class WorkerServices:
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
-        held = Held(context.run_id, context.node_id, context.scope_text, context.lease_id)
+        held = Held(context.run_id, context.token_node, context.scope_text, context.lease_id)
         with _outage_of(context):
             kept = await self._store.record_step(self._tenant, held, name, data)
         if kept is None:

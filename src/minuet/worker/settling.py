@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING, TypeVar
 import msgspec
 
 from minuet.bridge.values import needs_blob
-from minuet.errors import StoreUnavailableError
+from minuet.errors import DamagedRowError, StoreUnavailableError
 from minuet.ids import Ids
-from minuet.kernel.settle import AttemptFailed, Succeeded, settle
+from minuet.kernel.settle import AttemptFailed, Items, Succeeded, settle
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
 from minuet.store.large import get_content, put_content
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
+from minuet.worker.foreach import cut, is_long_list, list_output
 from minuet.worker.policy import Policies
 from minuet.worker.rendering import condition_variables
 
@@ -54,7 +55,11 @@ class Settling:
         outcome = assignment.outcome
         if isinstance(outcome, Succeeded):
             is_first = not assignment.grant.cursor
-            if (is_first and needs_blob(assignment.output)) or self._needs_time(assignment):
+            if (
+                (is_first and needs_blob(assignment.output))
+                or is_long_list(assignment)
+                or self._needs_time(assignment)
+            ):
                 assignment.unsettled = outcome
                 return None
         return self.settle(assignment)
@@ -62,7 +67,9 @@ class Settling:
     async def settle_later(self, assignment: Assignment) -> Item:
         """Store the output as a blob if it is large, then settle."""
         data = assignment.output
-        if not assignment.grant.cursor and needs_blob(data):
+        if is_long_list(assignment):
+            assignment.output = await self._keep_list(assignment)
+        elif not assignment.grant.cursor and needs_blob(data):
             ref = await self._keep_output(assignment, data)
             assignment.output = blob_value(ref, len(data))
         assignment.unsettled = None
@@ -131,6 +138,7 @@ class Settling:
             hop=grant.hop,
             cursor=grant.cursor,
             fraction=self._ids.fraction(),
+            items=_items_of(assignment),
         )
         # Decoded values are many times as large as their bytes, and items wait for the store.
         assignment.forget_values()
@@ -142,6 +150,17 @@ class Settling:
             partial(get_content, self._store, ref, run=run, tenant=self._tenant),
             f"the result of {assignment} needs {ref}, which cannot be read",
         )
+
+    async def _keep_list(self, assignment: Assignment) -> bytes:
+        """Store a long list in chunks; the output that names them."""
+        outcome = assignment.unsettled or assignment.outcome
+        assert isinstance(outcome, Succeeded)
+        chunks = [
+            (first, await self._keep_output(assignment, data))
+            for first, data in cut(outcome.output, len(assignment.output))
+        ]
+        assert assignment.items is not None
+        return list_output(assignment.items, chunks)
 
     async def _keep_output(self, assignment: Assignment, data: bytes) -> str:
         run = assignment.grant.run
@@ -167,3 +186,15 @@ class Settling:
                     _log.warning("%s (%s); it is kept in memory and tried again", problem, error)
             await asyncio.sleep(pause_s)
             pause_s = min(2 * pause_s, KEEP_S[1])
+
+
+def _items_of(assignment: Assignment) -> Items | None:
+    """The items of the list, or those that this is one of. None: it is neither, or its list is
+    damaged."""
+    if assignment.items is not None:
+        return assignment.items
+    try:
+        found = assignment.item_list()
+    except DamagedRowError:
+        return None
+    return None if found is None else Items(found.count, found.window)

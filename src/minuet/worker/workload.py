@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from minuet.kernel.scope import show
+from minuet.plan.plan import author_of
 from minuet.store.records import Held, Item, Key, Slot
 from minuet.worker.assignment import Assignment
 from minuet.worker.placed_queues import LimitedNode
@@ -61,7 +62,7 @@ class Workload:
         done = {one for one, item in self.finished if not isinstance(item, Slot)}
         busy = {one for one in self.assignments.values() if one not in done} | self.executing
         busy.update(self.granted)
-        return Counter((one.header.workflow, one.grant.node) for one in busy)
+        return Counter((one.header.workflow, author_of(one.grant.node)) for one in busy)
 
     # ── from the grant to the hand-in ───────────────────────────────────────────────────
 

@@ -52,7 +52,6 @@ def test_a_type_of_a_later_version_is_refused_as_such(compiled: Any) -> None:
 @pytest.mark.parametrize(
     ("nodes", "fields", "path"),
     [
-        ([{"id": "a", "foreach": {"items": [1]}}], {}, "nodes[0].foreach"),
         ([{"id": "a"}], {"on_failure": {"compensate": True}}, "on_failure.compensate"),
     ],
 )

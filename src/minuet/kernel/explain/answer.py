@@ -17,12 +17,12 @@ from minuet.errors import RunError
 from minuet.events import Place
 from minuet.kernel.explain.skip import Reason, explain_choice, explain_run, explain_skip
 from minuet.kernel.explain.waiting import Causes, Fact
-from minuet.kernel.fold import Detail, Fold, TokenView
+from minuet.kernel.fold import Detail, Fold, JoinView, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode, read_reference, show
 from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
-from minuet.plan.plan import Node
+from minuet.plan.plan import HIDDEN, Node, author_of, item_id, items_id
 from minuet.types import TERMINAL, Scope
 
 #: How many existing instances are listed when the requested one does not exist.
@@ -61,8 +61,9 @@ def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
     """The named node, and its instance if one is named. RunError if there is no such node."""
     name, scope = read_reference(text)
     node = program.nodes.get(name)
-    if node is None or name == program.plan.output_node:
-        close = get_close_matches(name, list(program.nodes), 1)
+    if node is None or HIDDEN in name:
+        known = [name for name in program.nodes if HIDDEN not in name]
+        close = get_close_matches(name, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
         raise RunError(f"the run has no node {name!r}{hint}")
     return node, scope
@@ -86,9 +87,11 @@ class _Inquiry:
         self.causes = Causes(program, fold, self.views, facts)
 
     def answer(self, node: Node, wanted: Scope | None) -> Explanation:
+        if node.foreach is not None:
+            node, wanted = self._part(node, wanted)
         if wanted is not None:
             return self._answer_one(node, wanted)
-        view = self.views[node.id]
+        view = self.views[author_of(node.id)]
         if view.status == "SKIPPED" and view.reason == ALL_SKIPPED and not view.instances:
             return self._will_be_skipped(node)
         scope = self._waiting_join(node)
@@ -98,7 +101,23 @@ class _Inquiry:
             return self._has_token(node, self.state.tokens[node.id, encode(view.scope)])
         if self.state.status in ("RUNNING", "PAUSED"):
             return self._lacks_arrivals(node, (0,) * len(node.nest))
-        return Explanation(node.id, (), view.status, f"{node.id!r} {self._never(view)}")
+        name = author_of(node.id)
+        return Explanation(name, (), view.status, f"{name!r} {self._never(view)}")
+
+    def _part(self, node: Node, wanted: Scope | None) -> tuple[Node, Scope | None]:
+        """Which part of a node with a foreach to look at: an item if one is named, otherwise the
+        node that gathers, or the list if the run has not got further."""
+        nodes, depth = self.program.nodes, len(node.nest)
+        if wanted is not None and len(wanted) == depth + 1:
+            return nodes[item_id(node.id)], wanted
+        if wanted is None:
+            scopes = [decode(t.scope) for t in self.state.tokens.values() if _is_list_of(t, node)]
+            wanted = max(scopes, default=None)
+        if wanted is None:
+            return nodes[items_id(node.id)], None
+        place = (node.id, encode(wanted))
+        reached = place in self.state.tokens or place in self.state.joins
+        return (node if reached else nodes[items_id(node.id)]), wanted
 
     def _answer_one(self, node: Node, scope: Scope) -> Explanation:
         place = (node.id, encode(scope))
@@ -106,8 +125,9 @@ class _Inquiry:
             return self._has_token(node, self.state.tokens[place])
         if place in self.state.joins and self.state.status not in TERMINAL:
             return self._lacks_arrivals(node, scope)
-        known = [f"{node.id}{show(one.scope)}" for one in self.views[node.id].instances]
-        raise no_instance(node.id, scope, known)
+        name = author_of(node.id)
+        known = [f"{name}{show(one.scope)}" for one in self.views[name].instances]
+        raise no_instance(name, scope, known)
 
     # ── no token ────────────────────────────────────────────────────────────────────────
 
@@ -116,10 +136,10 @@ class _Inquiry:
         scope = (0,) * len(node.nest)
         because = explain_skip(self.program, self.state, node, scope)
         return Explanation(
-            node.id,
+            author_of(node.id),
             scope,
             "SKIPPED",
-            f"{node.id!r} will be skipped: {because[0].text}",
+            f"{author_of(node.id)!r} will be skipped: {because[0].text}",
             tuple(each.text for each in because[1:]),
             details={"decisions": [each.details for each in because if each.details]},
         )
@@ -148,36 +168,63 @@ class _Inquiry:
     def _end_of_run(self) -> str:
         error = self.state.error or {}
         if self.state.status == "FAILED":
-            return f"node {error.get('node')!r} failed: {error.get('message', '')}"
+            name = author_of(error.get("node") or "")
+            return f"node {name!r} failed: {error.get('message', '')}"
         return f"it was cancelled ({error.get('code', '')})"
 
     def _lacks_arrivals(self, node: Node, scope: Scope) -> Explanation:
         join = self.state.joins.get((node.id, encode(scope)))
         arrived = join.sources if join is not None else {}
+        if join is not None and node.foreach is not None and node.foreach.role == "gather":
+            return self._lacks_items(node, scope, join)
         need, total = self.program.arrivals(node, scope)
         missing = tuple(
-            Missing(name, self.views[name].status, self.causes.silence(name, node.id))
+            Missing(
+                author_of(name),
+                self.views[author_of(name)].status,
+                self.causes.silence(name, node.id),
+            )
             for name in self.program.sources(node, scope)
             if name not in arrived
         )
         silent = [f"{parent.node!r} {parent.reason}" for parent in missing]
-        causes = self.causes.find([parent.node for parent in missing], node.id)
+        silent_nodes = [n for n in self.program.sources(node, scope) if n not in arrived]
+        causes = self.causes.find(silent_nodes, node.id)
         wanted = f"all {total} arrivals" if need == total else f"{need} of {total} arrivals"
         names = ", ".join(repr(parent.node) for parent in missing)
         reasons = [f"it needs {wanted}"] if total > 1 else []
-        reasons += [f"{name!r} arrived {_live(live)}" for name, live in arrived.items()]
+        reasons += [f"{author_of(n)!r} arrived {_live(live)}" for n, live in arrived.items()]
         reasons += silent
         reasons += [cause for cause in causes if cause not in reasons]
         if self.state.status == "PAUSED":
             reasons.append("the run is paused")
+        name = author_of(node.id)
         return Explanation(
-            node.id,
+            name,
             scope,
             "PENDING",
-            f"{node.id!r}{show(scope)} waits for {names}: {'; '.join((causes or silent)[:3])}",
+            f"{name!r}{show(scope)} waits for {names}: {'; '.join((causes or silent)[:3])}",
             tuple(reasons),
             missing,
             {"need": need, "total": total, "arrived": dict(arrived)},
+        )
+
+    def _lacks_items(self, node: Node, scope: Scope, join: JoinView) -> Explanation:
+        """The answer if the list is known and items are still to come."""
+        count, completed, failed = join.total - 1, join.live - 1, join.skipped
+        causes = self.causes.find([item_id(node.id)], node.id)
+        each = node.foreach
+        wanted = f"{each.need} of {count}" if each is not None and each.need else f"all {count}"
+        reasons = [f"it needs {wanted} items", f"{completed} have completed"]
+        reasons += [f"{failed} have failed"] if failed else []
+        return Explanation(
+            node.id,
+            scope,
+            self.views[node.id].status,
+            f"{node.id!r}{show(scope)} waits for its items, {completed + failed} of {count} are "
+            f"done: {'; '.join(causes[:3])}",
+            (*reasons, *causes),
+            details={"items": count, "completed": completed, "failed": failed},
         )
 
     # ── a token ─────────────────────────────────────────────────────────────────────────
@@ -212,8 +259,9 @@ class _Inquiry:
             details["error"] = detail.error
         if detail.notes:
             details["notes"] = [_count_from_one(note) for note in detail.notes]
-        summary = f"{node.id!r}{show(scope)} {phrase}"
-        return Explanation(node.id, scope, status, summary, tuple(reasons), details=details)
+        name = author_of(node.id)
+        summary = f"{name!r}{show(scope)} {phrase}"
+        return Explanation(name, scope, status, summary, tuple(reasons), details=details)
 
     def _decisions(self, node: Node, token: TokenView) -> list[Reason]:
         """The decisions that led to an instance that ran, and its own."""
@@ -227,6 +275,8 @@ class _Inquiry:
             return f"completed in attempt {token.attempt}"
         if token.outcome == "cancelled":
             return f"was cut off when the run ended: {self._end_of_run()}"
+        if token.outcome == "superseded" and node.foreach is not None:
+            return f"was withdrawn: {author_of(node.id)!r} did not wait for all of its items"
         if token.outcome == "superseded":
             joins = [
                 repr(other.id) for other in self.program.plan.nodes if node.id in other.cancels
@@ -234,6 +284,11 @@ class _Inquiry:
             return f"was withdrawn: the join at {', '.join(joins)} did not wait for it"
         end = "its on_error went on" if token.state == "done" else "it took the run with it"
         return f"failed in attempt {token.attempt}, and {end}"
+
+
+def _is_list_of(token: TokenView, node: Node) -> bool:
+    """Whether a token is of the list of a node with a foreach."""
+    return token.node == items_id(node.id)
 
 
 def _count_from_one(note: Any) -> Any:

@@ -13,7 +13,7 @@ from minuet.kernel.fold import State, TokenView
 from minuet.kernel.program import Program
 from minuet.kernel.route import condition_variables, innermost
 from minuet.kernel.scope import decode, encode, show
-from minuet.plan.plan import Node
+from minuet.plan.plan import Node, author_of
 from minuet.types import Json, Scope
 
 
@@ -81,12 +81,12 @@ def _decision(
     program: Program, state: State, source: Node, token: TokenView, target: Node
 ) -> Reason:
     """Why a node that ran did not send its output to a target."""
-    name = f"{source.id!r}{show(decode(token.scope))}"
+    name = f"{author_of(source.id)!r}{show(decode(token.scope))}"
     edge = next(edge for edge in source.edges if edge.target == target.id)
     if token.outcome == "failed":
         return Reason(f"{name} failed, and its on_error leads elsewhere")
     if edge.roles == ("error",):
-        return Reason(f"{name} completed, and {target.id!r} is only for its errors")
+        return Reason(f"{name} completed, and {author_of(target.id)!r} is only for its errors")
     if source.loop is not None:
         again = program.condition(source.loop.condition).explain(
             _variables(program, state, source, token)
@@ -96,7 +96,7 @@ def _decision(
             return _loop_decision(program, source, decode(token.scope), target, again)
     if source.branch is not None:
         return _branch_decision(program, state, source, token, target)
-    return Reason(f"{name} completed without choosing {target.id!r}")
+    return Reason(f"{name} completed without choosing {author_of(target.id)!r}")
 
 
 def _loop_decision(
@@ -109,8 +109,8 @@ def _loop_decision(
         number = scope[program.loop_position(source)] + 1
         ended = f"was left after iteration {number}, as its condition did not hold"
     return Reason(
-        f"the loop at {source.id!r} {ended}; {target.id!r} is its other way out",
-        {"node": source.id, "scope": scope, "loop": again},
+        f"the loop at {source.id!r} {ended}; {author_of(target.id)!r} is its other way out",
+        {"node": author_of(source.id), "scope": scope, "loop": again},
     )
 
 
@@ -118,9 +118,9 @@ def _branch_decision(
     program: Program, state: State, source: Node, token: TokenView, target: Node
 ) -> Reason:
     assert source.branch is not None
-    details: dict[str, Any] = {"node": source.id, "scope": decode(token.scope)}
+    details: dict[str, Any] = {"node": author_of(source.id), "scope": decode(token.scope)}
     if source.branch.type == "agent_driven":
-        return Reason(f"{source.id!r} did not choose {target.id!r}", details)
+        return Reason(f"{author_of(source.id)!r} did not choose {author_of(target.id)!r}", details)
     variables = _variables(program, state, source, token)
     rules, winner = [], "its default,"
     for number, rule in enumerate(source.branch.rules, 1):
@@ -129,10 +129,11 @@ def _branch_decision(
         if explained.get("result"):
             winner = f"rule {number}, {explained['source']!r},"
             break
-    failed = [_rule_text(explained) for explained in rules if target.id in explained["to"]]
+    wanted = author_of(target.id)
+    failed = [_rule_text(explained) for explained in rules if wanted in explained["to"]]
     why = f" ({'; '.join(failed)})" if failed else ""
     return Reason(
-        f"{source.id!r} followed {winner} which does not lead to {target.id!r}{why}",
+        f"{source.id!r} followed {winner} which does not lead to {wanted!r}{why}",
         {**details, "rules": rules},
     )
 
@@ -202,7 +203,7 @@ def _chosen_rule(
         passed.append(Reason(f"rule {number} of {name} did not match: {_rule_text(explained)}"))
     else:
         to, words = node.branch.default, "followed its default: no rule matched"
-    if target is not None and target not in to:
+    if target is not None and author_of(target) not in to:
         return []
     leads = f", which leads to {', '.join(map(repr, to))}" if to else ""
     return [Reason(f"{name} {words}{leads}", {**details, "rules": rules}), *passed]

@@ -16,7 +16,7 @@ from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.plan.plan import Node
+from minuet.plan.plan import Node, author_of
 from minuet.types import TYPE_QUEUE
 
 
@@ -47,6 +47,7 @@ class Causes:
     ) -> None:
         self._program, self._details = program, fold.details
         self._views, self._facts = views, facts
+        self._reached = {token.node for token in fold.state.tokens.values()}
         self._alive: dict[str, list[TokenView]] = {}
         for token in fold.state.tokens.values():
             # A patch may have removed a node whose token is still alive.
@@ -60,7 +61,7 @@ class Causes:
         loop = self._loop_between(name, target)
         if loop is not None:
             return self._loop_phrase(loop)
-        status = self._views[name].status
+        status = self._views[author_of(name)].status
         return f"is {status}" if status in ("FAILED", "CANCELLED") else "has not run yet"
 
     def find(self, names: Sequence[str], target: str) -> list[str]:
@@ -82,7 +83,7 @@ class Causes:
 
     def _may_be_awaited(self, name: str, below: str) -> bool:
         """Whether a node has yet to run: never reached, or in a loop that also holds `below`."""
-        if not self._views[name].instances:
+        if name not in self._reached:
             return True
         node, other = self._program.nodes[name], self._program.nodes[below]
         return any(loop.id in other.nest for loop in self._loops(node))
@@ -120,7 +121,7 @@ class Causes:
     # ── phrases ─────────────────────────────────────────────────────────────────────────
 
     def _describe(self, token: TokenView) -> str:
-        return f"{token.node!r}{show(decode(token.scope))} {self.phrase(token)}"
+        return f"{author_of(token.node)!r}{show(decode(token.scope))} {self.phrase(token)}"
 
     def phrase(self, token: TokenView) -> str:
         """What a live token is doing."""

@@ -15,7 +15,7 @@ def run(call: Call) -> Json:
     if "value" in call.config:
         raise ExpressionError("a transform has either `value` or `expression`, not both")
     ctx = {node: {"output": output} for node, output in call.outputs.items()}
-    variables = {"input": call.input, "ctx": ctx, "output": call.inputs}
+    variables = {"input": call.input, "ctx": ctx, "output": call.inputs, **call.variables}
     return compile_expression(call.config["expression"]).evaluate(variables)
 
 
@@ -23,7 +23,8 @@ TRANSFORM = NodeType(
     name="transform",
     summary="Makes a value of other values.",
     description="`value` is any JSON with templates. `expression` is CEL; it sees `input`, "
-    "`ctx.<node>.output` and `output` (the inputs, by dependency).",
+    "`ctx.<node>.output` and `output` (the inputs, by dependency), and in a foreach `item` and "
+    "`item_index`.",
     config_schema={
         "type": "object",
         "properties": {

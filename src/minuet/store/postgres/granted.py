@@ -28,8 +28,9 @@ _run_of = decoder(Run, _RUN, DIALECT, given=("run", "tenant"))
 #: What a row that only has the data of an event has.
 _EVENT, _DATA = _TOKEN.index("event"), _TAKEN_FIRST + _TAKEN.index("data")
 
-#: The kind of outputs that arrived; all others are read.
-_ARRIVED = 0
+#: The kinds of outputs that arrived, that are the token's own, and whose instance failed; all but
+#: the first are read.
+_ARRIVED, _OWN, _FAILED = 0, 2, 3
 
 
 def now_of(head: Any) -> int:
@@ -95,9 +96,12 @@ class Granted:
             if output is None:
                 data = output_of(self._events[run_id, event])
                 output = self._outputs[run_id, event] = Output(node, scope, data)
+            if kind == _FAILED:
+                output = Output(node, scope, output.data, True)
             (arrived if kind == _ARRIVED else read).append(output)
         return tuple(arrived), tuple(read)
 
 
 def _order(row: Any) -> tuple[Any, ...]:
-    return (row[0], row[1], row[2], row[3])
+    # Its own comes last, where it is looked for.
+    return (row[0] == _OWN, row[0] != _ARRIVED, row[1], row[2], row[3])

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.events import COUNTED
 from minuet.store.blob import blob_of
 from minuet.store.identifiers import are_long, is_long, slot_key
 from minuet.store.records import (
@@ -77,8 +78,9 @@ def _delivery(d: Delivery) -> tuple[Any, ...]:
         d.queue,
         opaque(pack(d.reads)) if d.reads else None,
         d.withdraws or None,
+        d.window or None,
         # In the form of an event.
-        as_json((d.node, d.scope, 1 if d.live else 0, d.need, d.total)),
+        as_json((d.node, d.scope, d.live + (COUNTED if d.window else 0), d.need, d.total)),
     )
 
 

@@ -290,6 +290,10 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
         )
 
 
+#: As `grant.lua` marks the node of an instance that failed.
+_FAILED = b"!"
+
+
 def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) -> tuple[Output, ...]:
     """Outputs, from node, scope and data of each; `sent` are those of the answer so far."""
     found = []
@@ -299,8 +303,11 @@ def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) ->
             # The same as an earlier one, counted from 1.
             output = sent[data - 1]
         else:
-            output = Output(values[i].decode(), values[i + 1].decode(), data)
+            node = values[i].removeprefix(_FAILED)
+            output = Output(node.decode(), values[i + 1].decode(), data)
             sent.append(output)
+        if values[i].startswith(_FAILED):
+            output = Output(output.node, output.scope, output.data, True)
         found.append(output)
     return tuple(found)
 

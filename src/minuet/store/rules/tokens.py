@@ -24,7 +24,16 @@ class Tokens(Slots):
 
     def _fixed(self, run: Run, reads: tuple[Read, ...]) -> tuple[Read, ...]:
         """What a token reads, fixed at the event that makes it ready: the next one."""
-        return tuple([Read(read.node, read.prefix, run.seq + 1) for read in reads])
+        upto = run.seq + 1
+        return tuple([Read(read.node, read.prefix, upto, read.every) for read in reads])
+
+    def _begin_token(self, run: Run, token: Token) -> None:
+        """A new token: it counts."""
+        key = token.key
+        self.tokens[key] = token
+        self.new_tokens.add(key)
+        self.changed_tokens.add(key)
+        run.counter += 1
 
     def _emit(
         self, run: Run, delivery: Delivery, *, live: bool, hop: int, source: str, scope: str
@@ -33,25 +42,48 @@ class Tokens(Slots):
         key = (run.run, delivery.node, delivery.scope)
         if key in self.tokens or self._source.has_token(key):
             return False
-        self.tokens[key] = Token(
-            run=run.run,
-            node=delivery.node,
-            scope=delivery.scope,
-            tenant=run.tenant,
-            # Any worker can pass a skip on, whatever it takes to run the node.
-            queue=delivery.queue if live else "",
-            skip=not live,
-            due_ms=self.now_ms,
-            hop=hop,
-            source=source if live else "",
-            source_scope=scope if live else "",
-            reads=self._fixed(run, delivery.reads) if live and delivery.reads else (),
-            lane=lane_of(run),
+        self._begin_token(
+            run,
+            Token(
+                run=run.run,
+                node=delivery.node,
+                scope=delivery.scope,
+                tenant=run.tenant,
+                # Any worker can pass a skip on, whatever it takes to run the node.
+                queue=delivery.queue if live else "",
+                skip=not live,
+                due_ms=self.now_ms,
+                hop=hop,
+                source=source if live else "",
+                source_scope=scope if live else "",
+                reads=self._fixed(run, delivery.reads) if live and delivery.reads else (),
+                lane=lane_of(run),
+            ),
         )
-        self.new_tokens.add(key)
-        self.changed_tokens.add(key)
-        run.counter += 1
         return True
+
+    def _issue(self, run: Run, item: Token, scope: str) -> None:
+        """Make the next item ready, in its own scope: otherwise it is as one that has settled.
+
+        Nothing else makes this token, so no store need look for it.
+        """
+        self._begin_token(
+            run,
+            Token(
+                run=run.run,
+                node=item.node,
+                scope=scope,
+                tenant=run.tenant,
+                queue=item.queue,
+                due_ms=self.now_ms,
+                hop=item.hop,
+                source=item.source,
+                source_scope=item.source_scope,
+                # Fixed at the same event for all items: so all of them read the same.
+                reads=item.reads,
+                lane=lane_of(run),
+            ),
+        )
 
     def _end_token(
         self, run: Run, token: Token, state: Literal["done", "dead"], outcome: TokenOutcome

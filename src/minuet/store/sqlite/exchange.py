@@ -23,6 +23,7 @@ from minuet.store.records import (
     Held,
     Key,
     Output,
+    Read,
     Reply,
     Result,
     RunHeader,
@@ -50,6 +51,7 @@ _STILL_LEASED = statement("still_leased")
 _READ_OUTPUTS = statement("read_outputs")
 _FIND_ARRIVED = statement("find_arrived")
 _FIND_LATEST = statement("find_latest")
+_FIND_EVERY = statement("find_every")
 _FIND_OUTPUTS = statement("find_outputs")
 _READ_FOUND = statement("read_found")
 
@@ -67,8 +69,9 @@ LIGHT_BYTES_MAX = 1024 * 1024
 #: A token that a call has got.
 _Taken: TypeAlias = tuple[Key, Token]
 
-#: An output: node and scope, the numbers of its run and its event, and how large that is.
-_Found: TypeAlias = tuple[str, str, int, int, int]
+#: An output: node and scope, the numbers of its run and its event, and how large that is. If every
+#: instance is read: whether it failed.
+_Found: TypeAlias = tuple[str, str, int, int, int] | tuple[str, str, int, int, int, int]
 
 
 class _Needed(msgspec.Struct):
@@ -288,10 +291,26 @@ class ExchangeGroup:
         for place, *found in self._db.execute(_FIND_ARRIVED, (to_json([t.key for t in joined]),)):
             needed[joined[place].key].inputs.append(tuple(found))
         reads = [(t, read) for t in tokens for read in t.reads]
-        names = [(t.run, *astuple(read)) for t, read in reads]
-        for place, *found in self._db.execute(_FIND_LATEST, (to_json(names),)):
-            needed[reads[place][0].key].reads.append(tuple(found))
+        if any(read.every for _, read in reads):
+            rows = self._in_order(reads)
+        else:
+            rows = self._find_reads(_FIND_LATEST, reads)
+        for key, found in rows:
+            needed[key].reads.append(found)
         return needed
+
+    def _find_reads(self, text: str, reads: list[tuple[Token, Read]]) -> list[tuple[Key, _Found]]:
+        names = [(t.run, *astuple(read)) for t, read in reads]
+        rows = self._db.execute(text, (to_json(names),))
+        return [(reads[place][0].key, tuple(found)) for place, *found in rows]
+
+    def _in_order(self, reads: list[tuple[Token, Read]]) -> list[tuple[Key, _Found]]:
+        """The same where some read every instance: one by one, in the order of the reads."""
+        return [
+            found
+            for one in reads
+            for found in self._find_reads(_FIND_EVERY if one[1].every else _FIND_LATEST, [one])
+        ]
 
     def _ready(
         self, tenant: str, queues: list[str], runs: frozenset[str] | None, limit: int
@@ -368,7 +387,7 @@ class ExchangeGroup:
                 oversize = needed.oversize
             else:
                 arrived = [outputs[one[2:4]] for one in needed.inputs]
-                reads = [outputs[one[2:4]] for one in needed.reads]
+                reads = [_with_failure(outputs[one[2:4]], one) for one in needed.reads]
             if token.cursor and key in own:
                 reads = [*reads, own[key]]
             grants.append(grant(token, arrived, reads, oversize))
@@ -416,6 +435,11 @@ class ExchangeGroup:
             node, scope = names[run, seq]
             found[run, seq] = Output(node, scope, output_of(data))
         return found
+
+
+def _with_failure(output: Output, found: _Found) -> Output:
+    """An output that is read, with whether its instance failed if that is asked for."""
+    return Output(output.node, output.scope, output.data, True) if any(found[5:]) else output
 
 
 def _is_heavy(token: Token) -> bool:

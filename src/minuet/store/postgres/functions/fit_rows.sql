@@ -24,7 +24,7 @@ BEGIN
         -- Its own output is only there while a fan-out goes on, and does not count.
         SELECT coalesce(array_agg(o::minuet.output), '{}') AS outputs,
             coalesce(array_agg(o::minuet.output) FILTER (WHERE o.kind = 2), '{}') AS own,
-            coalesce(sum(o.bytes) FILTER (WHERE o.kind < 2), 0) AS bytes
+            coalesce(sum(o.bytes) FILTER (WHERE o.kind <> 2), 0) AS bytes
         FROM minuet.outputs_of(t, r.id) AS o
     ) AS o;
     SELECT count(*), coalesce(max(y.total), 0) INTO v_count, v_used

@@ -32,12 +32,14 @@ RETURNS SETOF minuet.output LANGUAGE sql STABLE AS $$
         ) AS s
         UNION ALL
         -- What it reads.
-        SELECT 1, w.position::integer, s.node, s.scope, s.event
+        SELECT
+            CASE WHEN w.every AND s.outcome = 'failed' THEN 3 ELSE 1 END,
+            w.position::integer, s.node, s.scope, s.event
         FROM (
-            SELECT r.node, r.prefix, r.upto, r.position FROM minuet.reads_of(t.reads) AS r
+            SELECT r.node, r.prefix, r.upto, r.every, r.position FROM minuet.reads_of(t.reads) AS r
         ) AS w
         CROSS JOIN LATERAL (
-            SELECT x.node, x.scope, x.event
+            SELECT x.node, x.scope, x.event, x.outcome
             FROM minuet.tokens AS x
             WHERE x.run = t.run
                 AND x.node = w.node
@@ -47,7 +49,7 @@ RETURNS SETOF minuet.output LANGUAGE sql STABLE AS $$
                 AND (x.event <= w.upto OR w.upto IS NULL)
                 AND NOT x.skip
             ORDER BY x.scope DESC
-            LIMIT 1
+            LIMIT CASE WHEN w.every THEN NULL ELSE 1 END
         ) AS s
         UNION ALL
         -- Its own, of which a part has been sent.

@@ -33,7 +33,7 @@ CREATE TYPE minuet.slot_state AS (
 );
 
 -- An output, without its data. kind 0: it arrived; 1: the token's node reads it, at this position;
--- 2: it is the token's own.
+-- 2: it is the token's own; 3: as 1, and its instance failed.
 CREATE TYPE minuet.output AS (
     kind integer, position integer, node text, scope text, run_id bigint, event integer, bytes bigint
 );

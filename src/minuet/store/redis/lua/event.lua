@@ -10,7 +10,7 @@ local events = {}
 local HEAD_BYTES = 16
 
 -- Exports. Everything else stays local to this block.
-local begin_events, place, record_of, completed_record, event_field, output_of, reason_error
+local begin_events, place, issued_fragment, record_of, completed_record, event_field, output_of, reason_error
 
 do
 
@@ -70,6 +70,9 @@ local function list(name, values)
 end
 
 function place(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ']' end
+
+-- That the next item was made ready, as `deliver_all` says it. 3: live, and counted.
+function issued_fragment(node, scope) return '[' .. quote(node) .. ',' .. quote(scope) .. ',3,1,1]' end
 
 -- The beginning of every event about a node instance.
 local function about(kind, token)

@@ -7,6 +7,9 @@ local UNSIZED = 16
 --: In place of the bytes that are too many: what the token reads cannot be read.
 local DAMAGED = -1
 
+--: Before the name of a node whose instance failed: no node has it in its name.
+local FAILED = '!'
+
 -- Exports. Everything else stays local to this block.
 local begin_answer, fit, grant, add_header
 
@@ -109,6 +112,30 @@ local function latest_of(run, node, prefix, upto)
   return latest
 end
 
+-- Add the outputs of all instances whose scope begins with `prefix`, of those that had one by event
+-- `upto`, in the order of their scopes. A mark before the node says that the instance failed.
+local function add_every(found, run, node, prefix, upto)
+  local from, scopes = node .. '\0' .. prefix, {}
+  if run[R_SCOPED] then
+    local key = scopes_key(run[R_NAME])
+    local names = call('ZRANGEBYLEX', key, '[' .. from, '(' .. from .. '\255')
+    for _, name in ipairs(names) do scopes[#scopes + 1] = sub(name, #node + 2) end
+    local entered, known = added[key] or {}, #scopes
+    for i = 2, #entered, 2 do
+      if sub(entered[i], 1, #from) == from then scopes[#scopes + 1] = sub(entered[i], #node + 2) end
+    end
+    if #scopes > known then table.sort(scopes, precedes) end
+  end
+  if prefix == '' and with_output(run, node, '', upto) then table.insert(scopes, 1, '') end
+  for _, scope in ipairs(scopes) do
+    local token = with_output(run, node, scope, upto)
+    if token then
+      local name = token[T_OUTCOME] == 'failed' and FAILED .. node or node
+      add_output(found, run, name, scope, token[T_EVENT])
+    end
+  end
+end
+
 -- What a token reads; nil when that cannot be read.
 local function reads_of(token)
   local sound, reads = pcall(unpack_row, token[T_READS])
@@ -137,8 +164,12 @@ local function outputs_of(run, token)
     local wanted = reads_of(token)
     if not wanted then return nil end
     for _, read in ipairs(wanted) do
-      local latest = latest_of(run, read[1], read[2], read[3])
-      if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
+      if read[4] then
+        add_every(reads, run, read[1], read[2], read[3])
+      else
+        local latest = latest_of(run, read[1], read[2], read[3])
+        if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
+      end
     end
   end
   return inputs, reads

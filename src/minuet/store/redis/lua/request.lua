@@ -1,8 +1,8 @@
 -- Items of a request, read in place, because a table for each would cost more than all the
 -- rest. An item is fifteen values, one after the other: kind, run, node, scope, lease, nine that the
--- kind needs, and how many deliveries follow, with nine values each (`request.py` writes them).
+-- kind needs, and how many deliveries follow, with ten values each (`request.py` writes them).
 
-local ITEM, DELIVERY = 15, 9
+local ITEM, DELIVERY = 15, 10
 
 --: The request, and up to where it has been read.
 local data, offset
@@ -20,10 +20,10 @@ do
 
 -- The values of the next delivery: what `joins.lua` makes of it, and its form in an event.
 function next_delivery()
-  local node, scope, live, need, total, queue, reads, withdraws, fragment
-  offset, node, scope, live, need, total, queue, reads, withdraws, fragment =
+  local node, scope, live, need, total, queue, reads, withdraws, window, fragment
+  offset, node, scope, live, need, total, queue, reads, withdraws, window, fragment =
     unpack_limit(data, DELIVERY, offset)
-  return node, scope, live, need, total, queue, reads, withdraws, fragment
+  return node, scope, live, need, total, queue, reads, withdraws, window, fragment
 end
 
 -- The same of deliveries that came as tables.

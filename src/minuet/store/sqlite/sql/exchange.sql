@@ -84,6 +84,23 @@ CROSS JOIN runs AS r ON r.run = t.run
 CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
 ORDER BY k.key;
 
+-- name: find_every
+-- The outputs of all instances of a node under a prefix, of those that had one by an event; and
+-- whether they failed.
+SELECT k.key, t.node, t.scope, e.run_id, e.seq, length(e.data), t.outcome = 'failed'
+FROM json_each(?) AS k
+CROSS JOIN tokens AS t
+    ON t.run = k.value ->> 0
+    AND t.node = k.value ->> 1
+    AND t.scope >= k.value ->> 2
+    AND t.scope < (k.value ->> 2) || char(0x10FFFF)
+    AND t.event > 0
+    AND (t.event <= k.value ->> 3 OR k.value ->> 3 = 0)
+    AND t.skip = 0
+CROSS JOIN runs AS r ON r.run = t.run
+CROSS JOIN events AS e ON e.run_id = r.id AND e.seq = t.event
+ORDER BY k.key, t.scope;
+
 -- name: read_found
 SELECT e.run_id, e.seq, e.data
 FROM json_each(?) AS k

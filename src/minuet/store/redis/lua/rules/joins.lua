@@ -15,8 +15,9 @@ local function withdraw(run, scope, names)
   if withdrawn and run[R_CHILDREN] then leave_unreported(run) end
 end
 
--- Count an arrival at a join, once per source; fire the join when it is due.
-local function arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+-- Count an arrival at a join, once per source; fire the join when it is due. Items (`window`) are
+-- counted as often as they settle: nothing else could make one arrive twice.
+local function arrive(run, node, scope, live, need, total, queue, reads, withdraws, window, hop, source,
   source_scope, event)
   local name = node .. '\0' .. scope
   local member = run[R_NAME] .. '\0' .. name
@@ -24,12 +25,15 @@ local function arrive(run, node, scope, live, need, total, queue, reads, withdra
   if known then return false end
   join = join or new_join{ need = need, total = total, pending = {} }
   join[J_RUN], join[J_NAME], joins[member] = run, name, join
-  arrivals[member .. '\0' .. source] = true
-  put(run, F_ARRIVAL .. name .. '\0' .. source,
-    pack_arrival{ source_scope = source_scope, live = live, late = join[J_FIRED] })
+  if not window then
+    need = join[J_NEED]
+    arrivals[member .. '\0' .. source] = true
+    put(run, F_ARRIVAL .. name .. '\0' .. source,
+      pack_arrival{ source_scope = source_scope, live = live, late = join[J_FIRED] })
+  end
   if live then
     join[J_LIVE], join[J_HOP] = join[J_LIVE] + 1, math.max(join[J_HOP], hop)
-    if not join[J_FIRED] then
+    if not window and not join[J_FIRED] then
       local pending = join[J_PENDING]
       pending[#pending + 1] =
         new_listed{ source = source, source_scope = source_scope, event = event }
@@ -38,12 +42,25 @@ local function arrive(run, node, scope, live, need, total, queue, reads, withdra
     join[J_SKIPPED] = join[J_SKIPPED] + 1
   end
   local arrived = join[J_LIVE] + join[J_SKIPPED]
-  if not join[J_FIRED] and (join[J_LIVE] >= join[J_NEED] or arrived >= join[J_TOTAL]) then
+  if not join[J_FIRED] and (join[J_LIVE] >= need or arrived >= join[J_TOTAL]) then
     join[J_FIRED] = true
     emit(run, node, scope, join[J_LIVE] > 0, queue, reads, join[J_HOP], '', nil, 0, true)
     if withdraws then withdraw(run, scope, withdraws) end
   end
   return true
+end
+
+-- Make the next item ready after one has arrived; its scope. Nil: there is none, or the join has fired.
+local function issue_next(run, node, scope, window, item)
+  local join = joins[run[R_NAME] .. '\0' .. node .. '\0' .. scope]
+  -- One of the arrivals is that of the list.
+  local number = window + join[J_LIVE] + join[J_SKIPPED] - 2
+  if join[J_FIRED] or number >= join[J_TOTAL] - 1 then return nil end
+  local digits = format('%d', number)
+  -- As `minuet.scopes.encode` writes a number.
+  local next_scope = scope .. string.char(96 + #digits) .. digits
+  issue(run, item, next_scope)
+  return next_scope
 end
 
 -- Send deliveries from one source instance; return those sent, in the form of an event. Each
@@ -53,15 +70,22 @@ local function deliver_all(run, source, source_scope, event, hop, count, read)
   local sent = {}
   withdrawn = nil
   for _ = 1, count do
-    local node, scope, live, need, total, queue, reads, withdraws, fragment = read()
+    local node, scope, live, need, total, queue, reads, withdraws, window, fragment = read()
     local new
     if total <= 1 then
       new = emit(run, node, scope, live, queue, reads, hop, source, source_scope, event)
     else
-      new = arrive(run, node, scope, live, need, total, queue, reads, withdraws, hop, source,
+      new = arrive(run, node, scope, live, need, total, queue, reads, withdraws, window, hop, source,
         source_scope, event)
     end
-    if new then sent[#sent + 1] = fragment end
+    if new then
+      sent[#sent + 1] = fragment
+      if window then
+        local item = tokens[run[R_NAME] .. '\0' .. source .. '\0' .. source_scope]
+        local issued = issue_next(run, node, scope, window, item)
+        if issued then sent[#sent + 1] = issued_fragment(source, issued) end
+      end
+    end
   end
   return sent
 end

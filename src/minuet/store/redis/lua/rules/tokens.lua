@@ -12,6 +12,14 @@ local function fixed(run, reads)
   return pack(found)
 end
 
+-- A new token: it counts.
+local function begin_token(run, token)
+  tokens[token[T_MEMBER]] = token
+  new_tokens[#new_tokens + 1] = token
+  changed_tokens[#changed_tokens + 1] = token
+  run[R_COUNTER] = run[R_COUNTER] + 1
+end
+
 -- Make the target's token ready; false when the instance has one already. `event` is the number of the
 -- event that holds the source's output.
 function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
@@ -21,17 +29,25 @@ function emit(run, node, scope, live, queue, reads, hop, source, source_scope, e
   if not live then queue, source, source_scope, event, reads = '', '', nil, 0, nil end
   if source_scope == '' then source_scope = nil end
   if reads then reads = fixed(run, reads) end
-  local token = new_token{
+  begin_token(run, new_token{
     member = member, run = run, node = node, scope = scope, changed = true, new = true,
     due_ms = now, hop = hop, queue = queue, skip = not live or nil, reads = reads,
     source = source, source_scope = source_scope, source_event = event, joined = joined,
     lane = lane_of(run),
-  }
-  tokens[member] = token
-  new_tokens[#new_tokens + 1] = token
-  changed_tokens[#changed_tokens + 1] = token
-  run[R_COUNTER] = run[R_COUNTER] + 1
+  })
   return true
+end
+
+-- Make the next item ready, in its own scope: otherwise it is as one that has settled. Nothing else
+-- makes this token, so it is not looked for. All items read what the first of them did.
+local function issue(run, item, scope)
+  begin_token(run, new_token{
+    member = run[R_NAME] .. '\0' .. item[T_NODE] .. '\0' .. scope, run = run, node = item[T_NODE],
+    scope = scope, changed = true, new = true, due_ms = now, hop = item[T_HOP],
+    queue = item[T_QUEUE], reads = item[T_READS], source = item[T_SOURCE],
+    source_scope = item[T_SOURCE_SCOPE], source_event = item[T_SOURCE_EVENT],
+    lane = lane_of(run),
+  })
 end
 
 -- A live token ends: it no longer counts.
