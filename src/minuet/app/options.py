@@ -20,7 +20,7 @@ from minuet.nodes.io.egress import Egress, read_rules
 from minuet.nodes.secrets import SecretProvider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
-from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
+from minuet.settings.table import EMBEDDED_CONCURRENCY, default_queue_leases, default_seconds
 from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.draining import RELEASE_MS
 from minuet.worker.identity import Identity, identity_here
@@ -41,6 +41,7 @@ class OptionArguments(TypedDict, total=False):
     own_runs_only: bool
     concurrency: int
     lease_seconds: Seconds
+    lease_seconds_by_queue: Mapping[str, Seconds]
     drain_seconds: Seconds
     crashes_max: int
     retry: Retry | None
@@ -74,6 +75,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = EMBEDDED_CONCURRENCY
     #: A worker that is silent for this long loses the nodes that it holds to other workers.
     lease_seconds: float = default_seconds("MINUET_LEASE")
+    #: The same for queues that have their own; one that is shorter counts as `lease_seconds`.
+    lease_seconds_by_queue: dict[str, float] = msgspec.field(default_factory=default_queue_leases)
     #: How long running handlers may take to finish when the App is closed.
     drain_seconds: float = default_seconds("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT")
     #: How many leases of a node may expire before the node fails with `crash_loop`.
@@ -121,6 +124,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "egress": Egress(self.egress_private, read_rules(self.egress_allow)),
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),
+            "lease_ms_by_queue": {
+                queue: to_ms(seconds)
+                for queue, seconds in self.lease_seconds_by_queue.items()
+                if seconds > self.lease_seconds
+            },
             "drain_ms": to_ms(self.drain_seconds),
             "crashes_max": self.crashes_max,
             "retry": self.retry_policy,

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from minuet.bridge.programs import Programs
@@ -79,6 +79,7 @@ class Worker:
         identity: Identity | None = None,
         heartbeat_ms: int | None = HEARTBEAT_MS,
         lease_ms: int = LEASE_MS,
+        lease_ms_by_queue: Mapping[str, int] | None = None,
         drain_ms: int = 30_000,
         crashes_max: int = CRASHES_MAX,
         retry: Retry = RETRY_DEFAULT,
@@ -112,7 +113,12 @@ class Worker:
         #: Its name in the store's list of workers; "": it is not in the list.
         self.id = ids.token() if heartbeat_ms is not None else ""
         self._queues = Queues(
-            handlers, self._identity, self.id, queues, named_runs_only=named_runs_only
+            handlers,
+            self._identity,
+            self.id,
+            queues,
+            named_runs_only=named_runs_only,
+            lease_ms_by_queue=lease_ms_by_queue,
         )
         self._reporting = Reporting(store, tenant, self._queues.leave)
         self._pipeline = self._make_pipeline(
