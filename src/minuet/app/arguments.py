@@ -327,6 +327,7 @@ RULES: dict[str, Rule] = {
     "handlers": several(instance(str, ModuleType)),
     "egress_allow": several(any_text),
     "egress_private": instance(bool),
+    "llm_prices": optional(any_text),
     "worker": instance(bool),
     "own_runs_only": instance(bool),
     "concurrency": whole(1, 100_000),

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypedDict
 import msgspec
 
 from minuet.nodes.io.egress import Egress, read_rules
+from minuet.nodes.io.prices import read_prices
 from minuet.nodes.secrets import SecretProvider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
@@ -37,6 +38,7 @@ class OptionArguments(TypedDict, total=False):
     secrets: SecretProvider | None
     egress_allow: Iterable[str]
     egress_private: bool
+    llm_prices: str | None
     worker: bool
     own_runs_only: bool
     concurrency: int
@@ -67,6 +69,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     egress_allow: list[str] = []
     #: Calls of nodes may reach loopback and private addresses without a list.
     egress_private: bool = False
+    #: What language models cost: JSON, or the name of a file with JSON.
+    llm_prices: str | None = None
     #: Whether the App has a worker.
     worker: bool = True
     #: The worker works on runs that this App starts, triggers or prepares, and on no other.
@@ -121,6 +125,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """What a Worker is made with, in its own names and units."""
         return {
             "secrets": self.secrets,
+            "prices": read_prices(self.llm_prices),
             "egress": Egress(self.egress_private, read_rules(self.egress_allow)),
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),

@@ -35,6 +35,7 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
         "egress_allow": _listed(settings["MINUET_EGRESS_ALLOW"]),
+        "llm_prices": settings["MINUET_LLM_PRICES"],
         "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
     }
 

@@ -125,6 +125,25 @@ TABLE: tuple[Setting, ...] = (
         "services must be listed one by one.",
     ),
     Setting(
+        name="OPENAI_BASE_URL",
+        kind="text",
+        default="https://api.openai.com/v1",
+        help="The service that llm nodes ask, unless they name another. A worker with its own "
+        "provider of secrets asks it for this name.",
+    ),
+    Setting(
+        name="OPENAI_API_KEY",
+        kind="secret",
+        help="The key for that service, and for no other; read as OPENAI_BASE_URL is.",
+    ),
+    Setting(
+        name="MINUET_LLM_PRICES",
+        kind="text",
+        help="What models cost, in US dollars for a million tokens: JSON, or the name of a file "
+        'with JSON: `{"gpt-4o*": {"input": 2.5, "output": 10, "cached_input": 1.25}}`. A name '
+        "that ends with `*` stands for all that begin so.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

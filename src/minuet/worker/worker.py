@@ -23,6 +23,7 @@ from minuet.ids import Ids, SystemIds
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
+from minuet.nodes.io.prices import Prices
 from minuet.nodes.secrets import EnvironmentSecrets, SecretProvider
 from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
@@ -72,6 +73,7 @@ class Worker:
         handlers: Handlers = REGISTERED,
         secrets: SecretProvider | None = None,
         egress: Egress | None = None,
+        prices: Prices | None = None,
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
         queues: tuple[str, ...] | None = None,
@@ -125,6 +127,7 @@ class Worker:
             store,
             handlers,
             secrets or EnvironmentSecrets(),
+            prices or Prices(),
             ids,
             programs or Programs(store),
             crashes_max,
@@ -167,6 +170,7 @@ class Worker:
         store: Store,
         handlers: Handlers,
         secrets: SecretProvider,
+        prices: Prices,
         ids: Ids,
         programs: Programs,
         crashes_max: int,
@@ -180,7 +184,7 @@ class Worker:
             now_ms=self._sweeping.now_ms,
             adopt=self._adopt,
         )
-        services = WorkerServices(store, tenant, secrets, self._client, children)
+        services = WorkerServices(store, tenant, secrets, self._client, children, prices)
         policies = Policies(handlers, retry)
         failures = Failures(policies, services.read_secret)
         return Pipeline(
