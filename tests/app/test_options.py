@@ -45,7 +45,9 @@ def test_the_settings_of_an_empty_environment_are_the_defaults() -> None:
     defaults = Options()
 
     assert Retry(**settings.retry) == RETRY_DEFAULT == defaults.retry_policy
-    assert settings.lease_seconds([]) == defaults.lease_seconds
+    assert settings["MINUET_LEASE"] == defaults.lease_seconds
+    built_in = ("call_external_service", "llm_service")
+    assert settings.queue_leases(built_in) == defaults.lease_seconds_by_queue
     assert settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"] == defaults.drain_seconds
     given: dict[str, Any] = dict(worker_settings(settings))
     assert {name: getattr(defaults, name) or RETRY_DEFAULT for name in given} == given

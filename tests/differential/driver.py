@@ -200,6 +200,7 @@ class Driver:
             renew=renew,
             take=self._takes(rng),
             runs=self._some_runs(rng),
+            lease_ms_by_queue=self._leases(rng),
         )
         reply = await self._ask(lambda s: s.exchange(request))
         if isinstance(reply, MinuetError):
@@ -237,6 +238,12 @@ class Driver:
             Take(tuple(rng.sample(QUEUES, rng.randint(1, 3))), rng.randint(0, 5))
             for _ in range(rng.choice((0, 1, 1, 1, 2)))
         )
+
+    def _leases(self, rng: Random) -> dict[str, int]:
+        """Now and then, queues with their own length of leases."""
+        queues = rng.sample(QUEUES, rng.randint(1, 3)) if rng.random() < 0.4 else ()
+        lengths = (0, LEASE_MS // 2, 3 * LEASE_MS, LEASE_MS_MAX * 2)
+        return {queue: rng.choice(lengths) for queue in queues}
 
     def _some_runs(self, rng: Random) -> tuple[str, ...] | None:
         """Now and then, the runs that a call takes from."""

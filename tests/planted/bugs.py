@@ -241,6 +241,11 @@ _ALL = (
         transition=wrong.LeasesAreNotRenewed,
     ),
     Bug(
+        name="renewal-too-short",
+        summary="renewing a lease does not look at its queue",
+        transition=wrong.RenewalsForgetTheQueue,
+    ),
+    Bug(
         name="retries-forgotten",
         summary="the number of attempts starts over",
         faults=("fail",),

@@ -354,6 +354,13 @@ class LeasesAreNotRenewed(Transition):
         return token is not None and token.state == "leased" and token.lease == held.lease
 
 
+class RenewalsForgetTheQueue(Transition):
+    """A lease is renewed by the length of all others."""
+
+    def renew(self, exchange: Exchange, held: Held) -> bool:
+        return super().renew(msgspec.structs.replace(exchange, lease_ms_by_queue={}), held)
+
+
 class RetriesForget(Transition):
     def _retry(self, run: Run, token: Token, item: Retried) -> None:
         super()._retry(run, token, item)

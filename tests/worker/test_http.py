@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from minuet.store.records import DEFAULT_TENANT
+
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, workflow
 from ..services import Service, open_service, reply, silence
 
@@ -110,3 +112,40 @@ async def test_an_answer_larger_than_the_node_may_return_is_refused_before_it_is
         result = await s.run(workflow(calling(service, limits={"max_output_bytes": 1000})))
 
         assert result.error["code"] == "answer-too-large"
+
+
+@pytest.mark.shows("S-16")
+async def test_only_nodes_of_its_queue_have_the_lease_of_a_service(
+    scene: Any, service: Service
+) -> None:
+    service.answer = lambda asked: silence
+    started = asyncio.Event()
+
+    async def wait() -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    async with scene({"wait": wait}, egress_private=True, lease_seconds=60) as s:
+        run_id = await s.app.start(workflow(calling(service), node("wait", handler="wait")))
+        await asyncio.wait_for(service.called.wait(), PATIENCE)
+        await asyncio.wait_for(started.wait(), PATIENCE)
+        tokens = await s.store.read_tokens(DEFAULT_TENANT, run_id)
+        await s.app.cancel(run_id)
+
+        leases = {token.node: token.due_ms - token.taken_ms for token in tokens}
+        assert leases == {"call": 120_000, "wait": 60_000}
+
+
+async def test_a_constraint_does_not_change_the_lease_of_a_service(
+    scene: Any, service: Service
+) -> None:
+    service.answer = lambda asked: silence
+    placed = {"placement": {"requires_capabilities": {"zone": "eu"}}}
+    options = {"egress_private": True, "capabilities": {"zone": "eu"}}
+    async with scene(**options) as s:
+        run_id = await s.app.start(workflow(calling(service, **placed)))
+        await asyncio.wait_for(service.called.wait(), PATIENCE)
+        (token,) = await s.store.read_tokens(DEFAULT_TENANT, run_id)
+        await s.app.cancel(run_id)
+
+        assert token.due_ms - token.taken_ms == 120_000

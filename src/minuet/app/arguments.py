@@ -181,6 +181,23 @@ def several(rule: Rule, most: int = PAGE_MAX) -> Rule:
     return check
 
 
+def by_name(rule: Rule) -> Rule:
+    """A mapping of names to values."""
+
+    def check(value: Any) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise InvalidArgument("expected a mapping of names to values")
+        checked = {}
+        for name, one in value.items():
+            try:
+                checked[_NAME(name)] = rule(one)
+            except InvalidArgument as wrong:
+                raise InvalidArgument(f"{wrong} at {name!r:.100}") from None
+        return checked
+
+    return check
+
+
 def json_object(value: Any) -> dict[str, Any]:
     """A mapping whose values are JSON, as the store will return it."""
     if not isinstance(value, Mapping):
@@ -310,10 +327,12 @@ RULES: dict[str, Rule] = {
     "handlers": several(instance(str, ModuleType)),
     "egress_allow": several(any_text),
     "egress_private": instance(bool),
+    "llm_prices": optional(any_text),
     "worker": instance(bool),
     "own_runs_only": instance(bool),
     "concurrency": whole(1, 100_000),
     "lease_seconds": seconds(0.001, LEASE_MS_MAX / 1000),
+    "lease_seconds_by_queue": by_name(seconds(0.001, LEASE_MS_MAX / 1000)),
     "drain_seconds": seconds(),
     "crashes_max": whole(0, 1_000_000),
     "retry": optional(instance(Retry)),

@@ -17,10 +17,11 @@ from typing import Any, TypeAlias, TypedDict
 import msgspec
 
 from minuet.nodes.io.egress import Egress, read_rules
+from minuet.nodes.io.prices import read_prices
 from minuet.nodes.secrets import SecretProvider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
-from minuet.settings.table import EMBEDDED_CONCURRENCY, default_seconds
+from minuet.settings.table import EMBEDDED_CONCURRENCY, default_queue_leases, default_seconds
 from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.draining import RELEASE_MS
 from minuet.worker.identity import Identity, identity_here
@@ -37,10 +38,12 @@ class OptionArguments(TypedDict, total=False):
     secrets: SecretProvider | None
     egress_allow: Iterable[str]
     egress_private: bool
+    llm_prices: str | None
     worker: bool
     own_runs_only: bool
     concurrency: int
     lease_seconds: Seconds
+    lease_seconds_by_queue: Mapping[str, Seconds]
     drain_seconds: Seconds
     crashes_max: int
     retry: Retry | None
@@ -66,6 +69,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     egress_allow: list[str] = []
     #: Calls of nodes may reach loopback and private addresses without a list.
     egress_private: bool = False
+    #: What language models cost: JSON, or the name of a file with JSON.
+    llm_prices: str | None = None
     #: Whether the App has a worker.
     worker: bool = True
     #: The worker works on runs that this App starts, triggers or prepares, and on no other.
@@ -74,6 +79,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = EMBEDDED_CONCURRENCY
     #: A worker that is silent for this long loses the nodes that it holds to other workers.
     lease_seconds: float = default_seconds("MINUET_LEASE")
+    #: The same for queues that have their own; one that is shorter counts as `lease_seconds`.
+    lease_seconds_by_queue: dict[str, float] = msgspec.field(default_factory=default_queue_leases)
     #: How long running handlers may take to finish when the App is closed.
     drain_seconds: float = default_seconds("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT")
     #: How many leases of a node may expire before the node fails with `crash_loop`.
@@ -118,9 +125,15 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """What a Worker is made with, in its own names and units."""
         return {
             "secrets": self.secrets,
+            "prices": read_prices(self.llm_prices),
             "egress": Egress(self.egress_private, read_rules(self.egress_allow)),
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),
+            "lease_ms_by_queue": {
+                queue: to_ms(seconds)
+                for queue, seconds in self.lease_seconds_by_queue.items()
+                if seconds > self.lease_seconds
+            },
             "drain_ms": to_ms(self.drain_seconds),
             "crashes_max": self.crashes_max,
             "retry": self.retry_policy,

@@ -30,10 +30,12 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
         **worker_settings(settings),
         "handlers": modules,
         "tune_process": True,
-        "lease_seconds": arguments.lease or settings.lease_seconds(handlers),
+        "lease_seconds": arguments.lease or settings["MINUET_LEASE"],
+        "lease_seconds_by_queue": settings.queue_leases(handlers),
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
         "egress_allow": _listed(settings["MINUET_EGRESS_ALLOW"]),
+        "llm_prices": settings["MINUET_LLM_PRICES"],
         "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
     }
 

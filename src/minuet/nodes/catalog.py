@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from minuet.nodes.io.http import HTTP
+from minuet.nodes.io.llm import LLM
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.wait import WAIT
 from minuet.nodes.io.workflow import WORKFLOW
@@ -26,8 +27,8 @@ NODE_TYPES: dict[str, NodeType] = {
         NOOP,
         WAIT,
         HTTP,
+        LLM,
         WORKFLOW,
-        _later("llm", "Asks a language model."),
         _later("human", "Waits for a person's decision."),
         _later("agent", "Lets a language model work with tools."),
         _later("migration", "Hands a run over to another version."),

@@ -7,7 +7,7 @@ import hashlib
 import inspect
 import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from minuet.errors import HandlerError, LeaseLost
 from minuet.nodes.stream import BlobReference, BlobStream, as_file, pieces_of, reference_of
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from minuet.nodes.io.client import Client
+    from minuet.nodes.io.prices import Prices
 
 T = TypeVar("T")
 
@@ -47,6 +48,14 @@ class RunLogFilter(logging.Filter):
         return True
 
 
+class LlmDefaults(NamedTuple):
+    """What the worker says about language models. The key is a secret."""
+
+    base_url: str | None
+    api_key: str | None
+    prices: Prices
+
+
 class Services(Protocol):
     """What a worker does for the handlers that it runs."""
 
@@ -70,6 +79,11 @@ class Services(Protocol):
     @property
     def client(self) -> Client:
         """What makes HTTP calls."""
+        ...
+
+    @property
+    def llm(self) -> LlmDefaults:
+        """What nodes that ask language models need not say."""
         ...
 
     async def write_blob(self, context: Context, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
@@ -183,6 +197,11 @@ class Context:
     def client(self) -> Client:
         """The worker's HTTP client. For node types that call services."""
         return self._services.client
+
+    @property
+    def llm(self) -> LlmDefaults:
+        """The worker's service for language models. For node types that ask them."""
+        return self._services.llm
 
     @property
     def inputs(self) -> Mapping[str, Json]:

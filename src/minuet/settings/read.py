@@ -22,6 +22,7 @@ from minuet.settings.table import (
     Environment,
     Setting,
     Value,
+    queues_of,
 )
 
 #: Reserved for Minuet: a name with this prefix that has no row is a mistake.
@@ -98,14 +99,14 @@ class Settings:
             return f"{url}{who}@{self['POSTGRES_HOST']}:{self['POSTGRES_PORT']}/{database}"
         return url
 
-    def lease_seconds(self, handlers: Iterable[str]) -> float:
-        """The lease of a worker that has these handlers."""
-        wanted = [float(self["MINUET_LEASE"])]
+    def queue_leases(self, handlers: Iterable[str]) -> dict[str, float]:
+        """The leases of queues that have their own, for a worker that has these handlers."""
+        found: dict[str, float] = {}
         for handler in handlers:
             source = self.sources.get(f"STALE_TIMEOUT_{_capitals(handler)}")
-            if source is not None and source.value is not None:
-                wanted.append(float(source.value))
-        return max(wanted)
+            if source is not None and isinstance(source.value, float):
+                found |= dict.fromkeys(queues_of(handler), source.value)
+        return found
 
     @property
     def retry(self) -> dict[str, Any]:
@@ -180,7 +181,11 @@ def _names(setting: Setting, texts: Mapping[str, str]) -> list[str]:
     if not setting.is_family:
         return [setting.name]
     beginning = setting.name.removesuffix(FAMILY)
-    return sorted(name for name in texts if name.startswith(beginning) and name != beginning)
+    return sorted(
+        name
+        for name in texts
+        if name.startswith(beginning) and name != beginning and name not in BY_NAME
+    )
 
 
 def _parse(setting: Setting, text: str) -> Value:

@@ -125,6 +125,25 @@ TABLE: tuple[Setting, ...] = (
         "services must be listed one by one.",
     ),
     Setting(
+        name="OPENAI_BASE_URL",
+        kind="text",
+        default="https://api.openai.com/v1",
+        help="The service that llm nodes ask, unless they name another. A worker with its own "
+        "provider of secrets asks it for this name.",
+    ),
+    Setting(
+        name="OPENAI_API_KEY",
+        kind="secret",
+        help="The key for that service, and for no other; read as OPENAI_BASE_URL is.",
+    ),
+    Setting(
+        name="MINUET_LLM_PRICES",
+        kind="text",
+        help="What models cost, in US dollars for a million tokens: JSON, or the name of a file "
+        'with JSON: `{"gpt-4o*": {"input": 2.5, "output": 10, "cached_input": 1.25}}`. A name '
+        "that ends with `*` stands for all that begin so.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,
@@ -261,14 +280,30 @@ TABLE: tuple[Setting, ...] = (
         help="What it executes beside its node types and handlers: `docker_executor`.",
     ),
     Setting(
+        name="STALE_TIMEOUT_CALL_EXTERNAL_SERVICE",
+        kind="seconds",
+        default=120.0,
+        least=0.1,
+        most=3600,
+        help="As STALE_TIMEOUT_*, for http nodes and the handler `call_external_service`.",
+    ),
+    Setting(
+        name="STALE_TIMEOUT_LLM_SERVICE",
+        kind="seconds",
+        default=180.0,
+        least=0.1,
+        most=3600,
+        help="As STALE_TIMEOUT_*, for llm nodes and the handler `llm_service`.",
+    ),
+    Setting(
         name="STALE_TIMEOUT_*",
         kind="seconds",
         least=0.1,
         most=3600,
-        help="For a handler, its name in capitals (STALE_TIMEOUT_LLM_SERVICE): its nodes are left "
-        "to a silent worker for at least this long. A worker has one lease for all it holds: the "
-        "longest of MINUET_LEASE and these, for the handlers that it has. A handler that takes "
-        "longer needs none of this, because leases are renewed while it runs.",
+        help="For a handler, its name in capitals (STALE_TIMEOUT_SHOP_PAY for `shop:pay`): its "
+        "nodes, and no others, are left to a silent worker for this long, if that is longer than "
+        "MINUET_LEASE. A handler that takes longer needs none of this, because leases are renewed "
+        "while it runs.",
     ),
     Setting(
         name="ORCHESTRATOR_CHECKPOINT_INTERVAL",
@@ -353,3 +388,22 @@ def default_seconds(name: str) -> float:
     default = BY_NAME[name].default
     assert isinstance(default, float), name
     return default
+
+
+#: Node types that do what a handler does: they share its setting.
+_TYPES_OF_HANDLERS = {"call_external_service": "http", "llm_service": "llm"}
+
+
+def queues_of(handler: str) -> list[str]:
+    """The queues whose leases the setting of a handler is about."""
+    own = _TYPES_OF_HANDLERS.get(handler)
+    return [f"task:{handler}", *([own] if own else [])]
+
+
+def default_queue_leases() -> dict[str, float]:
+    """The leases of queues that have their own, for programs that read no settings."""
+    return {
+        queue: default_seconds(f"STALE_TIMEOUT_{handler.upper()}")
+        for handler in _TYPES_OF_HANDLERS
+        for queue in queues_of(handler)
+    }

@@ -29,6 +29,7 @@ from minuet.plan.plan import item_id
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.store.records import Done, Exchange, Key, Reply, Retried, Slot
+from minuet.store.rules.leases import lease_end
 
 #: How often a token may be handed out. One that comes back at once each time is in a busy loop.
 DELIVERIES_MAX = 200
@@ -142,7 +143,7 @@ def _renewals(
             continue
         if token.lease != held.lease or grants.get((key, held.lease)) is not process:
             yield "I12", f"{process.name} renews {key[1:]} under another's lease", held.run
-        elif token.due_ms != reply.now_ms + request.lease_ms:
+        elif token.due_ms != lease_end(request, token.queue, reply.now_ms):
             yield "I13", f"{key[1:]} was renewed, and is due at {token.due_ms}", held.run
 
 

@@ -241,6 +241,8 @@ class World:
             heartbeat_ms=HEARTBEAT_MS if self.is_fleet else None,
             concurrency=chance.choice((1, 2, 4)),
             lease_ms=int(self.lease_s * 1000),
+            # Handlers that take long, as calls of services do.
+            lease_ms_by_queue={"task:fickle": int(self.lease_s * 2000)},
             drain_ms=chance.choice((0, 500, 5_000)),
             crashes_max=self.crashes_max,
             clock=clock,

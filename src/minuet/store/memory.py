@@ -236,7 +236,7 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             if oversize is None:
                 return False
             token.state, token.lease, token.session = "leased", request.lease, request.session
-            token.due_ms, token.taken_ms = lease_end(request, now_ms), now_ms
+            token.due_ms, token.taken_ms = lease_end(request, token.queue, now_ms), now_ms
             token.delivery += 1
             taken.append((token, needed, oversize))
         return True

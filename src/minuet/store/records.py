@@ -213,6 +213,8 @@ class Exchange(Record, frozen=True):
     take: tuple[Take, ...] = ()
     #: Take tokens of these runs only; None: of any run.
     runs: tuple[str, ...] | None = None
+    #: How long leases of tokens of some queues are; those of all others are `lease_ms`.
+    lease_ms_by_queue: dict[str, int] = {}
 
 
 class Output(Record, frozen=True, array_like=True):

@@ -118,7 +118,11 @@ class Loop:
             return bool(workload.finished)
         batch = workload.next_finished()
         request = self._session.next_exchange(
-            tuple(item for _, item in batch), held, takes, self._queues.only_runs()
+            tuple(item for _, item in batch),
+            held,
+            takes,
+            self._queues.only_runs(),
+            self._queues.leases(),
         )
         sent_at = loop.time()
         reply = await self._exchange(request)

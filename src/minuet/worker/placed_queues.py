@@ -103,6 +103,14 @@ class PlacedQueues:
             self._verdicts[queue] = placement
         return self._verdicts[queue]
 
+    def leases(self, by_queue: Mapping[str, int]) -> dict[str, int]:
+        """The lengths of leases that these queues have without constraints."""
+        return {
+            queue: by_queue[known.placement.queue]
+            for queue, known in self._known.items()
+            if known.placement.queue in by_queue
+        }
+
     def open(self, running: Mapping[LimitedNode, int]) -> tuple[tuple[str, ...], int]:
         """The queues to take from, and how many tokens at most from all of them together, so
         that no node has more instances than it may."""

@@ -35,11 +35,13 @@ class Queues:
         chosen: tuple[str, ...] | None = None,
         *,
         named_runs_only: bool = False,
+        lease_ms_by_queue: Mapping[str, int] | None = None,
     ) -> None:
         self._handlers = handlers
         self._identity = identity
         self._worker = worker
         self._extra: set[str] = set()
+        self._lease_ms_by_queue = dict(lease_ms_by_queue or {})
         #: The queues of the handlers and types when they were last counted, and the extra ones.
         self._served: tuple[str, ...] = ()
         self._counted = -1
@@ -93,6 +95,13 @@ class Queues:
         if self.placed:
             self.placed.forget(now)
         return is_new
+
+    def leases(self) -> dict[str, int]:
+        """The lengths of leases, of queues that have their own."""
+        own = self._lease_ms_by_queue
+        if not (self.placed and own):
+            return own
+        return own | self.placed.leases(own)
 
     @property
     def served(self) -> tuple[str, ...]:

@@ -10,8 +10,9 @@ import msgspec
 
 from minuet.bridge.values import encode_value
 from minuet.errors import HandlerError, LeaseLost, StoreUnavailableError
-from minuet.nodes.context import Context
+from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.io.client import Client
+from minuet.nodes.io.prices import Prices
 from minuet.nodes.secrets import SecretProvider
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
@@ -31,11 +32,13 @@ class WorkerServices:
         secrets: SecretProvider,
         client: Client,
         children: Children,
+        prices: Prices,
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._secrets = secrets
         self.client = client
+        self._prices = prices
         self._children = children
 
     async def run_child(
@@ -73,6 +76,22 @@ class WorkerServices:
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")
         return msgspec.json.decode(kept)
+
+    @property
+    def llm(self) -> LlmDefaults:
+        """The service and its key come from where secrets come from: from the same place, so that
+        a key never goes to a service that it was not meant for."""
+        return LlmDefaults(
+            self._read_optional("OPENAI_BASE_URL"),
+            self._read_optional("OPENAI_API_KEY"),
+            self._prices,
+        )
+
+    def _read_optional(self, name: str) -> str | None:
+        try:
+            return self.read_secret(name).strip() or None
+        except LookupError:
+            return None
 
     def read_secret(self, name: str) -> str:
         """A secret's value; LookupError if there is none."""

@@ -51,6 +51,7 @@ class Session:
         renew: tuple[Held, ...],
         take: tuple[Take, ...],
         runs: tuple[str, ...] | None,
+        lease_ms_by_queue: dict[str, int],
     ) -> Exchange:
         """The session's next call."""
         self._seq += 1
@@ -64,6 +65,7 @@ class Session:
             renew=renew,
             take=take,
             runs=runs,
+            lease_ms_by_queue=lease_ms_by_queue,
         )
 
     async def call(self, request: Exchange) -> Reply:

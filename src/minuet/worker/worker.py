@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from minuet.bridge.programs import Programs
@@ -23,6 +23,7 @@ from minuet.ids import Ids, SystemIds
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
+from minuet.nodes.io.prices import Prices
 from minuet.nodes.secrets import EnvironmentSecrets, SecretProvider
 from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
@@ -72,6 +73,7 @@ class Worker:
         handlers: Handlers = REGISTERED,
         secrets: SecretProvider | None = None,
         egress: Egress | None = None,
+        prices: Prices | None = None,
         tenant: str = DEFAULT_TENANT,
         concurrency: int = CONCURRENCY,
         queues: tuple[str, ...] | None = None,
@@ -79,6 +81,7 @@ class Worker:
         identity: Identity | None = None,
         heartbeat_ms: int | None = HEARTBEAT_MS,
         lease_ms: int = LEASE_MS,
+        lease_ms_by_queue: Mapping[str, int] | None = None,
         drain_ms: int = 30_000,
         crashes_max: int = CRASHES_MAX,
         retry: Retry = RETRY_DEFAULT,
@@ -112,13 +115,19 @@ class Worker:
         #: Its name in the store's list of workers; "": it is not in the list.
         self.id = ids.token() if heartbeat_ms is not None else ""
         self._queues = Queues(
-            handlers, self._identity, self.id, queues, named_runs_only=named_runs_only
+            handlers,
+            self._identity,
+            self.id,
+            queues,
+            named_runs_only=named_runs_only,
+            lease_ms_by_queue=lease_ms_by_queue,
         )
         self._reporting = Reporting(store, tenant, self._queues.leave)
         self._pipeline = self._make_pipeline(
             store,
             handlers,
             secrets or EnvironmentSecrets(),
+            prices or Prices(),
             ids,
             programs or Programs(store),
             crashes_max,
@@ -161,6 +170,7 @@ class Worker:
         store: Store,
         handlers: Handlers,
         secrets: SecretProvider,
+        prices: Prices,
         ids: Ids,
         programs: Programs,
         crashes_max: int,
@@ -174,7 +184,7 @@ class Worker:
             now_ms=self._sweeping.now_ms,
             adopt=self._adopt,
         )
-        services = WorkerServices(store, tenant, secrets, self._client, children)
+        services = WorkerServices(store, tenant, secrets, self._client, children, prices)
         policies = Policies(handlers, retry)
         failures = Failures(policies, services.read_secret)
         return Pipeline(

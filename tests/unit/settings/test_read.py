@@ -133,12 +133,19 @@ def test_a_name_that_looks_like_a_setting_and_is_none_is_told(name: str, told: s
     ]
 
 
-def test_a_worker_has_the_longest_lease_that_its_handlers_ask_for() -> None:
-    settings = read_settings({"STALE_TIMEOUT_LLM_SERVICE": "180", "STALE_TIMEOUT_SHOP_PAY": "45"})
+@pytest.mark.shows("S-16", "S-17")
+def test_a_handler_that_asks_for_a_longer_lease_gets_it_for_its_own_queues() -> None:
+    settings = read_settings({"STALE_TIMEOUT_LLM_SERVICE": "200", "STALE_TIMEOUT_SHOP_PAY": "45"})
 
-    assert settings.lease_seconds(["input"]) == 30
-    assert settings.lease_seconds(["input", "shop:pay"]) == 45
-    assert settings.lease_seconds(["shop:pay", "llm_service"]) == 180
+    assert settings.queue_leases(["input"]) == {}
+    assert settings.queue_leases(["input", "shop:pay"]) == {"task:shop:pay": 45}
+    assert settings.queue_leases(["llm_service", "call_external_service"]) == {
+        "task:llm_service": 200,
+        "llm": 200,
+        "task:call_external_service": 120,
+        "http": 120,
+    }
+    assert read_settings({})["STALE_TIMEOUT_LLM_SERVICE"] == 180
 
 
 def test_what_is_given_on_the_command_line_need_not_be_set() -> None:

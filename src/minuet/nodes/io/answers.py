@@ -7,6 +7,7 @@ say when to come again (`Retry-After`); that counts, up to RETRY_AFTER_S_MAX.
 from __future__ import annotations
 
 import base64
+import re
 import time
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -29,6 +30,9 @@ CUT_BYTES = 1_000
 #: Statuses that may pass, beside 5xx.
 PASSING = frozenset({408, 425, 429})
 
+#: One status, all that begin with a digit, or from one to another.
+_STATUS = re.compile(r"[1-5]xx|(?P<first>[1-5][0-9]{2})(-(?P<last>[1-5][0-9]{2}))?")
+
 _TEXT_TYPES = frozenset(
     {"application/xml", "application/javascript", "application/x-www-form-urlencoded"}
     | {"application/yaml", "application/x-ndjson", "application/graphql", "image/svg+xml"}
@@ -43,14 +47,16 @@ def read_statuses(expected: Any) -> tuple[range, ...]:
 
 
 def _read_status(entry: Any) -> range:
-    text = str(entry).strip().lower()
-    if len(text) == 3 and text[0] in "12345" and text[1:] == "xx":
-        return range(int(text[0]) * 100, int(text[0]) * 100 + 100)
-    first, _, last = text.partition("-")
-    found = range(int(first), int(last or first) + 1)
-    if isinstance(entry, bool) or not (100 <= found.start < found.stop <= 600):
+    text = str(entry).lower()
+    found = _STATUS.fullmatch(text)
+    if found is None:
         raise ValueError(text)
-    return found
+    if text.endswith("xx"):
+        return range(int(text[0]) * 100, int(text[0]) * 100 + 100)
+    statuses = range(int(found["first"]), int(found["last"] or found["first"]) + 1)
+    if not statuses:
+        raise ValueError(text)
+    return statuses
 
 
 def is_expected(status: int, expected: Iterable[range]) -> bool:

@@ -243,7 +243,7 @@ def _network_errors(shown: str) -> Any:
 
 
 class _Sent(msgspec.Struct, frozen=True):
-    """A request, as it is sent."""
+    """A request in the form in which it is sent."""
 
     method: str
     url: Any

@@ -26,7 +26,7 @@ from minuet.store.postgres.step import write_step
 from minuet.store.postgres.wanted import Wanted
 from minuet.store.records import Exchange, Held, Reply, Result, Run
 from minuet.store.reply import header
-from minuet.store.rules.leases import lease_end
+from minuet.store.rules.leases import lease_length
 from minuet.store.rules.transition import Transition
 
 _SETTLE_ROWS = statement("settle_rows")
@@ -72,7 +72,7 @@ async def exchange(
     if request.seq != last.seq + 1:
         raise SessionError(f"session {request.session}: call {request.seq} after {last.seq}")
     step, answer = _work_out(rows, request)
-    call = (*_call(request, answer, rows.now_ms), lease_end(request, 0))
+    call = (*_call(request, answer, rows.now_ms), lease_length(request.lease_ms))
     taken = await write_step(link, rows, step, call, _takes(request))
     granted = Granted(taken, request)
     known.forget(request)
@@ -96,7 +96,7 @@ async def exchange_known(
     if any(result != "applied" for result in answer.results):
         # Only what changes a token is checked by the database; a refusal has to be looked up.
         raise Moved
-    call = (*_call(request, answer, now_ms), lease_end(request, 0), durability)
+    call = (*_call(request, answer, now_ms), lease_length(request.lease_ms), durability)
     taken = await link.rows(_SETTLE_ROWS, *call, *rows.settlement(step, seqs), *_takes(request))
     if not taken:
         raise Moved
@@ -141,7 +141,7 @@ def made_ready(step: Transition) -> bool:
 
 def _takes(request: Exchange) -> tuple[list[Any], ...]:
     """Limits, and queues with the place of the take that asks for them. At place 0 are the runs
-    that the tokens must belong to, if any."""
+    that the tokens must belong to, if any. Then queues with their own length of leases."""
     wanted = [take for take in request.take if take.limit > 0 and take.queues]
     if request.runs is not None and not request.runs:
         wanted = []
@@ -155,6 +155,8 @@ def _takes(request: Exchange) -> tuple[list[Any], ...]:
         [take.limit for take in wanted],
         [place for place, _ in queues],
         [queue for _, queue in queues],
+        list(request.lease_ms_by_queue),
+        [lease_length(wanted_ms) for wanted_ms in request.lease_ms_by_queue.values()],
     )
 
 

@@ -25,6 +25,8 @@ _token_of = decoder(
 )
 _run_of = decoder(Run, _RUN, DIALECT, given=("run", "tenant"))
 
+_QUEUE = _TOKEN.index("queue")
+
 #: What a row that only has the data of an event has.
 _EVENT, _DATA = _TOKEN.index("event"), _TAKEN_FIRST + _TAKEN.index("data")
 
@@ -63,7 +65,7 @@ class Granted:
     def _add(self, row: Any, request: Exchange) -> None:
         tenant = request.tenant
         taken_ms, place, data, outputs, oversize = row[_TAKEN_FIRST:_RUN_FIRST]
-        until = lease_end(request, taken_ms)
+        until = lease_end(request, row[_QUEUE], taken_ms)
         token = _token_of(
             row[:_TAKEN_FIRST], tenant, "leased", until, request.lease, request.session, taken_ms
         )

@@ -35,7 +35,7 @@ from minuet.store.records import (
     Start,
     Waiting,
 )
-from minuet.store.rules.leases import lease_end
+from minuet.store.rules.leases import lease_length
 from minuet.store.rules.shared import fingerprint
 
 
@@ -90,13 +90,15 @@ def _deliveries(deliveries: Iterable[Delivery]) -> list[tuple[Any, ...]]:
 
 def exchange(request: Exchange, now_ms: int | None, session_ms: int, *, strict: bool) -> bytes:
     """An exchange for `exchange.lua`: values one after the other, not in arrays."""
+    by_queue = request.lease_ms_by_queue
     values = [
         now_ms,
         request.tenant,
         request.session,
         request.seq,
         request.lease,
-        lease_end(request, 0),
+        lease_length(request.lease_ms),
+        {name: lease_length(wanted_ms) for name, wanted_ms in by_queue.items()} or None,
         session_ms,
         strict,
         request.renew,

@@ -18,9 +18,17 @@ from minuet.store.records import (
 from minuet.store.rules.joins import Joins
 
 
-def lease_end(exchange: Exchange, now_ms: int) -> int:
-    """When a lease that is granted or renewed now runs out."""
-    return now_ms + min(max(exchange.lease_ms, 0), LEASE_MS_MAX)
+def lease_end(exchange: Exchange, queue: str, now_ms: int) -> int:
+    """When a lease that is granted or renewed now runs out, of a token of this queue."""
+    wanted_ms = exchange.lease_ms
+    if exchange.lease_ms_by_queue:
+        wanted_ms = exchange.lease_ms_by_queue.get(queue, wanted_ms)
+    return now_ms + lease_length(wanted_ms)
+
+
+def lease_length(wanted_ms: int) -> int:
+    """How long a lease is when this is asked for."""
+    return min(max(wanted_ms, 0), LEASE_MS_MAX)
 
 
 def is_lost(token: Token, lease: str) -> bool:
@@ -60,7 +68,8 @@ class Leases(Joins):
         The token may be leased: a call that is repeated after the store has forgotten its session
         takes it again under the same lease."""
         if token.state == "ready":
-            token.state, token.due_ms, token.lane = "leased", lease_end(exchange, self.now_ms), ""
+            token.state, token.lane = "leased", ""
+        token.due_ms = lease_end(exchange, token.queue, self.now_ms)
         self._returned(run, token, token.lease, late=False)
 
     def _come_back(self, run: Run, token: Token, lease: str) -> None:
@@ -80,7 +89,7 @@ class Leases(Joins):
         if token is None or token.tenant != exchange.tenant:
             return False
         if token.lease == held.lease and token.state == "leased" and not token.lost:
-            token.due_ms = lease_end(exchange, self.now_ms)
+            token.due_ms = lease_end(exchange, token.queue, self.now_ms)
             self.changed_tokens.add(token.key)
             return True
         run = self.run(held.run)
@@ -92,7 +101,7 @@ class Leases(Joins):
             return False
         if is_lost(token, token.lease):
             self._revive(exchange, run, token)
-        token.due_ms = lease_end(exchange, self.now_ms)
+        token.due_ms = lease_end(exchange, token.queue, self.now_ms)
         self.changed_tokens.add(token.key)
         return True
 

@@ -233,21 +233,23 @@ class ExchangeGroup:
         tokens = self._fitting(call, tokens)
         if not tokens:
             return wanted == 0
-        until = lease_end(request, self._now_ms)
-        known: list[int] = []
+        known: list[tuple[int, int]] = []
         for token in tokens:
             token.state, token.lease, token.session = "leased", request.lease, request.session
+            until = lease_end(request, token.queue, self._now_ms)
             token.due_ms, token.taken_ms = until, self._now_ms
             token.delivery += 1
             key = token.key
             number = found.get(key)
             if number is not None:
-                known.append(number)
+                known.append((until, number))
                 self._known.tokens[key] = (number, token)
             call.taken.append((key, token))
         if known:
-            granted = (request.lease, request.session, until, self._now_ms)
-            self._db.executemany(_LEASE_TOKEN, [(*granted, number) for number in known])
+            lease, session, now_ms = request.lease, request.session, self._now_ms
+            self._db.executemany(
+                _LEASE_TOKEN, [(lease, session, until, now_ms, number) for until, number in known]
+            )
         if len(known) < len(tokens):
             self._made = [token for token in self._made if token.state == "ready"]
         return len(tokens) == wanted

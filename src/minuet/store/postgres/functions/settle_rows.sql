@@ -26,7 +26,9 @@ CREATE FUNCTION minuet.settle_rows(
     p_events minuet.event_new[],
     p_take_limits integer[],
     p_take_places integer[],
-    p_take_queues text[]
+    p_take_queues text[],
+    p_lease_queues text[],
+    p_lease_lengths bigint[]
 ) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE
 {planning}
 AS $$
@@ -97,7 +99,7 @@ BEGIN
     SELECT *
     FROM minuet.take_rows(
         p_tenant, p_session, p_lease, v_now, p_lease_ms, p_take_limits, p_take_places,
-        p_take_queues
+        p_take_queues, p_lease_queues, p_lease_lengths
     );
 END
 $$;

@@ -14,7 +14,9 @@ CREATE FUNCTION minuet.take_rows(
     p_lease_ms bigint,
     p_limits integer[],
     p_places integer[],
-    p_queues text[]
+    p_queues text[],
+    p_lease_queues text[],
+    p_lease_lengths bigint[]
 ) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE AS $$
 DECLARE
     v_queues text[];
@@ -85,7 +87,9 @@ BEGIN
         WITH leased AS (
             -- Where a row lies does not change while it is locked.
             UPDATE minuet.tokens AS t
-            SET state = 'leased', lease = p_lease, session = p_session, due_ms = p_now + p_lease_ms,
+            SET state = 'leased', lease = p_lease, session = p_session,
+                due_ms = p_now
+                    + coalesce(p_lease_lengths[array_position(p_lease_queues, t.queue)], p_lease_ms),
                 taken_ms = p_now, delivery = t.delivery + 1
             FROM unnest(v_fits) AS p (place, due_ms, outputs, oversize)
             WHERE t.ctid = p.place

@@ -18,7 +18,9 @@ CREATE FUNCTION minuet.write_rows(
     p_events minuet.event_row[],
     p_take_limits integer[],
     p_take_places integer[],
-    p_take_queues text[]
+    p_take_queues text[],
+    p_lease_queues text[],
+    p_lease_lengths bigint[]
 ) RETURNS SETOF minuet.granted LANGUAGE plpgsql VOLATILE
 {planning}
 AS $$
@@ -73,7 +75,7 @@ BEGIN
     SELECT *
     FROM minuet.take_rows(
         p_tenant, p_session, p_lease, p_now, p_lease_ms, p_take_limits, p_take_places,
-        p_take_queues
+        p_take_queues, p_lease_queues, p_lease_lengths
     );
 END
 $$;

@@ -109,7 +109,7 @@ local function load_shown(member)
 end
 
 -- Take tokens as long as what they need fits into the answer; whether all did.
-function take(tenant, session, lease, names, limit, only, until_ms, taken)
+function take(tenant, session, lease, names, limit, only, taken)
   if limit <= 0 then return true end
   local found = candidates(tenant, names, limit, only)
   for i = 1, math.min(limit, #found) do
@@ -119,7 +119,7 @@ function take(tenant, session, lease, names, limit, only, until_ms, taken)
       if not fit(token, #taken == 0) then return false end
       touch_token(token)
       token[T_STATE], token[T_LEASE], token[T_SESSION] = 'leased', lease, session
-      token[T_DUE_MS], token[T_TAKEN_MS] = until_ms, now
+      token[T_DUE_MS], token[T_TAKEN_MS] = lease_end(token), now
       token[T_DELIVERY] = token[T_DELIVERY] + 1
       taken[#taken + 1] = token
     else

@@ -94,7 +94,7 @@ local HANDLERS = { done = done, retry = retry, failed = failed, waiting = waitin
   released = released }
 
 -- Apply the next item of the request, or say why not.
-function hand_in(tenant, until_ms)
+function hand_in(tenant)
   local kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count
   offset, kind, name, node, scope, lease, a, b, c, d, e, f, g, h, i, count =
     unpack_limit(data, ITEM, offset)
@@ -115,7 +115,7 @@ function hand_in(tenant, until_ms)
     if refusal == 'replan' then replanned[name] = true end
     return refusal
   end
-  if is_lost(token, lease) then revive(run, token, until_ms) end
+  if is_lost(token, lease) then revive(run, token) end
   if kind == 'slot' then return ask_slot(run, token, a, b) end
   HANDLERS[kind](run, token, count, a, b, c, d, e, f, g, h, i)
   return 'applied'

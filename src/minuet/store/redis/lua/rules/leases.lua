@@ -1,12 +1,16 @@
 -- Leases: renewed, expired, taken up again; and what only their holder may do.
 
--- Exports. Everything else stays local to this block.
+-- Exports. Everything else stays local to this block. `lease_ms` is how long leases are,
+-- `lease_ms_by_queue` those of tokens of some queues; `request.py` has bounded them.
+local lease_ms, lease_ms_by_queue
 local lease_end, is_lost, is_open, revive, come_back, renew, expire, record_step
 
 do
 
--- When a lease that is granted or renewed now runs out. `request.py` has bounded its length.
-function lease_end(lease_ms) return now + lease_ms end
+-- When a token's lease that is granted or renewed now runs out.
+function lease_end(token)
+  return now + (lease_ms_by_queue and lease_ms_by_queue[token[T_QUEUE]] or lease_ms)
+end
 
 -- Whether a lease is one of those of a token that have expired.
 function is_lost(token, lease)
@@ -37,10 +41,10 @@ end
 -- The worker of the token's last lease goes on, although that lease has expired. The token may be
 -- leased: a call that is repeated after the store has forgotten its session takes it again under the
 -- same lease.
-function revive(run, token, until_ms)
+function revive(run, token)
   touch_token(token)
   if token[T_STATE] == 'ready' then
-    token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', until_ms, nil
+    token[T_STATE], token[T_DUE_MS], token[T_LANE] = 'leased', lease_end(token), nil
   end
   returned(run, token, token[T_LEASE], false)
 end
@@ -59,7 +63,7 @@ function come_back(run, token, lease)
 end
 
 -- Extend a lease; false when the token is no longer this worker's.
-function renew(tenant, held, until_ms)
+function renew(tenant, held)
   local token, run = load_token(held[1], held[2], held[3])
   if not token or run[R_TENANT] ~= tenant then return false end
   local lease = held[4]
@@ -68,9 +72,9 @@ function renew(tenant, held, until_ms)
     return false
   end
   if token[T_STATE] ~= 'leased' and not is_open(token) then return false end
-  if is_lost(token, lease) then revive(run, token, until_ms) end
+  if is_lost(token, lease) then revive(run, token) end
   touch_token(token)
-  token[T_DUE_MS] = until_ms
+  token[T_DUE_MS] = lease_end(token)
   return true
 end
 

@@ -1,16 +1,17 @@
 -- exchange: hand in, renew and take, in this order, in one step.
--- request: now_ms or nil, tenant, session, seq, lease, lease_ms, session_ms, strict (false: the
--- session's partition is another one; here numbers need only grow), what is renewed, takes, the
--- runs to take from or nil, how many items are handed in, and their values, one after the other.
+-- request: now_ms or nil, tenant, session, seq, lease, lease_ms, the same by queue or nil,
+-- session_ms, strict (false: the session's partition is another one; here numbers need only grow),
+-- what is renewed, takes, the runs to take from or nil, how many items are handed in, and their
+-- values, one after the other.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
 --    how many were taken by each take, when they were taken, runs that have ended, runs whose
 --    relatives have to learn of it}. Results are one byte each (`RESULT_CODES` in `columns.py`).
 
-local given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only
+local given, tenant, session, seq, lease, session_ms, strict, held, takes, only
 local item_count
-offset, given, tenant, session, seq, lease, lease_ms, session_ms, strict, held, takes, only,
-  item_count = unpack_limit(data, 12, 0)
+offset, given, tenant, session, seq, lease, lease_ms, lease_ms_by_queue, session_ms, strict, held,
+  takes, only, item_count = unpack_limit(data, 13, 0)
 now = clock(given)
 
 local last = call('HGET', session_key(session), tenant)
@@ -55,13 +56,12 @@ if seq == last_seq and lease == last_lease then
 end
 if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
 
-local until_ms = lease_end(lease_ms)
 local codes = {}
 revoked, members, counts = {}, {}, {}
-for i = 1, item_count do codes[i] = CODES[hand_in(tenant, until_ms)] end
+for i = 1, item_count do codes[i] = CODES[hand_in(tenant)] end
 results = concat(codes)
 for _, one in ipairs(held) do
-  if not renew(tenant, one, until_ms) then revoked[#revoked + 1] = one end
+  if not renew(tenant, one) then revoked[#revoked + 1] = one end
 end
 -- Before taking, because it decides who is ready.
 promote_waiters()
@@ -69,7 +69,7 @@ local taken, fitting = {}, true
 only = run_filter(only)
 for i, one in ipairs(takes) do
   local before = #taken
-  fitting = fitting and take(tenant, session, lease, one[1], one[2], only, until_ms, taken)
+  fitting = fitting and take(tenant, session, lease, one[1], one[2], only, taken)
   counts[i] = #taken - before
 end
 for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
