@@ -13,14 +13,15 @@ from minuet.errors import DocumentError
 from minuet.model import Diagnostic, Places, Position
 from minuet.types import Path
 
-#: The folder of this package.
+#: The folders of this package, and of the libraries that come with Python.
 _OURS = str(FilePath(__file__).parent.parent) + os.sep
+_PYTHON = str(FilePath(os.__file__).parent) + os.sep
 
 
 def caller() -> Position | None:
     """The place in the user's code that is being executed."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return None
@@ -29,6 +30,12 @@ def caller() -> Position | None:
         itertools.islice(positions, frame.f_lasti // 2, None), (frame.f_lineno, None, None, None)
     )
     return Position(line or frame.f_lineno, (column or 0) + 1, _shown(frame.f_code.co_filename))
+
+
+def _is_library(filename: str) -> bool:
+    # A run that is started inside a workflow is called through asyncio.
+    is_python = filename.startswith(_PYTHON) and "site-packages" not in filename
+    return filename.startswith(_OURS) or is_python
 
 
 def _shown(filename: str) -> str:

@@ -57,14 +57,18 @@ def wire(steps: Mapping[str, Step]) -> Wiring:
             graph.add(source, name)
         for target in step.chooses:
             graph.add(name, target)
-    for name, source in _reads(steps):
+    # First those of nodes that were written before: a node that reads a later one reads the round
+    # before, in a loop.
+    for name, source in sorted(_reads(steps), key=lambda read: order[read[1]] > order[read[0]]):
         # What would close a cycle is left to the compiler, which reports it.
         if not graph.leads(name, source):
             graph.add(source, name)
     above = graph.ancestors()
+    needed: dict[str, set[str]] = {name: set() for name in steps}
     if above is None:
         # The compiler reports the cycle; it must see all edges.
-        needed = {name: set(step.reads) - {name} for name, step in steps.items()}
+        for name, source in _reads(steps):
+            needed[name].add(source)
     else:
         needed = _find_needed(steps, order, above)
     return _share(steps, order, needed)
