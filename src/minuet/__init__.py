@@ -26,6 +26,20 @@ if TYPE_CHECKING:
     from minuet.app.blocking import arun, run
     from minuet.app.handle import RunHandle
     from minuet.app.results import NodeResult, RunResult
+    from minuet.builder.constructors import (
+        agent,
+        child,
+        decision,
+        http,
+        human,
+        llm,
+        node,
+        noop,
+        transform,
+        wait,
+    )
+    from minuet.builder.node import Node
+    from minuet.builder.workflow import Workflow
     from minuet.errors import (
         AmbiguousRunError,
         ConditionError,
@@ -78,6 +92,7 @@ __all__ = [
     "InvariantError",
     "LeaseLost",
     "MinuetError",
+    "Node",
     "NodeResult",
     "NonRetryable",
     "NotOpenError",
@@ -101,18 +116,34 @@ __all__ = [
     "Task",
     "TemplateError",
     "Wait",
+    "Workflow",
     "__version__",
+    "agent",
     "arun",
+    "child",
+    "decision",
+    "http",
+    "human",
+    "llm",
+    "node",
     "node_type",
+    "noop",
     "run",
     "task",
+    "transform",
+    "wait",
 ]
 
 #: Where the public names are; all others are errors.
 _HOMES = {
     "App": "minuet.app.app",
     "Call": "minuet.nodes.spec",
+    **dict.fromkeys(
+        ("agent", "child", "decision", "http", "human", "llm", "node", "noop", "transform", "wait"),
+        "minuet.builder.constructors",
+    ),
     "Context": "minuet.nodes.context",
+    "Node": "minuet.builder.node",
     "NodeResult": "minuet.app.results",
     "Retry": "minuet.plan.plan",
     "RunHandle": "minuet.app.handle",
@@ -121,6 +152,7 @@ _HOMES = {
     "SecretProvider": "minuet.nodes.secrets",
     "Task": "minuet.nodes.handler",
     "Wait": "minuet.nodes.spec",
+    "Workflow": "minuet.builder.workflow",
     "arun": "minuet.app.blocking",
     "node_type": "minuet.nodes.registered",
     "run": "minuet.app.blocking",

@@ -263,8 +263,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a descriptor as a workflow": (
         {"workflow": 0},
-        "workflow: expected a file's path, a document as text or as a mapping, the name of a "
-        "deployed workflow, or a compiled workflow, got 0 (int)",
+        "workflow: expected a file's path, a document as text or as a mapping, a Workflow, the "
+        "name of a deployed workflow, or a compiled workflow, got 0 (int)",
     ),
 }
 

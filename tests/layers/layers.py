@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The only part that knows the kernel's types and the store's.
     "bridge": BASE
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},
+    "builder": BASE | {"conditions", "templates", "model", "nodes", "bridge"},
     "worker": BELOW_WORKER,
     "app": BELOW_APP | {"outcomes"},
     "demo": OUTSIDE,
@@ -67,8 +68,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     "__main__": {"cli"},
 }
 
-#: For a type in a signature only: an error that carries diagnostics names their class.
-EXCEPTIONS = {("minuet.errors", "minuet.model.diagnostics")}
+#: For a type in a signature only: an error that carries diagnostics names their class, and a task
+#: that is called inside a workflow returns a node of it.
+EXCEPTIONS = {
+    ("minuet.errors", "minuet.model.diagnostics"),
+    ("minuet.nodes.building", "minuet.builder.node"),
+    ("minuet.nodes.handler", "minuet.builder.node"),
+}
 
 
 def forbidden_imports(

@@ -24,7 +24,7 @@ import msgspec
 from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.values import encode_value
 from minuet.errors import ConfigError, InputError, MinuetError, OutputError
-from minuet.model import Document
+from minuet.model import Document, DocumentSource
 from minuet.plan.plan import Plan, Retry
 from minuet.store.records import LEASE_MS_MAX, Run
 from minuet.types import RunStatus
@@ -252,10 +252,11 @@ def secrets(value: Any) -> Any:
 
 def workflow(value: Any) -> Any:
     """Anything that a workflow can be read from."""
-    if not isinstance(value, str | os.PathLike | Mapping | Document | CompiledWorkflow):
+    kinds = (str, os.PathLike, Mapping, Document, DocumentSource, CompiledWorkflow)
+    if not isinstance(value, kinds):
         raise InvalidArgument(
-            "expected a file's path, a document as text or as a mapping, the name of a deployed "
-            "workflow, or a compiled workflow"
+            "expected a file's path, a document as text or as a mapping, a Workflow, the name of a "
+            "deployed workflow, or a compiled workflow"
         )
     return value
 

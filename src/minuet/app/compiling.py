@@ -11,7 +11,14 @@ import msgspec
 from minuet.app.handlers import all_types
 from minuet.bridge.values import encode, needs_blob
 from minuet.errors import DocumentError, HandlerError, InputError, OutputError
-from minuet.model import Diagnostic, Document, read_document, read_file, read_mapping
+from minuet.model import (
+    Diagnostic,
+    Document,
+    DocumentSource,
+    read_document,
+    read_file,
+    read_mapping,
+)
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
@@ -55,6 +62,8 @@ def read_source(source: Any) -> Document:
     if isinstance(source, Document):
         return source
     try:
+        if isinstance(source, DocumentSource):
+            return source.read()
         if isinstance(source, Mapping):
             return read_mapping(dict(source))
         return read_document(source) if is_text(source) else read_file(source)

@@ -29,9 +29,13 @@ def print_error(error: MinuetError, *, as_json: bool) -> None:
 
 def print_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
     """Print every problem, with the line it is on."""
-    lines = _source_lines(source) if any(found.line for found in diagnostics) else []
+    lines: dict[str, list[str]] = {}
     for found in diagnostics:
-        print(clean("\n".join(_describe(source, found, lines))), file=sys.stderr)
+        file = found.file or source
+        if found.line and file not in lines:
+            lines[file] = _source_lines(file)
+        shown = _describe(file, found, lines.get(file, []))
+        print(clean("\n".join(shown)), file=sys.stderr)
 
 
 def _describe(source: str, found: Diagnostic, lines: list[str]) -> list[str]:

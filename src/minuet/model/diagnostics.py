@@ -18,6 +18,8 @@ class Position(msgspec.Struct, frozen=True, gc=False):
 
     line: int
     column: int
+    #: The file, if it is not the one that the document was read from.
+    file: str | None = None
 
 
 class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -32,10 +34,13 @@ class Diagnostic(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     column: int | None = None
     hint: str | None = None
     severity: Severity = "error"
+    #: The file of `line`, if it is not the document's own.
+    file: str | None = None
 
     def describe(self) -> str:
         """The problem in one line, like a compiler message."""
-        place = f"{self.line}:{self.column}: " if self.line is not None else ""
+        file = f"{self.file}:" if self.file else ""
+        place = f"{file}{self.line}:{self.column}: " if self.line is not None else ""
         path = f" (at {self.path})" if self.path else ""
         hint = f"; {self.hint}" if self.hint else ""
         return f"{place}{self.severity}[{self.code}]: {self.message}{path}{hint}"

@@ -23,6 +23,22 @@ from minuet.model.workflow import Workflow
 from minuet.types import Json, Path
 
 
+class Places:
+    """Where the parts of a document were written. The base class knows nothing."""
+
+    def find(self, path: Path, *, at_key: bool = False) -> Position | None:
+        """Find a path in the author's spelling, or the nearest enclosing part."""
+        return None
+
+
+class DocumentSource:
+    """Something that is not text and that a document can be read from."""
+
+    def read(self) -> Document:
+        """Read it. Raises DocumentError with all problems."""
+        raise NotImplementedError
+
+
 class Document:
     """A workflow as written: the model's value, the plain data, and the positions."""
 
@@ -33,16 +49,19 @@ class Document:
         source: str,
         text: str,
         *,
-        within: tuple[Document, Path] | None = None,
+        places: Places | None = None,
+        at: Path = (),
     ) -> None:
         self.workflow = workflow
         #: The plain data as written, in the author's spellings. Do not modify it.
         self.raw = raw
         #: Name of the file, for messages.
         self.source = source
+        #: The text that it was read from, if any.
+        self.text = text
         #: Where it is in the document around it, as written.
-        self._at: Path = () if within is None else within[1]
-        self._places: _Places = _Places(text) if within is None else within[0]._places
+        self._at = at
+        self._places = places or Places()
 
     def locate(self, path: Path) -> Position | None:
         """Find where a part of the workflow was written. None if there is no text.
@@ -72,6 +91,7 @@ class Document:
             column=place.column if place else None,
             hint=hint,
             severity=severity,
+            file=place.file if place else None,
         )
 
     def _as_written(self, path: Path) -> Path:
@@ -92,7 +112,7 @@ def _get(raw: Json, part: str | int) -> Json:
         return None
 
 
-class _Places:
+class _TextPlaces(Places):
     """Positions in a text. The text is read again when a position is first needed."""
 
     def __init__(self, text: str) -> None:
@@ -110,7 +130,8 @@ class _Places:
 def read_document(text: str | bytes, *, source: str = "<document>") -> Document:
     """Read YAML or JSON. Raises DocumentError with all problems."""
     parsed = parse(text)
-    return _read(parsed.value, parsed.problems, source=source, text=parsed.text)
+    places = _TextPlaces(parsed.text)
+    return _read(parsed.value, parsed.problems, source, places, parsed.text)
 
 
 def read_file(path: str | os.PathLike[str]) -> Document:
@@ -123,14 +144,16 @@ def read_file(path: str | os.PathLike[str]) -> Document:
         reason = getattr(error, "strerror", None) or str(error)
         problems = Problems()
         problems.add(Problem("unreadable-file", f"the file cannot be read: {reason}"))
-        raise _error(problems, source, _Places("")) from None
+        raise _error(problems, source, Places()) from None
     return read_document(content, source=source)
 
 
-def read_mapping(data: dict[str, Any], *, source: str = "<document>") -> Document:
+def read_mapping(
+    data: dict[str, Any], *, source: str = "<document>", places: Places | None = None
+) -> Document:
     """Read a workflow from plain Python data. Raises DocumentError."""
     problems = Problems()
-    return _read(copy_plain(data, problems), problems, source=source, text="")
+    return _read(copy_plain(data, problems), problems, source, places or Places())
 
 
 def read_within(document: Document, path: Path) -> Document:
@@ -144,7 +167,7 @@ def read_within(document: Document, path: Path) -> Document:
     workflow = WORKFLOW.read(raw, at, problems)
     if problems.count:
         raise _error(problems, document.source, document._places)
-    return Document(workflow, raw, document.source, "", within=(document, at))
+    return Document(workflow, raw, document.source, "", places=document._places, at=at)
 
 
 def dump_document(workflow: Workflow) -> dict[str, Any]:
@@ -153,16 +176,18 @@ def dump_document(workflow: Workflow) -> dict[str, Any]:
     return written
 
 
-def _read(value: Json, problems: Problems, *, source: str, text: str) -> Document:
+def _read(value: Json, problems: Problems, source: str, places: Places, text: str = "") -> Document:
     workflow = BROKEN if value is BROKEN else WORKFLOW.read(value, (), problems)
     if problems.count:
-        error = _error(problems, source, _Places(text))
-        error.remainder = _read_remainder(value, problems, source=source, text=text)
+        error = _error(problems, source, places)
+        error.remainder = _read_remainder(value, problems, source, places)
         raise error
-    return Document(workflow, value, source, text)
+    return Document(workflow, value, source, text, places=places)
 
 
-def _read_remainder(value: Json, problems: Problems, *, source: str, text: str) -> Document | None:
+def _read_remainder(
+    value: Json, problems: Problems, source: str, places: Places
+) -> Document | None:
     """The document without its invalid fields. None if that is not valid either."""
     if value is BROKEN or problems.count > len(problems.kept):
         return None
@@ -171,7 +196,7 @@ def _read_remainder(value: Json, problems: Problems, *, source: str, text: str) 
         return None
     again = Problems()
     workflow = WORKFLOW.read(rest, (), again)
-    return None if again.count else Document(workflow, rest, source, text)
+    return None if again.count else Document(workflow, rest, source, "", places=places)
 
 
 def _drop(raw: Json, path: Path) -> bool:
@@ -187,7 +212,7 @@ def _drop(raw: Json, path: Path) -> bool:
     return True
 
 
-def _error(problems: Problems, source: str, places: _Places) -> DocumentError:
+def _error(problems: Problems, source: str, places: Places) -> DocumentError:
     shown = sorted(
         (_diagnostic(problem, places) for problem in problems.kept),
         key=lambda diagnostic: (diagnostic.line or 0, diagnostic.column or 0),
@@ -199,7 +224,7 @@ def _error(problems: Problems, source: str, places: _Places) -> DocumentError:
     return DocumentError(shown, source)
 
 
-def _diagnostic(problem: Problem, places: _Places) -> Diagnostic:
+def _diagnostic(problem: Problem, places: Places) -> Diagnostic:
     place = problem.position or places.find(problem.path, at_key=problem.at_key)
     return Diagnostic(
         code=problem.code,
@@ -208,4 +233,5 @@ def _diagnostic(problem: Problem, places: _Places) -> Diagnostic:
         line=place.line if place else None,
         column=place.column if place else None,
         hint=problem.hint,
+        file=place.file if place else None,
     )

@@ -219,6 +219,11 @@ class _Reader:
         return self._builder.report("bad-number", message, place, hint=hint)
 
 
+def is_plain_string(text: str) -> bool:
+    """Whether the text, written without quotes, would be read as a string."""
+    return text not in _WORDS and _NUMBER.fullmatch(text) is None
+
+
 _NODE_EVENTS: Final = ("ScalarEvent", "MappingStartEvent", "SequenceStartEvent", "AliasEvent")
 
 _NESTING: Final = {

@@ -15,12 +15,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from pathlib import Path, PurePath
 from types import CodeType, ModuleType
 from typing import (
+    TYPE_CHECKING,
     Any,
     Generic,
     NamedTuple,
     ParamSpec,
     TypeAlias,
     TypeVar,
+    cast,
     get_args,
     get_type_hints,
     overload,
@@ -29,9 +31,13 @@ from typing import (
 import msgspec
 
 from minuet.errors import ConfigError, HandlerError
+from minuet.nodes.building import BUILDING, NamedTask
 from minuet.nodes.context import Context
 from minuet.nodes.loading import document_name, load_module
 from minuet.nodes.spec import Effects, NodeType
+
+if TYPE_CHECKING:
+    from minuet.builder.node import Node
 
 Function = Callable[..., Any]
 
@@ -47,6 +53,8 @@ class Task(Generic[Parameters, Result]):
     """A function that can be a node's handler, and how it wants to be run.
 
     Calling it calls the function: to a type checker, it has the function's parameters and result.
+    Inside `with minuet.Workflow(…)`, calling it adds a node instead, and returns the node. A type
+    checker cannot know that; `named` and `map` always return a node.
     """
 
     def __init__(
@@ -96,7 +104,34 @@ class Task(Generic[Parameters, Result]):
         return Path(mine.co_filename).resolve() == Path(theirs.co_filename).resolve()
 
     def __call__(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        building = BUILDING.get()
+        if building is not None:
+            node: Any = building.add_task(self, self.name, args, kwargs)
+            return cast(Result, node)
         return self.function(*args, **kwargs)
+
+    def named(self, node_id: str | None = None) -> NamedTask:
+        """The task, to be called for a node with this id. Without one, the id is its name."""
+        return NamedTask(self, self.name if node_id is None else node_id)
+
+    def map(
+        self,
+        *arguments: Any,
+        max_parallel: int | None = None,
+        need: int | None = None,
+        **config: Any,
+    ) -> Node:
+        """Inside `with minuet.Workflow(…)`: add a node that calls the task once for each item of
+        the first argument, a list. The other arguments are the same for every item.
+
+        `max_parallel` is how many items run at once, `need` how many must complete.
+        """
+        named = self.named()
+        return named.map(*arguments, max_parallel=max_parallel, need=need, **config)
+
+    def name_arguments(self, positional: tuple[Any, ...]) -> dict[str, Any]:
+        """Positional arguments by name; HandlerError if there are too many."""
+        return self._binder.name(self.name, positional)
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """The function's arguments, from a node's config; HandlerError when they do not fit."""
@@ -146,6 +181,8 @@ class _Binder:
 
     def __init__(self, function: Function) -> None:
         self._names: list[str] = []
+        #: Those that may be given without their name.
+        self._positional: list[str] = []
         self._required: list[str] = []
         self._context: str | None = None
         self._takes_all = False
@@ -162,10 +199,20 @@ class _Binder:
                 self._takes_all = True
             elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
                 self._names.append(name)
+                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+                    self._positional.append(name)
                 if parameter.default is parameter.empty:
                     self._required.append(name)
                 if name in hints:
                     self._hints[name] = hints[name]
+
+    def name(self, handler: str, positional: tuple[Any, ...]) -> dict[str, Any]:
+        if len(positional) > len(self._positional):
+            raise HandlerError(
+                f"handler {handler!r} takes {len(self._positional)} positional arguments, and "
+                f"{len(positional)} are given"
+            )
+        return dict(zip(self._positional, positional, strict=False))
 
     def misfits(self, handler: str, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
         meant: set[str] = set()

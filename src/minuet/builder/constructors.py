@@ -1,0 +1,177 @@
+"""Functions that add nodes of the built-in types: `minuet.transform`, `minuet.http`, …"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any, cast
+
+from minuet.builder.node import Node
+from minuet.builder.places import refuse
+from minuet.builder.workflow import Workflow
+from minuet.nodes.building import require_building
+
+
+def node(id: str, *, type: str | None = None, **fields: Any) -> Node:
+    """Add a node with any fields of the document: `handler`, `config`, and all others."""
+    building = cast(Workflow, require_building(f"minuet.node({id!r})"))
+    return building.add(id, {"type": type, **fields})
+
+
+def _typed(type: str, id: str, config: Mapping[str, Any], **fields: Any) -> Node:
+    building = cast(
+        Workflow, require_building(f"minuet.{'child' if type == 'workflow' else type}({id!r})")
+    )
+    given = {name: value for name, value in config.items() if value is not None}
+    return building.add(id, {"type": type, "config": given or None, **fields})
+
+
+#: Stands for an argument that is not given, where None is a value.
+_ABSENT: Any = object()
+
+
+def transform(id: str, value: Any = _ABSENT, *, expression: str | None = None) -> Node:
+    """Add a node that computes: a value with references in it, or a CEL expression."""
+    if (value is _ABSENT) == (expression is None):
+        refuse(
+            "bad-argument",
+            f"minuet.transform({id!r}) needs a value or an expression, and not both",
+            "write minuet.transform(id, value) or minuet.transform(id, expression=…)",
+        )
+    config = {"value": value} if expression is None else {"expression": expression}
+    building = cast(Workflow, require_building(f"minuet.transform({id!r})"))
+    return building.add(id, {"type": "transform", "config": config})
+
+
+def decision(id: str) -> Node:
+    """Add a node that only carries a branch. Its output is its inputs, by node."""
+    return _typed("decision", id, {})
+
+
+def noop(id: str) -> Node:
+    """Add a node that does nothing: a place where paths meet."""
+    return _typed("noop", id, {})
+
+
+def wait(
+    id: str,
+    *,
+    seconds: float | timedelta | Any | None = None,
+    until: str | datetime | Any | None = None,
+    signal: str | None = None,
+    timeout_seconds: float | None = None,
+) -> Node:
+    """Add a node that waits: for a time, until a moment, or for a signal."""
+    if isinstance(seconds, timedelta):
+        seconds = seconds.total_seconds()
+    config = {
+        "seconds": seconds,
+        "until": until,
+        "signal": signal,
+        "timeout_seconds": timeout_seconds,
+    }
+    return _typed("wait", id, config)
+
+
+def http(
+    id: str,
+    *,
+    url: str | Any,
+    method: str | None = None,
+    headers: Mapping[str, Any] | Any | None = None,
+    params: Mapping[str, Any] | Any | None = None,
+    json: Any = None,
+    body: str | Any | None = None,
+    expect_status: Any = None,
+    timeout_seconds: float | None = None,
+) -> Node:
+    """Add a node that calls a service over HTTP."""
+    config = {
+        "method": method,
+        "url": url,
+        "headers": headers,
+        "params": params,
+        "json": json,
+        "body": body,
+        "expect_status": expect_status,
+        "timeout_seconds": timeout_seconds,
+    }
+    return _typed("http", id, config)
+
+
+def llm(
+    id: str,
+    *,
+    model: str | None = None,
+    prompt: str | Any | None = None,
+    messages: Sequence[Any] | Any | None = None,
+    temperature: float | None = None,
+    response_schema: dict[str, Any] | None = None,
+    max_tokens: int | None = None,
+) -> Node:
+    """Add a node that asks a language model."""
+    config = {
+        "model": model,
+        "prompt": prompt,
+        "messages": messages,
+        "temperature": temperature,
+        "response_schema": response_schema,
+        "max_tokens": max_tokens,
+    }
+    return _typed("llm", id, config)
+
+
+def human(
+    id: str,
+    *,
+    title: str | None = None,
+    approvers: Sequence[str] | None = None,
+    timeout_seconds: float | None = None,
+    escalation_policy: str | None = None,
+    form: dict[str, Any] | None = None,
+    quorum: int | None = None,
+    approval_ui_url: str | None = None,
+    **config: Any,
+) -> Node:
+    """Add a node that waits for a person's decision. Other arguments are its `config`."""
+    asked = {
+        "title": title,
+        "approvers": approvers,
+        "timeout_seconds": timeout_seconds,
+        "escalation_policy": escalation_policy,
+        "form": form,
+        "quorum": quorum,
+        "approval_ui_url": approval_ui_url,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return _typed("human", id, config, human_config=given or None)
+
+
+def agent(
+    id: str,
+    *,
+    model: str | None = None,
+    prompt: str | Any | None = None,
+    available_tools: Sequence[str] | None = None,
+    temperature: float | None = None,
+    max_turns: int | None = None,
+    budget: dict[str, Any] | None = None,
+    **config: Any,
+) -> Node:
+    """Add a node in which a language model works with tools. Other arguments are its `config`."""
+    asked = {
+        "model": model,
+        "prompt": prompt,
+        "available_tools": available_tools,
+        "temperature": temperature,
+        "max_turns": max_turns,
+        "budget": budget,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return _typed("agent", id, config, agent_config=given or None)
+
+
+def child(id: str, *, workflow: str | Workflow, input: Any = None) -> Node:
+    """Add a node that runs another workflow, by its name (with a tag, `name@tag`)."""
+    name = workflow.name if isinstance(workflow, Workflow) else workflow
+    return _typed("workflow", id, {"workflow": name, "input": input})
