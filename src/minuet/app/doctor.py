@@ -23,7 +23,7 @@ from minuet.bridge.traces import RepairError
 from minuet.clock import Clock
 from minuet.errors import BlobError, DamagedRowError, StoreError
 from minuet.store.base import Store
-from minuet.store.blob import blob_of
+from minuet.store.blob import blob_of, blob_ref
 from minuet.store.large import read_content
 from minuet.store.records import Snapshot, Swept
 from minuet.types import RunStatus
