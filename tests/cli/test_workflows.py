@@ -17,7 +17,7 @@ nodes:
     config: {number: "{{ input.number }}"}
 """
 
-WRONG = "name: wrong\nnodes:\n  - {id: a, type: nothing}\n  - {id: a, type: noop}\n"
+WRONG = "name: wrong\nnodes:\n  - {id: a, type: noop, dependencies: [b]}\n  - {id: a, type: noop}\n"
 
 
 @pytest.fixture

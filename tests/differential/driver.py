@@ -45,6 +45,7 @@ from minuet.store.records import (
     Take,
     Waiting,
     WorkerRecord,
+    WorkflowVersion,
 )
 
 BLOBS = (b"", b"one", b"\x00\xff" * 40_000)
@@ -99,6 +100,9 @@ EXPECTED = {
     *(("list_blobs", r) for r in ("some", "none")),
     *(("delete_blobs", r) for r in ("some", "none")),
     *(("list_plans", "some"), ("forget_idle", "none")),
+    *(("deploy_workflow", r) for r in ("new", "same", "refused")),
+    *(("read_workflow", r) for r in ("some", "none")),
+    *((f"list_{name}", "some") for name in ("workflows", "versions")),
 }
 
 
@@ -133,13 +137,13 @@ class Driver:
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
             *[self.delete, self.discard, self.look, self.blob] * 1,
             self.put,
-            *[self.worker, self.collect] * (not self._has_moved),
+            *[self.worker, self.collect, self.deploy] * (not self._has_moved),
         ]
 
     def go_on_with(self, store: Store) -> None:
         """Compare with another store as well, which has the same runs and knows no session."""
         self._stores.append(store)
-        # Workers are no part of a run, and stay where they were.
+        # Workers and deployed workflows are no part of a run, and stay where they were.
         self._has_moved = True
         self._sessions.clear()
         self._last.clear()
@@ -375,6 +379,8 @@ class Driver:
             deadline_ms=rng.choice((None, None, None, 4 * LEASE_MS)),
             idempotency_key=rng.choice((None, None, None, "key1", "key2")),
             tags=rng.choice(({}, {"team": "blue", "n": 1})),
+            version=rng.choice((None, 1, 70_000)),
+            tag=rng.choice((None, "main", "ü")),
             blobs=BLOBS[: rng.choice((0, 0, 0, 1, 2))],
         )
 
@@ -535,6 +541,34 @@ class Driver:
         after = rng.choice(("", "q1"))
         queues = await self._ask(lambda s: s.find_queues(tenant, "q", after=after, limit=limit))
         self.seen["find_queues", "some" if queues else "none"] += 1
+
+    async def deploy(self, rng: Random) -> None:
+        """Versions of few workflows with few contents, so that many are the same; and reads."""
+        tenant, name = rng.choice(TENANTS), rng.choice(("order", "Order", "über"))
+        tags = rng.sample(("main", "canary", "ü"), rng.choice((0, 1, 1, 2)))
+        new = WorkflowVersion(
+            tenant,
+            name,
+            version=rng.choice((0, 0, 0, 0, 1, 2, 3, 9)),
+            plan=rng.choice(("p1", "p2", "p3")),
+            document=rng.choice(("d1", "d2")),
+            message=rng.choice(("", "größer \x00")),
+            created_ms=rng.choice((0, 5)),
+            created_by=rng.choice(("", "Zoë")),
+        )
+        made = await self._ask(lambda s: s.deploy_workflow(new, tags))
+        outcome = "refused" if made is None else "new" if made.is_new else "same"
+        self.seen["deploy_workflow", outcome] += 1
+        at = rng.choice((None, 0, 1, 2, 50, "main", "canary", "other"))
+        found = await self._ask(lambda s: s.read_workflow(tenant, name, at))
+        self.seen["read_workflow", "none" if found is None else "some"] += 1
+        limit, number = rng.choice((0, 1, 3, 1000)), rng.randint(0, 12)
+        workflows = await self._ask(lambda s: s.list_workflows(tenant, after="O", limit=limit))
+        versions = await self._ask(
+            lambda s: s.list_versions(tenant, after=("order", number), limit=limit)
+        )
+        self.seen["list_workflows", "some" if workflows else "none"] += 1
+        self.seen["list_versions", "some" if versions else "none"] += 1
 
     async def collect(self, rng: Random) -> None:
         """Blobs that belong to no run: touched, listed, and deleted as they were listed."""

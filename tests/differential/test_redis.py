@@ -51,12 +51,17 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
         ("only[(parts(some[i]))]", "true", 1),
         ("run[R_COUNTER] = run[R_COUNTER] - 1", "", 1),
         ("token[T_EVENT] > upto", "false", 1),
+        ("version[V_DOCUMENT] == document", "true", 1),
+        ("asked > 0 and asked ~= newest + 1", "false", 1),
+        ("for _, tag in ipairs(tags) do numbers[#numbers + 1] = named[tag] end", "", 1),
+        ("math.max(newest, number), named", "number, named", 1),
     ],
     ids=[
         *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
         *("lease not looked at", "queue read too short"),
         *("any run made ready", "any run shown", "counter does not fall"),
-        "later outputs are read",
+        *("later outputs are read", "documents not compared", "versions with gaps"),
+        *("tags not compared", "the newest version falls back"),
     ],
 )
 async def test_a_planted_bug_is_found(
