@@ -18,6 +18,10 @@ from minuet.types import TERMINAL
 #: wants it again, it goes on.
 PARENT_ENDED = "parent_ended"
 
+#: Begins the reason of a run that was moved to another store; the name of that store follows. It
+#: has not ended, and its relatives move as well.
+MOVED = "moved to "
+
 #: Unreported runs read at once.
 PAGE = 100
 
@@ -25,11 +29,12 @@ PAGE = 100
 async def report_run(store: Store, run: Run) -> None:
     """Report a run as it was read, and note that this is done."""
     tenant = run.tenant
-    if run.parent is not None and run.status in TERMINAL:
-        waiting = (run.parent, run.parent_node, run.parent_scope)
-        await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
-    if run.children:
-        await _cancel_children(store, run)
+    if not str((run.error or {}).get("code", "")).startswith(MOVED):
+        if run.parent is not None and run.status in TERMINAL:
+            waiting = (run.parent, run.parent_node, run.parent_scope)
+            await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
+        if run.children:
+            await _cancel_children(store, run)
     await store.mark_reported(tenant, run.run, run.seq)
 
 
