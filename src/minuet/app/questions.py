@@ -14,21 +14,18 @@ from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_re
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
-from minuet.bridge.history import HistoryReader
+from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
-from minuet.kernel.scope import decode
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
-from minuet.plan.child import TYPE as CHILD_TYPE
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.store.families import child_id
-from minuet.store.records import DEPTH_MAX, DeadLetter, Run
+from minuet.store.records import DeadLetter, Run
 
 
 class Questions(Finder):
@@ -206,7 +203,7 @@ class Questions(Finder):
         return find_missing(still_to_run(plan, live), handlers)
 
     @checked
-    async def tree(self, run_id: str, *, levels: int = DEPTH_MAX) -> RunTree:
+    async def tree(self, run_id: str, *, levels: int = LEVELS_MAX) -> RunTree:
         """A run with its child runs, and theirs, down to this many levels below it."""
         return await self._tree(await self.get(run_id), levels)
 
@@ -217,7 +214,7 @@ class Questions(Finder):
             run.workflow,
             run.status,
             run.parent_node,
-            decode(run.parent_scope),
+            scope_of(run),
             tuple([await self._tree(row, levels - 1) for row in rows]),
         )
 
@@ -225,17 +222,7 @@ class Questions(Finder):
         """The child runs of a run, in the order of its nodes."""
         if not run.children:
             return []
-        program = await self.program(run.run, run.plan)
-        places = {node.id: place for place, node in enumerate(program.plan.nodes)}
-        state = replay(await self._reader.history(run.run)).state
-        wanted = sorted(
-            (places[node], scope)
-            for node, scope in state.tokens
-            if node in places and program.nodes[node].type == CHILD_TYPE
-        )
-        names = [child_id((run.run, program.plan.nodes[at].id, scope)) for at, scope in wanted]
-        found = [await self._store.read_run(self._tenant, name) for name in names]
-        return [row for row in found if row is not None]
+        return await self._reader.children(run, await self.program(run.run, run.plan))
 
     @checked
     async def watch(self, run_id: str) -> Watch:

@@ -1,7 +1,7 @@
 """Tell the relatives of a run of its end: its parent goes on, and its children end as well.
 
 A store notes in the same step in which it happens that relatives have to learn of it
-(`Run.unreported`), and forgets it only when it is told that they have. So a report that a dying
+(`Run.unreported`), and forgets it only when a process says that they have. So a report that a dying
 process did not finish is made by another one. Reporting twice does no harm: a token is resumed
 once, and reads how its child stands; a run that is over is not cancelled again.
 """
