@@ -17,6 +17,7 @@ from minuet.clock import ManualClock
 from minuet.errors import MinuetError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref, blob_value
+from minuet.store.families import child_id
 from minuet.store.records import (
     LEASE_MS_MAX,
     TIMED_OUT,
@@ -74,7 +75,9 @@ EXPECTED = {
     *((name, r) for name in ("take", "take of runs") for r in ("granted", "nothing")),
     *(("exchange", r) for r in ("answered", "repeated", "SessionError")),
     *(("sweep", r) for r in ("expired", "resumed", "cancelled", "nothing", "more")),
-    *(("create", r) for r in ("new", "RunConflictError")),
+    *(("create", r) for r in ("new", "child", "RunConflictError")),
+    *(("mark_reported", r) for r in ("True", "False")),
+    *(("list_unreported", r) for r in ("some", "none")),
     *(
         (name, r)
         for name in ("start", "cancel", "pause", "resume", "retry_run", "new_plan")
@@ -135,7 +138,7 @@ class Driver:
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
-            *[self.delete, self.discard, self.look, self.blob] * 1,
+            *[self.delete, self.discard, self.look, self.blob, self.report] * 1,
             self.put,
             *[self.worker, self.collect, self.deploy] * (not self._has_moved),
         ]
@@ -272,6 +275,9 @@ class Driver:
             case "failed":
                 return Failed(*name, error=error, dead_letter=rng.choice((None, "crash_loop")))
             case "waiting":
+                if rng.random() < 0.4:
+                    key = child_id(name[:3])
+                    return Waiting(*name, kind="child", key=key)
                 return Waiting(
                     *name,
                     kind=rng.choice(("timer", "signal")),
@@ -358,10 +364,38 @@ class Driver:
                 self.seen["create", type(answer).__name__] += 1
             else:
                 self.seen["create", "new" if answer.run == run.run else "known"] += 1
+                if answer.parent is not None:
+                    self.seen["create", "child"] += 1
                 if (run.tenant, answer.run) not in self._runs:
                     self._runs.append((run.tenant, answer.run))
 
+    def _a_parent(self, rng: Random) -> tuple[str, Held | None]:
+        """A token that was granted, with its tenant: mostly one of the last."""
+        if not self._granted:
+            return "a", None
+        tenant, g = rng.choice(self._granted[-6:] if rng.random() < 0.9 else self._granted)
+        return tenant, Held(g.run, g.node, g.scope, g.lease)
+
+    def _new_child(self, rng: Random) -> NewRun | None:
+        """The child run of a token that was granted."""
+        tenant, held = self._a_parent(rng)
+        if held is None:
+            return None
+        return NewRun(
+            run=child_id((held.run, held.node, held.scope)),
+            workflow="w1",
+            plan="p1",
+            tenant=tenant if rng.random() < 0.95 else "b",
+            entries=(self._delivery(rng, "n1", "", live=True),) * rng.randint(0, 1),
+            deadline_ms=rng.choice((None, None, 2 * LEASE_MS)),
+            parent=held,
+            blobs=BLOBS[: rng.choice((0, 0, 1))],
+        )
+
     def _new_run(self, rng: Random) -> NewRun:
+        child = self._new_child(rng) if rng.random() < 0.4 else None
+        if child is not None:
+            return child
         name = self._new_name("run")
         if self._runs and rng.random() < 0.1:
             name = rng.choice(self._runs)[1]
@@ -412,7 +446,9 @@ class Driver:
             case "resume":
                 return "resume", Resume(by="me")
             case "retry_run":
-                return "retry_run", RetryRun(deadline_ms=rng.choice((None, 4 * LEASE_MS)))
+                deadline_ms = rng.choice((None, 4 * LEASE_MS))
+                parent = self._a_parent(rng)[1] if rng.random() < 0.2 else None
+                return "retry_run", RetryRun(deadline_ms=deadline_ms, parent=parent)
         new = tuple((rng.choice(NODES), "", d) for d in self._deliveries(rng))
         return "new_plan", NewPlan(rng.choice(("p1", "p1", "p2")), new, by="me")
 
@@ -482,6 +518,20 @@ class Driver:
             tenant = "b" if rng.random() < 0.1 else "a"
             answer = await self._ask(lambda s: s.discard_dead_letter(tenant, key))
             self.seen["discard_dead_letter", str(answer)] += 1
+
+    async def report(self, rng: Random) -> None:
+        after = rng.choice(("", "", "5"))
+        limit = rng.choice((0, 1, 100))
+        found = await self._ask(lambda s: s.list_unreported(after=after, limit=limit))
+        self.seen["list_unreported", "some" if found else "none"] += 1
+        tenant, name, seq = "a", "none", 1
+        if found:
+            run = rng.choice(found)
+            tenant, name, seq = run.tenant, run.run, run.seq - rng.choice((0, 0, 1))
+        elif self._runs:
+            tenant, name = rng.choice(self._runs)
+        answer = await self._ask(lambda s: s.mark_reported(tenant, name, seq))
+        self.seen["mark_reported", str(answer)] += 1
 
     # ── reads and blobs ─────────────────────────────────────────────────────────────────
 

@@ -25,7 +25,7 @@ from minuet.store.rules.changes import Source
 from minuet.store.sqlite import SqliteStore
 
 #: Verbs that only the simulation calls until approvals, signals and dead letters have commands.
-CALLED_BY_THE_SIMULATION = {"list_waiting", "discard_dead_letter"}
+CALLED_BY_THE_SIMULATION = {"discard_dead_letter"}
 
 #: What a store offers beside its verbs, and to whom.
 EXTRAS: dict[type[Any], set[str]] = {

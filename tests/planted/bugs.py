@@ -32,6 +32,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     haste: int = 1
     #: Whether the worlds have a fleet; None: as the seed says.
     fleet: bool | None = None
+    #: Whether the worlds have child runs; None: as the seed says.
+    families: bool | None = None
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -45,6 +47,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             seed,
             store=self.profile,
             fleet=self.fleet,
+            families=self.families,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -368,6 +371,44 @@ _ALL = (
             ("delete-open", "a run is deleted before its end", open_to_all.DeletesOpenRuns),
             ("delete-leaves-rows", "a deleted run leaves rows", open_to_all.DeletesLeaveArrivals),
         )
+    ),
+    Bug(
+        name="child-end-lost",
+        summary="the end of a run is not noted for its relatives",
+        families=True,
+        transition=wrong.ForgetsRelatives,
+    ),
+    Bug(
+        name="child-end-seen-too-late",
+        summary="a token waits for a child run that is over",
+        families=True,
+        faults=("pause",),
+        haste=20,
+        transition=wrong.WaitsForWhatIsOver,
+        seeds=400,
+    ),
+    Bug(
+        name="child-started-twice",
+        summary="each process starts its own child run of an instance",
+        families=True,
+        faults=("kill",),
+        patch=wrong.child_of_each_process,
+    ),
+    Bug(
+        name="child-without-lease",
+        summary="a child run is started by a worker that has lost the token",
+        families=True,
+        faults=("pause", "slow"),
+        haste=10,
+        first=150,
+        seeds=200,
+        transition=wrong.StartsChildrenWithoutLease,
+    ),
+    Bug(
+        name="cancel-not-passed-down",
+        summary="the children of a run that is over go on",
+        families=True,
+        patch=wrong.children_go_on,
     ),
     Bug(
         name="key-per-attempt",

@@ -15,11 +15,14 @@ from typing import Any
 import msgspec
 
 from minuet import events
+from minuet.bridge import reporting
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.ids import SeededIds
 from minuet.nodes.context import Context
 from minuet.plan.placement import Placement, read_placement
+from minuet.simulation.loop import current_process
 from minuet.simulation.model import ModelStore
+from minuet.store import families
 from minuet.store.records import (
     LIVE_STATES,
     Delivery,
@@ -41,6 +44,7 @@ from minuet.store.records import (
 )
 from minuet.store.rules.transition import Transition
 from minuet.types import TERMINAL
+from minuet.worker import children
 from minuet.worker.assignment import Assignment
 from minuet.worker.loop import Loop
 from minuet.worker.pipeline import Pipeline
@@ -575,3 +579,50 @@ def key_per_attempt() -> Iterator[None]:
         yield
     finally:
         Context.idempotency_key = right  # type: ignore[method-assign]
+
+
+# ── families ────────────────────────────────────────────────────────────────────────────────
+
+
+class ForgetsRelatives(Transition):
+    def _leave_unreported(self, run: Run) -> None:
+        pass
+
+
+class WaitsForWhatIsOver(Transition):
+    def _is_over(self, run: Run, child: str) -> bool:
+        return False
+
+
+class StartsChildrenWithoutLease(Transition):
+    def _is_held(self, tenant: str, held: Held) -> bool:
+        return True
+
+
+@contextmanager
+def child_of_each_process() -> Iterator[None]:
+    real = families.child_id
+
+    def own(instance: Key) -> str:
+        run, node, scope = instance
+        return real((run, node, f"{scope} {current_process().name}"))
+
+    vars(children)["child_id"] = own
+    try:
+        yield
+    finally:
+        vars(children)["child_id"] = real
+
+
+@contextmanager
+def children_go_on() -> Iterator[None]:
+    real = reporting._cancel_children
+
+    async def nothing(store: Any, run: Run) -> None:
+        pass
+
+    reporting._cancel_children = nothing
+    try:
+        yield
+    finally:
+        reporting._cancel_children = real

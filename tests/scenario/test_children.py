@@ -370,7 +370,27 @@ async def test_a_workflow_that_is_not_deployed_fails_the_node(scene: Any) -> Non
         result = await s.run(document)
 
         assert result.status == "FAILED"
-        assert "minuet deploy" in result.error["message"]
+        assert result.error["type"] == "WorkflowNotFoundError"
+        assert "nowhere" in result.error["message"]
+
+
+async def test_a_deployed_workflow_runs_as_a_child_run(scene: Any) -> None:
+    config = {"workflow": "doubling@main", "input": {"n": 4}}
+    async with scene() as s:
+        await s.app.workflows.deploy(doubling())
+        result = await s.run(workflow({"id": "c", "type": "workflow", "config": config}))
+
+        assert result.output == {"c": 8}
+        (row,) = await children_of(s, result.run_id)
+        assert (row.version, row.tag) == (1, "main")
+
+
+async def test_a_deployed_workflow_has_what_is_written_inside_it(scene: Any) -> None:
+    async with scene() as s:
+        await s.app.workflows.deploy({**nested(doubling(), 2), "name": "outer"})
+        result = await s.end(await s.app.start("outer", {"n": 5}))
+
+        assert result.output == 10
 
 
 async def test_child_runs_that_are_too_deep_fail(scene: Any) -> None:
@@ -427,3 +447,14 @@ def test_problems_of_a_workflow_inside_another_are_shown_where_they_are(tmp_path
     (found,) = raised.value.diagnostics
     assert (found.code, found.line) == ("unknown-node-type", 10)
     assert found.path == "nodes[0].config.workflow.nodes[0].type"
+
+
+async def test_each_item_of_a_foreach_has_its_own_child_run(scene: Any) -> None:
+    each = {"items": "{{ input }}"}
+    document = workflow(child("c", doubling(), input={"n": "{{ item }}"}, foreach=each))
+    async with scene() as s:
+        result = await s.run(document, [1, 2, 3])
+
+        assert result.output == {"c": [2, 4, 6]}, result.error
+        assert len(await children_of(s, result.run_id)) == 3
+        assert len((await s.app.runs.tree(result.run_id)).children) == 3

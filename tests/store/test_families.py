@@ -383,6 +383,20 @@ async def test_a_child_run_stays_while_its_parent_is_open(world: World, held: Na
     assert await world.store.delete_runs("a", [child]) == 1
 
 
+async def test_a_parent_that_is_put_back_learns_of_the_end_of_its_child(
+    world: World, held: Name
+) -> None:
+    grant, child = await family(world, held)
+    stored = await world.snapshot(grant.run)
+    assert stored is not None
+    await world.change(child, Cancel())
+    await report(world)
+
+    assert await world.store.put_run("a", stored, stored.run.seq)
+
+    assert await unreported(world) == [child]
+
+
 async def test_a_child_run_can_be_put_in_place(world: World, held: Name) -> None:
     _, child = await family(world, held)
     await world.change(child, Cancel())

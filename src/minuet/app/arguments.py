@@ -311,6 +311,7 @@ RULES: dict[str, Rule] = {
     "at": optional(whole(1, SEQ_MAX)),
     "upto": optional(whole(0, SEQ_MAX)),
     "limit": whole(1, PAGE_MAX),
+    "levels": whole(1, PAGE_MAX),
     "statuses": lambda value: tuple(_STATUSES(value)),
     "before": optional(any_text),
     "Questions.instances.node": optional(any_text),

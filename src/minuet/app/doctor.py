@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.move.parcel import moved_to
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.repairs import Repaired, compare
@@ -24,9 +25,10 @@ from minuet.clock import Clock
 from minuet.errors import BlobError, DamagedRowError, StoreError
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref
+from minuet.store.families import child_id
 from minuet.store.large import read_content
 from minuet.store.records import Snapshot, Swept
-from minuet.types import RunStatus
+from minuet.types import TERMINAL, RunStatus
 
 #: Runs examined in one page.
 PAGE = 200
@@ -99,6 +101,7 @@ class Doctor:
         findings, loaded = await self._load(run_id, snapshot.run.plan)
         findings += await self._chain(run_id)
         findings += [Finding(run_id, "I17", text) async for text in self._lost_blobs(snapshot)]
+        findings += [Finding(run_id, "I22", text) async for text in self._relatives(snapshot)]
         return findings + check_snapshot(snapshot, loaded.program if loaded else None, now_ms)
 
     async def examine_workflows(self) -> AsyncIterator[Finding]:
@@ -130,6 +133,31 @@ class Doctor:
             return []
         message = f"its record was changed afterwards: the hash of event {seq} is not right"
         return [Finding(run_id, "I25", message)]
+
+    async def _relatives(self, snapshot: Snapshot) -> AsyncIterator[str]:
+        """Whether a run and its relatives agree, unless a report is on its way."""
+        run, store, tenant = snapshot.run, self._store, self._tenant
+        if run.parent is not None:
+            instance = (run.parent, run.parent_node, run.parent_scope)
+            if run.run != child_id(instance):
+                yield f"it is not the child run of node {run.parent_node} of run {run.parent}"
+        if run.children == 0 or moved_to(run) is not None:
+            return
+        noted = {one.run for one in await store.list_unreported()}
+        for token in snapshot.tokens:
+            if token.wait == "child":
+                child = await store.read_run(tenant, token.wait_key)
+                if child is None:
+                    yield f"node {token.node} waits for run {token.wait_key}, which is not there"
+                elif child.status in TERMINAL and child.run not in noted:
+                    # It may have been reported since the snapshot was read.
+                    again = await store.list_waiting(tenant, "child", key=child.run)
+                    if any(one.key == token.key for one in again):
+                        yield f"node {token.node} waits for run {child.run}, which is over"
+            elif token.outcome in ("cancelled", "superseded") and run.run not in noted:
+                child = await store.read_run(tenant, child_id(token.key))
+                if child is not None and child.status not in TERMINAL and child.generation == 1:
+                    yield f"run {child.run} is open, and node {token.node} no longer waits for it"
 
     async def _lost_blobs(self, snapshot: Snapshot) -> AsyncIterator[str]:
         """Large values that a run has, and that cannot be read."""

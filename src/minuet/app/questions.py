@@ -8,13 +8,13 @@ from typing import Any
 
 from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
-from minuet.app.finder import Finder
+from minuet.app.finder import Finder, RunList
 from minuet.app.handlers import find_missing, still_to_run
-from minuet.app.results import NodeResult, RunResult, Unserved, node_result
+from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_result
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
-from minuet.bridge.history import HistoryReader
+from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
@@ -201,6 +201,28 @@ class Questions(Finder):
         # What is done is not run again, so its handlers are not needed.
         live = {node for node, _ in await self._reader.live_facts(run_id)}
         return find_missing(still_to_run(plan, live), handlers)
+
+    @checked
+    async def tree(self, run_id: str, *, levels: int = LEVELS_MAX) -> RunTree:
+        """A run with its child runs, and theirs, down to this many levels below it."""
+        return await self._tree(await self.get(run_id), levels)
+
+    async def _tree(self, run: Run, levels: int) -> RunTree:
+        rows = await self._children(run) if levels > 0 else []
+        return RunTree(
+            run.run,
+            run.workflow,
+            run.status,
+            run.parent_node,
+            scope_of(run),
+            tuple([await self._tree(row, levels - 1) for row in rows]),
+        )
+
+    async def _children(self, run: Run) -> RunList:
+        """The child runs of a run, in the order of its nodes."""
+        if not run.children:
+            return []
+        return await self._reader.children(run, await self.program(run.run, run.plan))
 
     @checked
     async def watch(self, run_id: str) -> Watch:

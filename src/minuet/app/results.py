@@ -14,7 +14,7 @@ from minuet.kernel.explain.answer import Explanation as Explanation
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
-from minuet.types import Json, RunStatus
+from minuet.types import Json, RunStatus, Scope
 
 
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -68,6 +68,18 @@ class RunResult(msgspec.Struct, frozen=True):
     def to_json(self) -> dict[str, Any]:
         """As `minuet run --json` prints it."""
         return shapes.result(self)
+
+
+class RunTree(msgspec.Struct, frozen=True):
+    """A run, and the child runs below it."""
+
+    run_id: str
+    workflow: str
+    status: RunStatus
+    #: The node of its parent that has started it, and where in loops and maps; "": none has.
+    node: str = ""
+    scope: Scope = ()
+    children: tuple[RunTree, ...] = ()
 
 
 class Unserved(msgspec.Struct, frozen=True):

@@ -141,10 +141,17 @@ class Runs(Questions):
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Make the worker serve all queues that these runs use, and work on them."""
         self._behind.check_open()
-        rows = list(runs)
+        rows = [row for run in runs for row in await self._with_children(run)]
         self._behind.work_on(run.run for run in rows)
         for digest, run in sorted({run.plan: run.run for run in rows}.items()):
             self._behind.serve(await self._behind.load(digest, run))
+
+    async def _with_children(self, run: Run) -> list[Run]:
+        """A run, and the open runs below it."""
+        found = [run]
+        for row in found:  # It grows while it is walked.
+            found += [child for child in await self._children(row) if child.status not in TERMINAL]
+        return found
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 

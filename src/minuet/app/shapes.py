@@ -20,7 +20,7 @@ from minuet.outcomes import outcome_of
 from minuet.types import Json
 
 if TYPE_CHECKING:
-    from minuet.app.results import NodeResult, RunResult
+    from minuet.app.results import NodeResult, RunResult, RunTree
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
@@ -84,6 +84,7 @@ def row(run: Run) -> Shape:
         "generation": run.generation,
         "tags": run.tags,
         "parent": run.parent,
+        "parent_node": run.parent_node or None,
         "deadline_at": moment(run.deadline_ms),
         "dlq_count": run.dead_letters,
         "created_at": moment(run.created_ms),
@@ -93,13 +94,35 @@ def row(run: Run) -> Shape:
     }
 
 
-def run(stored: Run, found: RunResult, each: Mapping[str, NodeResult] | None = None) -> Shape:
+def child(found: RunTree) -> Shape:
+    """A child run, as its parent names it."""
+    return {
+        "run_id": found.run_id,
+        "node_id": found.node or None,
+        "scope": list(found.scope),
+        "workflow": found.workflow,
+        "status": found.status,
+    }
+
+
+def tree(found: RunTree) -> Shape:
+    """A run with its child runs, and theirs."""
+    return {**child(found), "children": [tree(one) for one in found.children]}
+
+
+def run(
+    stored: Run,
+    found: RunResult,
+    each: Mapping[str, NodeResult] | None = None,
+    children: Iterable[RunTree] = (),
+) -> Shape:
     """A run with its output and its nodes; with `each`, also every instance of every node."""
     shape = {
         **row(stored),
         "error": found.error,
         "output": found.output,
         "nodes": nodes(found.nodes),
+        "children": [child(one) for one in children],
         "last_event_at": moment(found.last_event_ms),
         "duration_ms": found.duration_ms,
     }

@@ -10,12 +10,19 @@ from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError
 from minuet.events import Event, Place
 from minuet.kernel.explain.waiting import Fact
-from minuet.kernel.fold import Fold, NumberedEvent
+from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
+from minuet.kernel.scope import decode
+from minuet.plan.child import TYPE as CHILD_TYPE
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
+from minuet.store.families import child_id
 from minuet.store.large import get_content
-from minuet.store.records import LIVE_STATES, EventRecord, Token
+from minuet.store.records import DEPTH_MAX, LIVE_STATES, EventRecord, Run, Token
+from minuet.types import Scope
+
+#: How deep runs can be below others.
+LEVELS_MAX = DEPTH_MAX
 
 #: Events read at once.
 PAGE = 5_000
@@ -63,6 +70,19 @@ class HistoryReader:
                 return found
             after = page[-1].seq
 
+    async def children(self, run: Run, program: Program) -> list[Run]:
+        """The child runs of a run, in the order of its nodes."""
+        places = {node.id: place for place, node in enumerate(program.plan.nodes)}
+        tokens = replay(await self.history(run.run)).state.tokens
+        wanted = [
+            (places[node], scope, node)
+            for node, scope in tokens
+            if node in places and program.nodes[node].type == CHILD_TYPE
+        ]
+        names = [child_id((run.run, node, scope)) for _, scope, node in sorted(wanted)]
+        found = [await self._store.read_run(self._tenant, name) for name in names]
+        return [row for row in found if row is not None]
+
     async def held(self, run_id: str) -> dict[Place, int]:
         """The instances that a worker holds at this moment, and since when."""
         tokens = await self._store.read_tokens(self._tenant, run_id)
@@ -105,3 +125,8 @@ def _facts(token: Token) -> Fact:
         "lease_until_ms": token.due_ms if token.state == "leased" else None,
         "session": token.session,
     }
+
+
+def scope_of(run: Run) -> Scope:
+    """Where in loops and maps of its parent a child run was started."""
+    return decode(run.parent_scope)

@@ -1,7 +1,7 @@
 """Tell the relatives of a run of its end: its parent goes on, and its children end as well.
 
 A store notes in the same step in which it happens that relatives have to learn of it
-(`Run.unreported`), and forgets it only when it is told that they have. So a report that a dying
+(`Run.unreported`), and forgets it only when a process says that they have. So a report that a dying
 process did not finish is made by another one. Reporting twice does no harm: a token is resumed
 once, and reads how its child stands; a run that is over is not cancelled again.
 """
@@ -18,6 +18,10 @@ from minuet.types import TERMINAL
 #: wants it again, it goes on.
 PARENT_ENDED = "parent_ended"
 
+#: Begins the reason of a run that was moved to another store; the name of that store follows. It
+#: has not ended, and its relatives move as well.
+MOVED = "moved to "
+
 #: Unreported runs read at once.
 PAGE = 100
 
@@ -25,11 +29,12 @@ PAGE = 100
 async def report_run(store: Store, run: Run) -> None:
     """Report a run as it was read, and note that this is done."""
     tenant = run.tenant
-    if run.parent is not None and run.status in TERMINAL:
-        waiting = (run.parent, run.parent_node, run.parent_scope)
-        await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
-    if run.children:
-        await _cancel_children(store, run)
+    if not str((run.error or {}).get("code", "")).startswith(MOVED):
+        if run.parent is not None and run.status in TERMINAL:
+            waiting = (run.parent, run.parent_node, run.parent_scope)
+            await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
+        if run.children:
+            await _cancel_children(store, run)
     await store.mark_reported(tenant, run.run, run.seq)
 
 

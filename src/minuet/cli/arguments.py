@@ -251,6 +251,7 @@ def _add_runs(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--after", metavar="SEQ", type=number, default=0, help="only events after this number"
     )
+    _add_about(verbs, "tree", "runs:tree", "show a run with its child runs, and theirs")
     parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
     parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
     parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")

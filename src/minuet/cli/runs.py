@@ -9,7 +9,7 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.results import Explanation, NodeResult, RunResult
+from minuet.app.results import Explanation, NodeResult, RunResult, RunTree
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -76,11 +76,47 @@ def show(arguments: Namespace) -> int:
         result = await app.runs.show(run_id)
         each = await app.runs.instances(run_id) if arguments.all else None
         if arguments.output == "json":
-            print_json(shapes.run(await app.runs.get(run_id), result, each))
+            children = (await app.runs.tree(run_id, levels=1)).children
+            print_json(shapes.run(await app.runs.get(run_id), result, each, children))
         else:
             _print_result(result, each)
+            await _print_relatives(app, run_id)
 
     return _ask(arguments, ask)
+
+
+async def _print_relatives(app: App, run_id: str) -> None:
+    run = await app.runs.get(run_id)
+    if run.parent is not None:
+        print(f"Started by node {clean(run.parent_node)} of run {run.parent}.")
+    if run.children:
+        print(f"It has child runs: minuet runs tree {run_id}")
+
+
+def tree(arguments: Namespace) -> int:
+    """Show a run with its child runs, and theirs."""
+
+    async def ask(app: App) -> None:
+        found = await app.runs.tree(await find_run(app, arguments.run))
+        if arguments.output == "json":
+            print_json(shapes.tree(found))
+        else:
+            for line in _branches(found):
+                print(line)
+
+    return _ask(arguments, ask)
+
+
+def _branches(found: RunTree, before: str = "", below: str = "") -> list[str]:
+    """A run and the runs below it, one line each."""
+    scope = "".join(f"[{number}]" for number in found.scope)
+    node = f"{clean(found.node)}{scope}: " if found.node else ""
+    lines = [f"{before}{node}{found.run_id} {clean(found.workflow)} {paint(found.status)}"]
+    for place, child in enumerate(found.children, 1):
+        is_last = place == len(found.children)
+        edge, space = ("└─ ", "   ") if is_last else ("├─ ", "│  ")
+        lines += _branches(child, f"{below}{edge}", f"{below}{space}")
+    return lines
 
 
 def replay(arguments: Namespace) -> int:

@@ -171,9 +171,11 @@ class Context:
         self.revealed: tuple[str, ...] = ()
         #: Set for handlers that run in a thread: the worker's event loop.
         self._loop = loop
-        #: How often the run was reopened, when it must be over, and its tags. For child runs.
+        #: 1, and one more after each retry of the run.
         self.generation = generation
+        #: When the run must be over, in milliseconds since 1970; None: at any time.
         self.deadline_ms = deadline_ms
+        #: The run's tags.
         self.tags = dict(tags or {})
         self.run_id = run_id
         self.workflow = workflow
@@ -348,3 +350,13 @@ class Context:
     def cancel(self) -> None:
         """Let the handler know that its result is no longer wanted. For the worker."""
         self._cancelled = True
+
+
+async def run_child(
+    context: Context, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None
+) -> Any:
+    """The output of the child run of a node instance, or what to wait for. For the node type
+    `workflow`."""
+    return await context._services.run_child(
+        context, workflow, input, resumed=resumed, timeout_ms=timeout_ms
+    )

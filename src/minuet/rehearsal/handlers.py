@@ -165,7 +165,10 @@ class Cast:
         scenario: Scenario,
         lease_s: float,
         note: Callable[[str], None],
+        inner: Mapping[str, Cast] | None = None,
     ) -> None:
+        #: Those of workflows that are written inside this one, by their names.
+        self._inner = inner or {}
         self.starts: dict[Place, list[Start]] = {}
         #: Switched off when the faults stop.
         self.deaths = scenario.deaths
@@ -181,13 +184,16 @@ class Cast:
         """The handlers as a worker expects them."""
 
         async def play(ctx: Context, **config: Any) -> Json:
-            return await self._play(ctx, config)
+            return await self._inner.get(ctx.workflow, self)._play(ctx, config)
 
         def bind(call: Call, ctx: Context) -> tuple[Callable[..., Any], dict[str, Any]]:
-            return self._play, {"ctx": ctx, "config": call.config, "call": call}
+            cast = self._inner.get(ctx.workflow, self)
+            return cast._play, {"ctx": ctx, "config": call.config, "call": call}
 
         made = Handlers()
-        for role in self._roles.values():
+        casts = (self, *self._inner.values())
+        roles = {_played(role): role for cast in casts for role in cast._roles.values()}
+        for role in roles.values():
             if role.node.type not in NODE_TYPES:
                 made.add_type(
                     NodeType(
@@ -330,6 +336,11 @@ class Cast:
             "run": {"id": ctx.run_id},
         }
         return _direction_of(route(self._program, node, ctx.scope, value, variables))
+
+
+def _played(role: Role) -> str:
+    """What a role is found by: its handler, or its node type."""
+    return role.node.handler or role.node.type
 
 
 def _direction_of(routing: Routing) -> str:

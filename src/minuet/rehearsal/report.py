@@ -17,7 +17,7 @@ from minuet.plan.plan import Plan
 from minuet.rehearsal.fields import INPUT, Shape, find_shapes
 from minuet.rehearsal.findings import Finding, Findings
 from minuet.rehearsal.handlers import find_roles, wanted_arguments
-from minuet.rehearsal.stage import Seen, StageSetup, rehearse
+from minuet.rehearsal.stage import InnerSetup, Seen, StageSetup, rehearse
 from minuet.rehearsal.values import draw_schema, draw_shape, overlay
 from minuet.rehearsal.watch import all_turns
 from minuet.simulation.streams import Streams
@@ -70,7 +70,14 @@ class Rehearsal:
         shapes = find_shapes(plan, wanted_arguments(roles))
         program = Program(plan, workflow.digest)
         is_varied = draw_input and (plan.input_schema is not None or bool(shapes[INPUT].fields))
-        self._setup = StageSetup(workflow, program, roles, shapes, without, is_varied, printed)
+        inner = []
+        for child in workflow.children:
+            played = find_roles(child.plan, handlers, stubs=stubs)
+            values = find_shapes(child.plan, wanted_arguments(played))
+            inner.append(InnerSetup(Program(child.plan, child.digest), played, values))
+        self._setup = StageSetup(
+            workflow, program, roles, shapes, without, is_varied, printed, tuple(inner)
+        )
 
     def play(self, seed: int) -> Seen:
         """Play one seed."""

@@ -67,6 +67,14 @@ CLOSE_MS = 500
 Line: TypeAlias = tuple[float, int, str | Event]
 
 
+class InnerSetup(msgspec.Struct, frozen=True):
+    """What all seeds have in common of a workflow inside another."""
+
+    program: Program
+    roles: Mapping[str, Role]
+    shapes: Mapping[str, Shape]
+
+
 class StageSetup(msgspec.Struct, frozen=True):
     """What all seeds have in common."""
 
@@ -79,6 +87,8 @@ class StageSetup(msgspec.Struct, frozen=True):
     draws_input: bool = False
     #: Where handlers print to. None: nowhere.
     printed: Any = None
+    #: What is needed of each workflow that is written inside it.
+    inner: tuple[InnerSetup, ...] = ()
 
 
 class Seen(msgspec.Struct):
@@ -160,6 +170,7 @@ class Stage:
         self.model = ModelStore(self.clock)
         coverage = Coverage()
         programs = {setup.workflow.digest: setup.program}
+        programs |= {one.program.digest: one.program for one in setup.inner}
         self.checker = Checker(self.model, programs, coverage, self.fail, self.loop.time, LEASE_S)
         self.server = Server(
             self.loop,
@@ -170,9 +181,12 @@ class Stage:
             self.streams.get("network"),
             self._note_call,
         )
-        self.cast = Cast(
-            roles, setup.program, setup.shapes, self.streams, self.scenario, LEASE_S, self._note
-        )
+        surroundings = (self.streams, self.scenario, LEASE_S, self._note)
+        inner = {
+            one.program.plan.name: Cast(one.roles, one.program, one.shapes, *surroundings)
+            for one in setup.inner
+        }
+        self.cast = Cast(roles, setup.program, setup.shapes, *surroundings, inner)
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, lambda: 0.5)
         self.nemesis = Nemesis(
             self.loop,
@@ -202,11 +216,11 @@ class Stage:
         clock = StoreClock(self.loop.time)
         if self.scenario.faults.of("skew"):
             clock.offset_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
-        plan = self._setup.program.plan
+        plans = [self._setup.program.plan, *(one.program.plan for one in self._setup.inner)]
         return Worker(
             SimStore(self.server),
             handlers=self.cast.handlers(),
-            queues=tuple(sorted({node.queue for node in plan.nodes})),
+            queues=tuple(sorted({node.queue for plan in plans for node in plan.nodes})),
             identity=Identity(name),
             heartbeat_ms=None,
             concurrency=4,
@@ -288,13 +302,12 @@ class Stage:
             self.checker.check_again(run.run)
 
     def _run(self) -> Run | None:
-        runs = self.model.runs()
-        return runs[0] if runs else None
+        return next((run for run in self.model.runs() if run.parent is None), None)
 
     def _live(self) -> list[Token]:
-        run = self._run()
-        tokens = self.model.tokens(run.run) if run is not None else []
-        return [token for token in tokens if token.state in LIVE_STATES]
+        """The live tokens of all runs, except for those that wait for child runs."""
+        tokens = [token for run in self.model.runs() for token in self.model.tokens(run.run)]
+        return [t for t in tokens if t.state in LIVE_STATES and t.wait != "child"]
 
     def _is_over(self) -> bool:
         """Whether the run is over or waits for somebody. Skips ahead if it waits for a time."""
@@ -304,6 +317,8 @@ class Stage:
         if run.status in TERMINAL:
             return True
         live, now_ms = self._live(), self.clock.now_ms()
+        if not live:
+            return False  # The end of a child run is on its way up.
         if any(token.state == "leased" or (token.due_ms or now_ms) <= now_ms for token in live):
             waiting = [token for token in live if token.state == "waiting" and not token.due_ms]
             if waiting and len(waiting) == len(live) and run.deadline_ms is None:

@@ -48,7 +48,17 @@ from minuet.simulation.rules import (
     exchange_rules,
 )
 from minuet.store.blob import blob_of
-from minuet.store.records import RETURNS_MAX, EventRecord, Exchange, Held, Key, Reply
+from minuet.store.families import child_id
+from minuet.store.records import (
+    RETURNS_MAX,
+    EventRecord,
+    Exchange,
+    Held,
+    Key,
+    NewRun,
+    Reply,
+    Run,
+)
 from minuet.types import TERMINAL
 
 #: Checks of a run's whole record. The comparison with the fold is done step by step.
@@ -67,6 +77,11 @@ class BrokenRule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.id}: {self.message}" + (f" (run {self.run})" if self.run else "")
+
+
+def _instance_of(run: Run) -> Key:
+    """The node instance that has started a run."""
+    return (run.parent or "", run.parent_node, run.parent_scope)
 
 
 class Book:
@@ -151,6 +166,7 @@ class Checker:
         if isinstance(result, Reply):
             self._check_exchange(process, request, result)
         self._check_gone(request, result)
+        self._check_children(request)
         changed = [run for run in self._model.drain_changed() if self._model.run(run) is not None]
         for run in changed:
             self._check(run)
@@ -166,7 +182,7 @@ class Checker:
             over = {
                 run: book.tenant
                 for run, book in self._books.items()
-                if book.fold.state.status in TERMINAL
+                if book.fold.state.status in TERMINAL and not self._is_needed(run)
             }
             for found in deletion_rules(request, result, over, gone, self._model.orphans()):
                 self._broken(*found)
@@ -175,6 +191,47 @@ class Checker:
         for run in gone:
             del self._books[run]
             self.deleted.add(run)
+
+    def _is_needed(self, name: str) -> bool:
+        """Whether a run that is there and over must stay, because of its relatives."""
+        run = self._model.run(name)
+        parent = self._model.run(run.parent) if run is not None and run.parent else None
+        is_kept = parent is not None and parent.status not in TERMINAL
+        return run is not None and (run.unreported or is_kept)
+
+    # ── families ────────────────────────────────────────────────────────────────────────
+
+    def _check_children(self, request: Any) -> None:
+        """I22: a node instance has one child run, which was started under the instance's lease."""
+        for new in request if isinstance(request, tuple | list) else ():
+            if not isinstance(new, NewRun) or new.parent is None:
+                continue
+            self._coverage.hit("child run started")
+            instance = (new.parent.run, new.parent.node, new.parent.scope)
+            born = [run for run in self._model.runs() if _instance_of(run) == instance]
+            if len(born) > 1:
+                message = f"{instance[1:]} has {len(born)} child runs"
+                self._broken("I22", message, new.parent.run)
+            token = self._model.token(instance)
+            if new.run in self._books or not born or (token and token.lease == new.parent.lease):
+                continue
+            self._broken("I22", "its child run was started without a lease", new.parent.run)
+
+    def check_reported(self, name: str) -> None:
+        """I22: when a run counts as reported, its relatives know what happened to it."""
+        run = self._model.run(name)
+        if run is None:
+            return
+        token = self._model.token(_instance_of(run)) if run.parent is not None else None
+        if token is not None and run.status in TERMINAL and token.wait_key == name:
+            self._broken("I22", "it is over, and its parent waits for it", name)
+        for token in self._model.tokens(name):
+            child = self._model.run(child_id(token.key))
+            cut_off = token.outcome in ("cancelled", "superseded")
+            if cut_off and child is not None and child.status not in TERMINAL:
+                self._broken("I22", f"it no longer waits for {child.run}, which is open", name)
+            elif cut_off and child is not None:
+                self._coverage.hit("child run cut off")
 
     # ── the end of runs ─────────────────────────────────────────────────────────────────
 

@@ -22,6 +22,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     size: int | None = None
     #: Whether its workers register and some nodes have placement constraints.
     fleet: bool | None = None
+    #: Whether some nodes start child runs.
+    families: bool | None = None
     #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, regardless of the draw.

@@ -52,7 +52,7 @@ REQUIRED: tuple[str, ...] = (
     *("dead letter", "crash loop", "step reused", "timed out", "limit"),
     *(f"construct {c}" for c in ("branch", "any", "some", "each", "cancel", "loop", "nested loop")),
     *(f"construct {c}" for c in ("continue", "path", "concurrency", "output", "deadline", "wait")),
-    "construct read",
+    *("construct read", "construct child", "child run started", "child run cut off"),
 )
 
 

@@ -304,6 +304,39 @@ class Maker:
             document["limits"] = limits
 
 
+#: How deep child runs are nested.
+LEVELS = 3
+
+
+def add_children(document: dict[str, Any], levels: int = LEVELS) -> None:
+    """Make child runs of some nodes, and of some nodes of those.
+
+    Drawn from a separate stream, so that other draws do not depend on it.
+    """
+    chance = random.Random(f"{levels} {document['nodes']}")
+    kept = ("id", "dependencies", "join", "join_rest")
+    for node in document["nodes"]:
+        if node.get("type") not in ("noop", "transform", "wait") or chance.random() < 0.3:
+            continue
+        if {"loop", "branch"} & node.keys():
+            continue
+        maker = Maker(chance, chance.choice((1, 2, 4)))
+        inner = maker.document(f"{document['name']}-{node['id']}")
+        if levels > 1 and chance.random() < 0.7:
+            add_children(inner, levels - 1)
+        made = {name: node[name] for name in kept if name in node}
+        given = {"n": "{{ input.n }}", "key": "{{ input.key }}"}
+        made |= {"type": "workflow", "config": {"workflow": inner, "input": given}}
+        if chance.random() < 0.2:
+            made["timeout_seconds"] = chance.choice((0.5, 5))
+        if chance.random() < 0.3:
+            made["retry"] = {"max_attempts": 2, "backoff_ms": 50}
+        if chance.random() < 0.3:
+            made["on_error"] = "continue"
+        node.clear()
+        node.update(made)
+
+
 def draw_workflow(
     chance: random.Random,
     size: int,

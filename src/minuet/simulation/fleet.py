@@ -93,11 +93,12 @@ class Placing:
 
     def add(self, document: dict[str, Any]) -> None:
         """Give some nodes of a document constraints."""
+        # A document of this name that was refused had other nodes.
+        self._rules = {key: rule for key, rule in self._rules.items() if key[0] != document["name"]}
         for node in document["nodes"]:
             # In a foreach, they are constraints on the items.
             token_node = item_id(node["id"]) if "foreach" in node else node["id"]
             name = (document["name"], token_node)
-            self._rules.pop(name, None)
             if self._chance.random() < LIKELIHOOD:
                 rule, limit = self._chance.choice(RULES), self._chance.choice((None, 1, 2))
                 most = {} if limit is None else {"max_parallel_per_node": limit}

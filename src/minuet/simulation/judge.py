@@ -232,6 +232,8 @@ def _is_determined(world: World, run: str) -> bool:
     if any(token.expiry >= world.crashes_max for token in world.model.tokens(run)):
         return False
     for node in plan.nodes:
+        if node.type == "workflow":
+            return False
         if node.need or node.timeout_ms is not None:
             return False
         each = node.foreach

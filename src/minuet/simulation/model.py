@@ -82,6 +82,10 @@ class ModelStore(HotMemoryStore):
         """A run's row."""
         return self._runs.get(run)
 
+    def unreported(self) -> list[str]:
+        """Runs whose relatives have to learn of something."""
+        return sorted(self._runs.unreported)
+
     def events(self, run: str) -> list[EventRecord]:
         """A run's history."""
         return self._events.get(run, [])

@@ -132,7 +132,14 @@ class SimStore:
 
     async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
         model = self._server.model
-        return await self._call("mark_reported", lambda: model.mark_reported(tenant, run, seq))
+
+        async def mark() -> bool:
+            is_marked = await model.mark_reported(tenant, run, seq)
+            if is_marked:
+                self._server.checker.check_reported(run)
+            return is_marked
+
+        return await self._call("mark_reported", mark)
 
     async def put_run(
         self,

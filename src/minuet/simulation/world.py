@@ -30,7 +30,7 @@ from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script, draw_actions
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.coverage import Coverage
-from minuet.simulation.documents import HANDLERS, draw_workflow
+from minuet.simulation.documents import HANDLERS, add_children, draw_workflow
 from minuet.simulation.faults import FAULTS, Faults, draw_faults
 from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_identity
 from minuet.simulation.handlers import Outside
@@ -138,6 +138,8 @@ class World:
         self.tenants = TENANTS[: min(tenants, self._runs)]
         drawn_fleet = self.streams.get("fleet").random() < 0.5
         self.is_fleet = drawn_fleet if config.fleet is None else config.fleet
+        drawn_families = self.streams.get("families").random() < 0.3
+        self.has_families = drawn_families if config.families is None else config.families
         self._placing = Placing(self.model, self.streams.get("placing"), self.coverage, self.fail)
         if self.is_fleet:
             self.checker.watch_exchange = self._placing.check_exchange
@@ -200,13 +202,16 @@ class World:
 
     def _draw_script(self, number: int) -> Script:
         chance = self.streams.get("workload")
-        adjust = self._placing.add if self.is_fleet else _leave
+        adjust = self._adjust
         workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage, adjust)
         if self.scripts and chance.random() < 0.3:
             workflow = self.scripts[-1].workflow
         revised = _revise(workflow)
         for compiled in (workflow, revised):
             self.programs[compiled.digest] = Program(compiled.plan, compiled.digest)
+        for child in workflow.children:
+            self.coverage.hit("construct child")
+            self.programs[child.digest] = Program(child.plan, child.digest)
         actions = draw_actions(chance)
         deleting = self.streams.get("deleting")
         return Script(
@@ -223,6 +228,13 @@ class World:
             deleting.random() < 0.1 and not self.config.calm_clients,
             deleting.random() < 0.25 and not self.config.calm_clients,
         )
+
+    def _adjust(self, document: dict[str, Any]) -> None:
+        """Add what all worlds do not have."""
+        if self.has_families:
+            add_children(document)
+        if self.is_fleet:
+            self._placing.add(document)
 
     def _make_worker(self, name: str) -> Worker:
         chance = self.streams.get("ids")
@@ -361,6 +373,7 @@ class World:
         # run that a late call created again.
         return (
             self._is_logged()
+            and not self.model.unreported()
             and len(self.promises.finished) == len(self.scripts)
             and all(
                 run.status in TERMINAL
@@ -452,10 +465,6 @@ class World:
         )
 
 
-def _leave(document: dict[str, Any]) -> None:
-    """Leave the document unchanged."""
-
-
 def _drawn(given: int | None, drawn: int) -> int:
     return drawn if given is None else given
 
@@ -474,7 +483,13 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
     if outcome.broken is not None or not (config.compare and outcome.results):
         return outcome
     without = tuple(sorted({*config.without, *FAULTS}))
-    calm = msgspec.structs.replace(config, without=without, calm_clients=True, fleet=world.is_fleet)
+    calm = msgspec.structs.replace(
+        config,
+        without=without,
+        calm_clients=True,
+        fleet=world.is_fleet,
+        families=world.has_families,
+    )
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:
         outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1

@@ -1,7 +1,7 @@
 """Child runs, as the node that waits for one sees them: start it, go on with it, read its output.
 
-Each call looks at the child run as it is now, so it does not matter how often the node is called,
-by whom, or what made it ready. What one attempt of the node stands for is a generation of the child
+Each call reads the current state of the child run, so it does not matter how often the node is
+called, by whom, or what made it ready. Each attempt of the node stands for a generation of the child
 run: the first attempt for the first one, and a later one for the next, unless the child run is open
 or has completed.
 """
@@ -14,12 +14,12 @@ import msgspec
 
 from minuet.bridge.history import HistoryReader
 from minuet.bridge.programs import Programs
+from minuet.bridge.registry import Registry
 from minuet.bridge.reporting import PARENT_ENDED
 from minuet.bridge.values import encode, needs_blob
 from minuet.errors import (
     ChildDepthError,
     ChildFailedError,
-    HandlerError,
     InputError,
     LeaseLost,
     RunConflictError,
@@ -59,6 +59,7 @@ class Children:
         #: Called with each child run that is started or goes on, and the queues of its plan.
         self._adopt = adopt
         self._reader = HistoryReader(store, tenant)
+        self._registry = Registry(store)
 
     async def run(
         self,
@@ -90,14 +91,18 @@ class Children:
         if (context.generation, context.attempt) == (1, 1):
             return 1
         step = f"child-{context.generation}-{context.attempt}"
-        known, value = await context.load_step(step)
-        if not known:
+        kept = (await self._store.read_steps(self._tenant, _instance(context))).get(step)
+        if kept is None:
             child = await self._store.read_run(self._tenant, name)
             wanted = 1 if child is None else child.generation
             if child is not None and child.status in ("FAILED", "CANCELLED"):
                 wanted += 1
-            value = await context.keep_step(step, wanted)
-        return int(value)
+            data = str(wanted).encode()
+            kept = await self._store.record_step(self._tenant, _held(context), step, data)
+        if kept is None:
+            context.cancel()
+            raise LeaseLost(f"node {context.node_id} is no longer ours")
+        return int(kept)
 
     # ── starting ────────────────────────────────────────────────────────────────────────
 
@@ -116,7 +121,7 @@ class Children:
         new = loaded.translator.new_run(
             name, tenant=self._tenant, input=data, tags=context.tags, blobs=blobs
         )
-        held = Held(*_instance(context), context.lease_id)
+        held = _held(context)
         deadline_ms = self._deadline_ms(context, new.deadline_ms, timeout_ms)
         new = msgspec.structs.replace(
             new, parent=held, deadline_ms=deadline_ms, version=version, tag=tag
@@ -140,15 +145,8 @@ class Children:
         it."""
         if workflow.startswith(BLOB_PREFIX):
             return workflow, None, None
-        name, _, at = workflow.partition("@")
-        number = int(at) if at.isdecimal() else None
-        found = await self._store.read_workflow(self._tenant, name, number or at or None)
-        if found is None:
-            raise HandlerError(
-                f"there is no workflow {workflow!r}: deploy it (minuet deploy FILE), or write it "
-                "into the node's config"
-            )
-        return found.version.plan, found.version.version, at if number is None and at else None
+        found = await self._registry.find(self._tenant, workflow)
+        return found.version.plan, found.version.version, found.tag
 
     def _deadline_ms(self, context: Context, *limits: int | None) -> int | None:
         """How long a child run may take: as its plan and its node say, and no longer than its
@@ -165,8 +163,7 @@ class Children:
         plan = loaded.program.plan
         self._adopt(child.run, (node.queue for node in plan.nodes))
         deadline_ms = self._deadline_ms(context, plan.deadline_ms, timeout_ms)
-        held = Held(*_instance(context), context.lease_id)
-        change = RetryRun(by=context.run_id, deadline_ms=deadline_ms, parent=held)
+        change = RetryRun(by=context.run_id, deadline_ms=deadline_ms, parent=_held(context))
         try:
             return await self._store.change_run(self._tenant, child.run, change, child.seq)
         except RunConflictError as error:
@@ -189,7 +186,11 @@ class Children:
 
 
 def _instance(context: Context) -> Key:
-    return (context.run_id, context.node_id, context.scope_text)
+    return (context.run_id, context.token_node, context.scope_text)
+
+
+def _held(context: Context) -> Held:
+    return Held(*_instance(context), context.lease_id)
 
 
 def _code(run: Run) -> str:

@@ -13,15 +13,13 @@ from collections.abc import Iterator
 
 import msgspec
 
+from minuet.bridge.reporting import MOVED
 from minuet.bridge.snapshot import read_event
 from minuet.errors import StoreUnusableError
 from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
 from minuet.store.base import Store
 from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
 from minuet.types import OPEN
-
-#: Begins the reason of a run that was moved; the name of its new store follows.
-MOVED = "moved to "
 
 #: The `by` of a pause that prepares a move.
 MOVER = "minuet migrate"

@@ -163,6 +163,8 @@ def _unserved_phrase(queue: str, needs: str, known: int) -> str:
 
 
 def _wait_phrase(token: TokenView) -> str:
+    if token.wait == "child":
+        return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""
     until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
     return f"waits for a {token.wait}{key}{until}"

@@ -252,6 +252,8 @@ async def put_run(
     # A run of this name is found in any tenant: in another one, the name cannot be used.
     wanted = Wanted()
     wanted.want_whole(name)
+    waits = [token.wait_key for token in snapshot.tokens if token.wait == "child"]
+    wanted.runs |= dict.fromkeys(waits)
     wanted.slots = dict.fromkeys((tenant, token.slot) for token in snapshot.tokens if token.slot)
     rows = Rows(wanted, inputs=True)
     keys = ([tenant], [(key or "").encode()])

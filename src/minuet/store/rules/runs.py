@@ -341,4 +341,8 @@ class Runs(Leases):
         for token in rows.tokens:
             if token.slot and token.lane != "slot":
                 self._hold_slot(slot_of(token))
+            child = self.run(token.wait_key) if token.wait == "child" else None
+            if child is not None and self._is_over(run, child.run):
+                # It has ended before this run came here, or came here again.
+                self._leave_unreported(child)
         return True

@@ -271,6 +271,13 @@ function put_run(old, run, live)
     tokens[member] = token
     touch_token(token)
     if token[T_SLOT] and token[T_LANE] ~= 'slot' then hold_slot(slot_of(token)) end
+    if token[T_WAIT] == 'child' and is_over(run, token[T_WAIT_KEY]) then
+      -- It has ended before this run came here, or came here again. Not an event.
+      local child = load_run(token[T_WAIT_KEY])
+      child[R_UNREPORTED] = true
+      enter(UNREPORTED, child[R_NAME], 0)
+      put(child, F_RUN, pack_run(child))
+    end
   end
 end
 

@@ -23,7 +23,7 @@ local run = parse_run(name, row)
 put_run(old, run, live)
 run.staged = staged and stage_key(staged)
 run[R_OUT], run[R_COUNT] = fields, #fields
-written_runs[1] = run
+written_runs[#written_runs + 1] = run
 for _, member in ipairs(scoped) do enter(scopes_key(name), member, 0) end
 for _, letter in ipairs(letters) do enter(dead_key(tenant, letter[1]), letter[2], letter[3]) end
 local work = commit()

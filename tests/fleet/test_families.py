@@ -1,0 +1,193 @@
+"""A tree of runs, three levels deep, while its workers and servers are killed: each node instance
+has one child run, and every end reaches its relatives."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+import redis.asyncio
+from tests.fault import workload
+from tests.fleet.nemesis import Fleet
+from tools.services import Postgres, Redis, Server, redis_programs
+
+from minuet.app.app import App
+from minuet.store.families import child_id
+from minuet.store.records import Cancel
+from minuet.types import TERMINAL
+
+SEED = int(os.environ.get("MINUET_TEST_SEED", "1"))
+
+#: How many things happen; `make faults` has more happen.
+BLOWS = int(os.environ.get("MINUET_TEST_BLOWS", "6"))
+
+#: Child runs of a run, level by level. `make faults` has a thousand of them.
+WIDTHS = (10, 10, 9) if "MINUET_TEST_BLOWS" in os.environ else (3, 3, 3)
+
+#: By hand, and not by the facade, which tells the children at once.
+CANCEL = Cancel("not wanted")
+
+KINDS = ("sqlite", "postgres", "redis", "logged")
+
+
+class Servers:
+    """The servers of one kind of store, as one."""
+
+    def __init__(self, *servers: Server) -> None:
+        self._servers = servers
+
+    def start(self) -> None:
+        for server in self._servers:
+            server.start()
+
+    def kill(self) -> None:
+        for server in self._servers:
+            server.kill()
+
+
+class FamilyFleet(Fleet):
+    """Workers on a store of some kind."""
+
+    async def deploy(self, documents: list[dict[str, Any]]) -> None:
+        for document in documents:
+            await self._insist(partial(_deploy, document))
+
+    async def empty_redis(self) -> None:
+        """Redis loses everything; its record has it."""
+        client = redis.asyncio.Redis.from_url(self.url.partition("?")[0])
+        await client.flushall()
+        await client.aclose()
+
+
+async def _deploy(document: dict[str, Any], app: App) -> None:
+    await app.workflows.deploy(document)
+
+
+def blows_on(kind: str) -> list[str]:
+    """What can happen on this kind of store."""
+    found = ["kill_worker", "stop_worker"]
+    found += ["kill_server"] if kind != "sqlite" else []
+    return found + (["empty_redis"] if kind == "logged" else [])
+
+
+def make(kind: str, folder: Path) -> tuple[str, Any]:
+    """A store's URL, and its servers once they have started."""
+    if kind == "sqlite":
+        return f"sqlite:///{folder}/runs.db", Servers()
+    program = redis_programs().get("redis", "")
+    hot = Redis(folder / "redis", program=program, appendfsync="always")
+    database = Postgres(folder / "postgres")
+    used: dict[str, tuple[Server, ...]] = {
+        "postgres": (database,),
+        "redis": (hot,),
+        "logged": (hot, database),
+    }
+    running = Servers(*used[kind])
+    running.start()
+    urls = {"postgres": database.url, "redis": hot.url}
+    return urls.get(kind) or f"{hot.url}?record={database.url}", running
+
+
+@pytest.fixture(params=KINDS)
+async def fleet(
+    request: pytest.FixtureRequest, tmp_path: Path, root: Path
+) -> AsyncIterator[FamilyFleet]:
+    folder = Path(tempfile.mkdtemp(prefix="minuet-"))
+    os.chmod(folder, 0o755)
+    url, servers = make(request.param, folder)
+    fleet = FamilyFleet(url, servers, tmp_path, root, SEED)
+    fleet.launch()
+    yield fleet
+    fleet.end()
+    servers.kill()
+
+
+def levels() -> list[dict[str, Any]]:
+    """The workflows of a tree, the innermost first. Each counts the runs at its end."""
+    leaf = {"id": "work", "handler": f"{workload.MODULE}:fast"}
+    made = [{"name": "level-3", "nodes": [leaf], "output": 1}]
+    for depth in range(len(WIDTHS) - 1, -1, -1):
+        nodes: list[dict[str, Any]] = [
+            {"id": f"c{n}", "type": "workflow", "config": {"workflow": f"level-{depth + 1}"}}
+            for n in range(WIDTHS[depth])
+        ]
+        names = [node["id"] for node in nodes]
+        added = " + ".join(f"output.{name}" for name in names)
+        total = {"expression": f"1 + {added}"}
+        nodes.append({"id": "sum", "type": "transform", "config": total, "dependencies": names})
+        made.append({"name": f"level-{depth}", "nodes": nodes, "output": "{{ sum.output }}"})
+    return made
+
+
+def count_runs() -> int:
+    """How many runs the tree has."""
+    total, wide = 1, 1
+    for width in WIDTHS:
+        wide *= width
+        total += wide
+    return total
+
+
+@pytest.mark.slow
+async def test_a_tree_of_runs_is_struck_and_every_end_reaches_its_relatives(
+    fleet: FamilyFleet, request: pytest.FixtureRequest
+) -> None:
+    kind = request.node.callspec.params["fleet"]
+    chance = Random(SEED)
+    kinds = blows_on(kind)
+    blows = (kinds * BLOWS)[:BLOWS]
+    await fleet.deploy(levels())
+
+    await fleet.start_runs("level-0", 1)  # type: ignore[arg-type]
+    for blow in blows:
+        await fleet.progress(more=chance.randrange(1, max(2, count_runs() // (2 * BLOWS))))
+        await fleet.happen(blow)
+    await fleet.all_over()
+
+    async with App(fleet.url, worker=False) as app:
+        (root,) = fleet.runs
+        result = await app.runs.wait(root, timeout=60)
+        assert result.status == "COMPLETED", result.error
+        assert result.output == count_runs()
+        rows = await app.runs.list(limit=1000)
+        while len(rows) % 1000 == 0:
+            rows += await app.runs.list(limit=1000, before=rows[-1].run)
+        assert len(rows) == count_runs()
+        assert {row.status for row in rows} == {"COMPLETED"}
+        instances = Counter((row.parent, row.parent_node, row.parent_scope) for row in rows)
+        assert set(instances.values()) == {1}
+        for row in rows:
+            if row.parent is not None:
+                assert row.run == child_id((row.parent, row.parent_node, row.parent_scope))
+
+
+@pytest.mark.slow
+async def test_a_cancel_goes_down_a_tree_of_runs_that_is_struck(
+    fleet: FamilyFleet, request: pytest.FixtureRequest
+) -> None:
+    kind = request.node.callspec.params["fleet"]
+    await fleet.deploy(levels())
+    await fleet.start_runs("level-0", 1)  # type: ignore[arg-type]
+    await fleet.progress(more=3)
+
+    (root,) = fleet.runs
+    await fleet._insist(lambda app: app.store.change_run("default", str(root), CANCEL))
+    for blow in blows_on(kind):
+        await fleet.happen(blow)
+    await fleet.all_over()
+
+    async with App(fleet.url, worker=False) as app:
+        async with asyncio.timeout(60):
+            while await app.store.list_unreported():  # noqa: ASYNC110
+                await asyncio.sleep(0.05)
+        rows = await app.runs.list(limit=1000)
+        assert all(row.status in TERMINAL for row in rows)
+        assert (await app.runs.get(root)).status == "CANCELLED"
