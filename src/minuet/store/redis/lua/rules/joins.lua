@@ -1,5 +1,10 @@
 -- Deliveries, and the joins that some of them arrive at.
 
+-- Exports. Everything else stays local to this block.
+local deliver_all
+
+do
+
 -- A join has fired: what only leads to it is no longer wanted. There may be such tokens even when all
 -- have arrived, behind a join on the way that did not wait for them.
 local function withdraw(run, scope, names)
@@ -66,7 +71,7 @@ end
 -- Send deliveries from one source instance; return those sent, in the form of an event. Each
 -- call of `read` gives the next of them. `event` is the number of the event that holds the source's
 -- output. What was withdrawn is in `withdrawn`.
-local function deliver_all(run, source, source_scope, event, hop, count, read)
+function deliver_all(run, source, source_scope, event, hop, count, read)
   local sent = {}
   withdrawn = nil
   for _ = 1, count do
@@ -88,4 +93,6 @@ local function deliver_all(run, source, source_scope, event, hop, count, read)
     end
   end
   return sent
+end
+
 end
