@@ -1,8 +1,8 @@
 """What an item of a foreach costs: `python -m bench.foreach [--store URL] [--items 10000]`.
 
-Prints one JSON object with ratios: the time per item against the time per node of a static fan-out of
-the same width; and the median time of small runs beside the foreach, against the same without it,
-and against the same beside the fan-out.
+Prints one JSON object with ratios: the time per item against the time per node of a static fan-out
+of the same width; and the median time of small runs beside the foreach, against the same without
+it, and against the same beside the fan-out.
 """
 
 from __future__ import annotations
