@@ -63,6 +63,9 @@ def measure(kind: str, place: Place, rounds: int, finished: int) -> dict[str, An
         "floor": {key: median(f[key] for f in floors) for key in floors[0]},
         "cases": {name: middle(rows) for name, rows in found.items()},
     }
+    say(f"{kind}: foreach")
+    each = [call("-m", "bench.foreach", "--store", place.url())[0] for _ in range(rounds)]
+    result["foreach"] = {name: median(row[name] for row in each) for name in each[0]}
     if finished:
         result["full"] = measure_full(kind, place, rounds, finished)
     result["figures"] = figures_of(result)
@@ -108,6 +111,12 @@ def figures_of(result: dict[str, Any]) -> dict[str, float]:
         "memory of 20,000 nodes above the interpreter, MB": cases["chain task"]["memory_mb"]
         - bare_memory_mb(),
     }
+    each = result["foreach"]
+    figures["an item of a foreach against a node of a fan-out"] = each["item_ratio"]
+    figures["a small run beside a foreach against one alone"] = each["latency_ratio"]
+    figures["a small run beside a foreach against one beside a fan-out"] = each[
+        "latency_ratio_to_fan"
+    ]
     if two is not None:
         ratio = two["nodes_per_s"] / cases["chain task"]["nodes_per_s"]
         figures["two worker processes against one"] = ratio
@@ -144,7 +153,8 @@ def report(kind: str, result: dict[str, Any]) -> list[str]:
         hop = f"{row['ms_per_hop'] / base['hop_ms']:14.2f}×" if name.startswith("hop") else ""
         lines.append(f"{name:50} {speed:14.2f}× {hop:>16}")
     lines.append("")
-    for name, (direction, bound) in PLACES[kind].targets.items():
+    targets = PLACES[kind].targets | PLACES[kind].common
+    for name, (direction, bound) in targets.items():
         figure = result["figures"].get(name)
         if figure is None:
             continue

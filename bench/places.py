@@ -48,6 +48,12 @@ class Place:
     #: What was promised: figure, at least or at most, bound.
     targets: ClassVar[dict[str, tuple[str, float]]] = {}
 
+    #: The same, promised on every store.
+    common: ClassVar[dict[str, tuple[str, float]]] = {
+        "an item of a foreach against a node of a fan-out": ("at most", 1.5),
+        "a small run beside a foreach against one alone": ("at most", 3),
+    }
+
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._numbers = count(1)

@@ -13,8 +13,11 @@ from operator import methodcaller
 from random import Random
 from typing import Any
 
+import msgspec
+
 from minuet.clock import ManualClock
 from minuet.errors import MinuetError
+from minuet.scopes import decode, encode
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref, blob_value
 from minuet.store.families import child_id
@@ -62,6 +65,12 @@ JOINS: dict[str, tuple[int, int, tuple[str, ...]]] = {
     "any": (1, 3, ("n1", "n2", "n3")),
 }
 NODES = ("n1", "n2", "n3", "n4", "n5", "n6")
+
+#: The nodes of a foreach: what gathers, and the item. A list is any node that sends to both.
+GATHER, ITEM = "gather", "item"
+
+#: Lists: how many items there are, how many are alive at once, and how many must complete.
+LISTS = ((0, 0, None), (1, 1, None), (4, 2, None), (5, 1, 2), (12, 3, None), (6, 6, 3))
 
 #: What a long run must have seen, so that it has not only tried errors.
 EXPECTED = {
@@ -311,10 +320,42 @@ class Driver:
             plan=rng.choice(("p1", "p1", "p1", "p1", "p1", "p2")),
             outcome="skipped" if g.skip else rng.choice(("completed", "completed", "failed")),
             output=output,
-            deliveries=self._deliveries(rng, live=not g.skip),
+            deliveries=self._sends(rng, g),
             error=rng.choice((None, {"code": "handled"})),
             notes=rng.choice((None, [["rule", 1]])),
             cursor=cursor,
+        )
+
+    def _sends(self, rng: Random, g: Grant) -> tuple[Delivery, ...]:
+        """What a token sends: an item to what gathers it; another anywhere, or it starts items."""
+        if g.node == ITEM:
+            # The scope of a list says which one it is.
+            return (self._arrival(rng, g.scope[:2], rng.random() < 0.8),)
+        if g.skip or rng.random() > 0.15:
+            return self._deliveries(rng, live=not g.skip)
+        number = rng.randrange(len(LISTS))
+        _, window, _ = LISTS[number]
+        scope, queue = encode((number,)), rng.choice(QUEUES[1:])
+        reads = tuple(Read(n, rng.choice(SCOPES)) for n in NODES if rng.random() < 0.1)
+        items = (
+            Delivery(ITEM, scope + encode((n,)), True, 1, 1, queue, reads) for n in range(window)
+        )
+        gathered = msgspec.structs.replace(self._arrival(rng, scope, True), window=0)
+        return (gathered, *items)
+
+    def _arrival(self, rng: Random, scope: str, live: bool) -> Delivery:
+        count, window, need = LISTS[decode(scope)[0]]
+        at_once = not live and rng.random() < 0.2
+        return Delivery(
+            GATHER,
+            scope,
+            live,
+            1 if at_once else (need or count) + 1,
+            count + 1,
+            "q1",
+            (Read(ITEM, scope, 0, True), Read("n1", "")),
+            (ITEM,) if need or at_once else (),
+            window,
         )
 
     def _deliveries(self, rng: Random, *, live: bool = True) -> tuple[Delivery, ...]:

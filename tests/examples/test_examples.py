@@ -22,6 +22,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "text=to be or not to be"],
         {"report": {"words": 6, "letters": 13, "longest": "not"}},
     ),
+    "foreach/foreach.yaml": (
+        ["-i", "@{folder}/orders.json"],
+        {"total": {"orders": ["A1: 7", "B2: 10"], "sum": 17}},
+    ),
     "wait/wait.yaml": (["-i", "seconds=0.1"], {"go": "Then let us go."}),
     "placement/placement.yaml": (
         ["--name", "gpu-1", "--capability", "gpu=1", "--label", "ssd"],

@@ -16,7 +16,7 @@ from tests import pooler, servers
 
 from minuet.blobs.folder import FolderBlobs
 from minuet.clock import Clock, ManualClock
-from minuet.events import NodeCompleted, decode_event, event_type
+from minuet.events import COUNTED, NodeCompleted, decode_event, event_type
 from minuet.store.base import Store
 from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
@@ -282,11 +282,20 @@ def check_sound(snapshot: Snapshot) -> None:
         assert token.event <= run.seq
     for join in snapshot.joins:
         arrivals = [a for a in snapshot.arrivals if (a.run, a.node, a.scope) == join.key]
+        # Items leave no row: the events say which have come, and what they needed.
+        items = [
+            sent
+            for event in events
+            if isinstance(event, NodeCompleted)
+            for sent in event.to
+            if sent[2] >= COUNTED and (run.run, *sent[:2]) == join.key
+        ]
         assert (join.live, join.skipped) == (
-            sum(a.live for a in arrivals),
-            sum(not a.live for a in arrivals),
+            sum(a.live for a in arrivals) + sum(sent[2] % COUNTED for sent in items),
+            sum(not a.live for a in arrivals) + sum(1 - sent[2] % COUNTED for sent in items),
         )
-        enough = join.live >= join.need or join.live + join.skipped >= join.total
+        need = min([join.need, *(sent[3] for sent in items)])
+        enough = join.live >= need or join.live + join.skipped >= join.total
         assert join.fired == enough
         assert join.fired == any(t.key == join.key for t in snapshot.tokens)
 

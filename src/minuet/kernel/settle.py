@@ -96,8 +96,8 @@ class NodeFailed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Items(msgspec.Struct, frozen=True, gc=False):
-    """The items of a foreach. Both numbers are kept with the list: whoever settles an item, by
-    whatever plan, must issue the same one next."""
+    """The items of a foreach. Both numbers are kept with the list: every worker that settles an
+    item, on any plan of the run, must issue the same one next."""
 
     count: int
     #: How many of them are alive at once.

@@ -1,7 +1,7 @@
 -- Tokens: how they come, wait, become ready again and end.
 
 -- Exports. Everything else stays local to this block.
-local emit, end_token, make_ready, leave_unreported, resume
+local emit, issue, end_token, make_ready, leave_unreported, resume
 
 do
 
@@ -40,7 +40,7 @@ end
 
 -- Make the next item ready, in its own scope: otherwise it is as one that has settled. Nothing else
 -- makes this token, so it is not looked for. All items read what the first of them did.
-local function issue(run, item, scope)
+function issue(run, item, scope)
   begin_token(run, new_token{
     member = run[R_NAME] .. '\0' .. item[T_NODE] .. '\0' .. scope, run = run, node = item[T_NODE],
     scope = scope, changed = true, new = true, due_ms = now, hop = item[T_HOP],
