@@ -47,5 +47,6 @@ WORKFLOW = NodeType(
     },
     kind="io",
     queue="workflow",
+    effects="idempotent",
     run_async=run,
 )
