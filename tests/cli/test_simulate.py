@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pty
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -595,3 +596,52 @@ def test_what_is_wrong_is_told_before_anything_is_simulated(
     assert called.code == 2
     assert called.out == ""
     assert told in called.err
+
+
+# ── node types that reach outside ───────────────────────────────────────────────────────────
+
+OUTSIDE = """
+name: outside
+nodes:
+  - id: fetch
+    type: http
+    config: {url: "http://127.0.0.1:PORT/", params: {q: "{{ input.q }}"}}
+    branch: {rules: [{condition: "output.status >= 500", next_nodes: [ask]}], default: [post]}
+  - id: ask
+    type: llm
+    dependencies: [fetch]
+    config: {model: m, base_url: "http://127.0.0.1:PORT/", prompt: "{{ fetch.body.text }}"}
+  - id: post
+    dependencies: [fetch]
+    handler: call_external_service
+    config: {url: "http://127.0.0.1:PORT/", json: "{{ fetch.body.amount }}"}
+  - id: child
+    type: workflow
+    dependencies: [post]
+    config: {workflow: shipping, input: "{{ post.status }}"}
+  - id: pay
+    handler: pay
+    dependencies: [child]
+    config: {amount: 3}
+"""
+
+
+@pytest.mark.parametrize("stubs", [(), ("--stubs",)])
+def test_nothing_outside_is_called_and_every_turn_is_taken(
+    folder: Any, minuet: Any, stubs: tuple[str, ...]
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        folder.write("outside.yaml", OUTSIDE.replace("PORT", str(listener.getsockname()[1])))
+        folder.write("handlers.py", SHOP_HANDLERS)
+        called = minuet(
+            *("simulate", "outside.yaml", "--handlers", "handlers.py", *stubs),
+            *("-i", "q=1", "--seeds", "40", "--json", *WELL),
+        )
+        listener.setblocking(False)
+        with pytest.raises(BlockingIOError):
+            listener.accept()
+
+    report = called.json
+    assert report["ends"] == {"COMPLETED": 40}
+    assert {found["node"] for found in findings(called, "repeated")} <= {"pay"}
+    assert not findings(called, "never-taken")

@@ -108,10 +108,32 @@ def test_embedding_does_what_it_prints(root: Path, tmp_path: Path) -> None:
     assert first.stdout.splitlines()[-1] == 'unknown-node-type - did you mean "noop"?'
 
 
+def test_services_are_called_and_tried_again(root: Path, tmp_path: Path) -> None:
+    folder = root / "examples/services"
+    with subprocess.Popen(
+        [sys.executable, str(folder / "server.py")], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        url = server.stdout.readline().strip()
+        try:
+            finished = run(
+                *(root, tmp_path, "-m", "minuet", "run", str(folder / "services.yaml"), "--json"),
+                *("-i", f"url={url}", "-i", "sku=tea", "-i", "review=I love it"),
+            )
+        finally:
+            server.terminate()
+
+    assert finished.returncode == 0, finished.stderr
+    record = json.loads(finished.stdout)
+    assert record["output"] == {"offer": 11, "key": 32}
+    assert record["nodes"]["price"]["attempts"] == 2
+    assert record["nodes"]["judge"]["output"]["json"] == {"likes": True}
+
+
 def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     folders = {path.name for path in (root / "examples").iterdir() if path.is_dir()}
     text = (root / "examples/README.md").read_text("utf-8")
 
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
-    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding"}
+    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding", "services"}
     assert folders - {"__pycache__"} == listed == tested

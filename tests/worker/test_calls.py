@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import json
+import logging
 import ssl
 import sys
 import zlib
@@ -19,6 +20,7 @@ from minuet.nodes.io.answers import RETRY_AFTER_S_MAX, read_statuses, retry_afte
 from minuet.nodes.io.client import Client, Request
 from minuet.nodes.io.egress import Egress
 from minuet.nodes.io.http import request
+from minuet.worker.failure import describe
 
 from ..certificates import Authority
 from ..services import Asked, Service, open_service, reply, silence
@@ -464,3 +466,66 @@ async def test_a_missing_library_is_an_error_with_the_line_that_installs_it(
 
     with pytest.raises(ConfigError, match=r"pip install 'minuet\[http\]'"):
         await call()
+
+
+# ── secrets ─────────────────────────────────────────────────────────────────────────────────
+
+CANARY = "canary-7f3a"
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        reply(b"fine"),
+        reply(b"no", 403),
+        reply(b"later", 503),
+        reply(b"", 302, {"Location": "/again"}),
+        reply(b"", 302, {"Location": "gopher://x/"}),
+        reply(b"{", kind="application/json"),
+        reply(b"x" * 5000, kind="text/plain"),
+        b"nonsense\r\n\r\n",
+    ],
+    ids=["200", "403", "503", "redirects", "bad redirect", "bad JSON", "too large", "nonsense"],
+)
+async def test_nothing_of_a_request_is_kept_or_logged(
+    service: Service, call: Call, caplog: pytest.LogCaptureFixture, script: bytes
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    service.answer = lambda asked: script
+    kept: Any = None
+
+    try:
+        kept = await call(
+            f"/?token={CANARY}",
+            bytes_max=1000,
+            headers={"Authorization": f"Bearer {CANARY}", "X-Key": CANARY},
+            params={"key": CANARY},
+            json={"password": CANARY},
+        )
+    except ServiceError as error:
+        # Without the net that masks by value.
+        kept = describe(error)
+
+    assert CANARY in service.asked[0].headers["authorization"]
+    assert CANARY not in repr(kept)
+    assert CANARY not in caplog.text
+
+
+@pytest.mark.parametrize("headers", [{"A\n": CANARY}, {"A": f"{CANARY}\n"}, {"Host": CANARY}])
+async def test_a_header_that_cannot_be_sent_is_not_shown(
+    service: Service, call: Call, headers: dict[str, str]
+) -> None:
+    with pytest.raises(ServiceRefusedError) as caught:
+        await call(headers=headers)
+
+    assert CANARY not in repr(describe(caught.value))
+
+
+async def test_a_url_that_cannot_be_called_is_shown_without_its_secrets(service: Service) -> None:
+    client = Client(Egress(private=True))
+    url = f"http://user:{CANARY}@127.0.0.1:{service.port}/?token={CANARY}"
+
+    with pytest.raises(ServiceRefusedError) as caught:
+        async with client.send(Request(method="GET", url=url)):
+            pass
+    assert CANARY not in repr(describe(caught.value))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -358,3 +359,25 @@ def test_prices_come_from_json_or_from_a_file(tmp_path: Path) -> None:
 def test_prices_that_cannot_be_read_are_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="MINUET_LLM_PRICES"):
         read_prices(text)
+
+
+@pytest.mark.shows("U-17")
+@pytest.mark.parametrize("status", [200, 401, 500])
+async def test_the_key_is_recorded_nowhere(
+    scene: Any, service: Service, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    key = "sk-canary-51c2"
+    # Some services repeat the key that they refuse.
+    wrong = reply({"error": {"message": f"wrong key: {key}"}}, status)
+    service.answer = lambda asked: says("fine") if status == 200 else wrong
+    secrets = Vault(OPENAI_BASE_URL=service.url, OPENAI_API_KEY=key)
+    asking = node("ask", type="llm", config={"model": "m", "prompt": "x"}, retry=QUICK_RETRY)
+    async with scene(egress_private=True, secrets=secrets) as s:
+        result = await s.run(workflow(asking))
+        recorded = repr((await s.events(result.run_id), result))
+
+    assert service.asked[0].headers["authorization"] == f"Bearer {key}"
+    assert (result.status == "COMPLETED") == (status == 200)
+    assert key not in recorded
+    assert key not in caplog.text

@@ -21,6 +21,8 @@ from minuet.kernel.scope import show
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
 from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, Task
+from minuet.nodes.io.http import HTTP, call_external_service
+from minuet.nodes.io.llm import LLM, llm_service
 from minuet.nodes.spec import Call, Effects, NodeType
 from minuet.plan.plan import Node, Plan
 from minuet.rehearsal.fields import Shape
@@ -51,8 +53,10 @@ class Role(msgspec.Struct, frozen=True):
     is_real: bool
     #: The JSON Schema of the handler's annotated result.
     schema: dict[str, Any] | None = None
-    #: The node type, if the user registered it and it is known.
+    #: The node type, if it is Minuet's, or if the user registered it and it is known.
     node_type: NodeType | None = None
+    #: The JSON Schema of what a stub of Minuet's own returns, beside what other nodes read of it.
+    outline: dict[str, Any] | None = None
 
     @property
     def effects(self) -> Effects | None:
@@ -75,16 +79,24 @@ class Role(msgspec.Struct, frozen=True):
 
 
 def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[str, Role]:
-    """Who plays the handler of each node. Built-in handlers play themselves."""
+    """Who plays the handler of each node. Built-in handlers play themselves, except for those that
+    reach outside: these are stubs in any case, as are built-in node types that do."""
     roles = {}
     for node in plan.nodes:
         known = NODE_TYPES.get(node.type)
         if known is None:
             roles[node.id] = _type_role(node, handlers, stubs=stubs)
             continue
+        if known.kind == "io":
+            roles[node.id] = Role(node, None, False, None, known, known.output_schema or None)
+            continue
         if node.handler is None or known.kind != "handler":
             continue
         task = _find(handlers or REGISTERED, node.handler)
+        if task is not None and task.function in _SERVICES:
+            outline = _SERVICES[task.function].output_schema
+            roles[node.id] = Role(node, task, False, None, None, outline)
+            continue
         is_ours = task is not None and task.function.__module__ == "minuet.nodes.handler"
         if task is not None and handlers is None and not is_ours:
             # Registered by the importing program, not for this workflow.
@@ -102,6 +114,20 @@ def _type_role(node: Node, handlers: Handlers | None, *, stubs: bool) -> Role:
     return Role(node, None, is_real, schema or None, found)
 
 
+#: Handlers that do what a node type does.
+_SERVICES: dict[Any, NodeType] = {
+    call_external_service.function: HTTP,
+    llm_service.function: LLM,
+}
+
+
+def _with_outline(chance: random.Random, outline: dict[str, Any] | None, value: Json) -> Json:
+    """A value that was drawn by what others read of it, with what else there would be."""
+    if outline is None:
+        return value
+    return {**draw_schema(chance, outline), **(value if isinstance(value, dict) else {})}
+
+
 def _find(handlers: Handlers, name: str) -> AnyTask | None:
     try:
         return handlers.find(name)
@@ -116,15 +142,26 @@ def _result_schema(task: AnyTask) -> dict[str, Any] | None:
 
 
 def wanted_arguments(roles: Mapping[str, Role]) -> dict[str, dict[str, list[Json]]]:
-    """Values that a handler would accept, by node and argument, where its hints tell."""
+    """Values that a handler or a node type would accept, by node and argument, where its hints or
+    its schema tell."""
     return {
         name: {
             argument: [draw_schema(random.Random(number), schema) for number in range(4)]
-            for argument, schema in _schemas(role.task).items()
+            for argument, schema in _argument_schemas(role).items()
             if argument != "return" and schema.keys() & {"type", "$ref", "enum"}
         }
         for name, role in roles.items()
-        if role.task is not None
+    }
+
+
+def _argument_schemas(role: Role) -> dict[str, dict[str, Any]]:
+    if role.task is not None:
+        return _schemas(role.task)
+    schema = role.node_type.config_schema if role.node_type is not None else {}
+    return {
+        name: {"$defs": schema.get("$defs", {}), **found}
+        for name, found in schema.get("properties", {}).items()
+        if isinstance(found, dict)
     }
 
 
@@ -194,17 +231,21 @@ class Cast:
         casts = (self, *self._inner.values())
         roles = {_played(role): role for cast in casts for role in cast._roles.values()}
         for role in roles.values():
-            if role.node.type not in NODE_TYPES:
+            own = NODE_TYPES.get(role.node.type)
+            if own is None or own.kind == "io":
                 made.add_type(
                     NodeType(
                         name=role.node.type,
                         summary="",
                         kind="registered",
-                        queue=f"{TYPE_QUEUE}{role.node.type}",
+                        queue=own.queue if own else f"{TYPE_QUEUE}{role.node.type}",
                         bind=bind,
                         effects=role.effects,
                         config_schema=role.node_type.config_schema if role.node_type else {},
-                        output_schema=role.node_type.output_schema if role.node_type else {},
+                        # What our own types return in a rehearsal is made up where others use it.
+                        output_schema=role.node_type.output_schema
+                        if role.node_type and own is None
+                        else {},
                     )
                 )
                 continue
@@ -308,7 +349,7 @@ class Cast:
             if role.schema is not None:
                 value = draw_schema(chance, role.schema)
             else:
-                value = draw_output(chance, shape)
+                value = _with_outline(chance, role.outline, draw_output(chance, shape))
             if node.branch is not None and node.branch.type == "agent_driven":
                 chosen = [chance.choice(node.branch.available)] if node.branch.available else []
                 value = {**(value if isinstance(value, dict) else {}), "next_nodes": chosen}

@@ -58,11 +58,14 @@ class Invocations:
         Other exceptions are the user's too: a template's, or those of an argument's class.
         """
         node_type = NODE_TYPES.get(node.type)
-        if node_type is not None and node_type.run_async is not None:
-            return self._of_type(assignment, node, node_type.run_async)
         if node_type is None:
             return self._of_registered(assignment, node)
-        return self._of_handler(assignment, node)
+        if node_type.run_async is None:
+            return self._of_handler(assignment, node)
+        if self._handlers.find_type(node.type) is not None:
+            # A stub of a rehearsal: users cannot register the names of Minuet's own types.
+            return self._of_registered(assignment, node)
+        return self._of_type(assignment, node, node_type.run_async)
 
     def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
         config = _own_config(assignment, node)

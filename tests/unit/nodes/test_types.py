@@ -7,7 +7,8 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from minuet.errors import ExpressionError, OutputError
+from minuet.app.app import App
+from minuet.errors import DocumentError, ExpressionError, OutputError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.pure import decision, noop, transform
 from minuet.nodes.spec import Call, Wait
@@ -78,3 +79,37 @@ def test_a_node_types_example_fits_its_own_schema(name: str) -> None:
     if node_type.example:
         jsonschema_rs.validate(node_type.config_schema, node_type.example.get("config", {}))
         assert node_type.example.get("type", "task") == name
+
+
+@pytest.mark.parametrize(
+    ("kind", "config", "path"),
+    [
+        ("http", {}, "nodes[0].config"),
+        ("http", {"url": 3}, "nodes[0].config.url"),
+        ("http", {"url": "u", "method": "TRACE"}, "nodes[0].config.method"),
+        ("http", {"url": "u", "expect_status": "9xx"}, "nodes[0].config.expect_status"),
+        ("http", {"url": "u", "json": 1, "body": ""}, "nodes[0].config"),
+        ("http", {"url": "u", "headers": {"X": None}}, "nodes[0].config.headers.X"),
+        ("llm", {"prompt": "p"}, "nodes[0].config"),
+        ("llm", {"model": "m"}, "nodes[0].config"),
+        ("llm", {"model": "m", "prompt": "p", "messages": []}, "nodes[0].config"),
+        ("llm", {"model": "m", "prompt": "p", "temperature": 9}, "nodes[0].config.temperature"),
+    ],
+)
+def test_mistakes_in_the_config_of_a_call_are_found_without_running_it(
+    kind: str, config: dict[str, Any], path: str
+) -> None:
+    document = {"name": "w", "nodes": [{"id": "a", "type": kind, "config": config}]}
+
+    with pytest.raises(DocumentError) as caught:
+        App("memory://").workflows.compile(document)
+
+    found = {(one.code, one.path) for one in caught.value.diagnostics}
+    assert ("bad-config", path) in found
+
+
+def test_what_templates_become_is_not_known_before() -> None:
+    config = {"url": "{{ input.url }}", "method": "{{ input.m }}", "expect_status": "{{ input.s }}"}
+    document = {"name": "w", "nodes": [{"id": "a", "type": "http", "config": config}]}
+
+    assert App("memory://").workflows.compile(document).plan.nodes[0].type == "http"

@@ -207,6 +207,7 @@ HTTP = NodeType(
     },
     kind="io",
     queue="http",
+    effects="idempotent",
     run_async=run,
 )
 

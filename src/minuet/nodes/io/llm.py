@@ -235,6 +235,7 @@ LLM = NodeType(
     },
     kind="io",
     queue="llm",
+    effects="idempotent",
     run_async=run,
 )
 

@@ -51,5 +51,6 @@ WORKFLOW = NodeType(
     },
     kind="io",
     queue="workflow",
+    effects="idempotent",
     run_async=run,
 )

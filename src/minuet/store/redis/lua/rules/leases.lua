@@ -1,11 +1,14 @@
 -- Leases: renewed, expired, taken up again; and what only their holder may do.
 
--- Exports. Everything else stays local to this block. `lease_ms` is how long leases are,
--- `lease_ms_by_queue` those of tokens of some queues; `request.py` has bounded them.
-local lease_ms, lease_ms_by_queue
-local lease_end, is_lost, is_open, revive, come_back, renew, expire, record_step
+-- Exports. Everything else stays local to this block.
+local begin_leases, lease_end, is_lost, is_open, revive, come_back, renew, expire, record_step
 
 do
+
+-- How long leases are, and those of tokens of some queues; `request.py` has bounded them.
+local lease_ms, lease_ms_by_queue
+
+function begin_leases(length, by_queue) lease_ms, lease_ms_by_queue = length, by_queue end
 
 -- When a token's lease that is granted or renewed now runs out.
 function lease_end(token)

@@ -8,11 +8,12 @@
 --    how many were taken by each take, when they were taken, runs that have ended, runs whose
 --    relatives have to learn of it}. Results are one byte each (`RESULT_CODES` in `columns.py`).
 
-local given, tenant, session, seq, lease, session_ms, strict, held, takes, only
+local given, tenant, session, seq, lease, lease_ms, by_queue, session_ms, strict, held, takes, only
 local item_count
-offset, given, tenant, session, seq, lease, lease_ms, lease_ms_by_queue, session_ms, strict, held,
-  takes, only, item_count = unpack_limit(data, 13, 0)
+offset, given, tenant, session, seq, lease, lease_ms, by_queue, session_ms, strict, held, takes, only,
+  item_count = unpack_limit(data, 13, 0)
 now = clock(given)
+begin_leases(lease_ms, by_queue)
 
 local last = call('HGET', session_key(session), tenant)
 local last_seq, last_lease, results, revoked, members, counts, kept_ms = 0, '', '', {}, {}, {}, now
