@@ -234,6 +234,7 @@ LLM = NodeType(
         },
     },
     kind="io",
+    secrets_in_config=True,
     queue="llm",
     run_async=run,
 )
