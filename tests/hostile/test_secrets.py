@@ -13,6 +13,7 @@ import pytest
 import minuet
 
 from ..scenario.harness import QUICK_RETRY, node, task, workflow
+from ..services import open_service, reply
 from .canaries import CANARY, HANDLERS, TRACE, WAYS, everything_in, leaks
 
 
@@ -135,6 +136,34 @@ async def test_a_canary_is_found_nowhere(
     assert not leaks(caplog.text.encode())
     assert not leaks("".join(map(repr, (vars(record) for record in caplog.records))).encode())
     assert not leaks("".join(capfd.readouterr()).encode())
+
+
+@pytest.mark.parametrize("status", [200, 400, 503])
+async def test_a_service_that_repeats_what_it_was_sent_does_not_get_it_kept(
+    scene: Any, store_url: str, tmp_path: Path, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    caplog.handler.addFilter(minuet.RunLogFilter())
+    config = {
+        "method": "POST",
+        "params": {"key": "{{ secrets.KEY }}"},
+        "json": {"pad": "{{ input }}", "key": "{{ secrets.KEY }}"},
+    }
+    async with open_service() as service, scene(egress_private=True, secrets=Vault()) as s:
+        service.answer = lambda asked: reply({"json": asked.json, "url": asked.target}, status)
+        # What is kept of an error's body is cut at 1,000 bytes: also in the middle of the value.
+        for length in (1, *range(955, 985, 3)):
+            call = node(
+                "call", type="http", config={"url": service.url, **config}, secrets=["KEY"], retry=1
+            )
+            result = await s.run(workflow(call), "x" * length)
+
+            assert service.asked[-1].json["key"] == CANARY
+            assert result.status == ("COMPLETED" if status == 200 else "FAILED")
+            assert "***" in str(result.to_json())
+            assert not leaks(msgspec.json.encode(result.to_json())), length
+        assert not leaks(await everything_in(store_url, tmp_path))
+    assert not leaks(caplog.text.encode())
 
 
 async def test_the_search_finds_a_canary_that_is_there(

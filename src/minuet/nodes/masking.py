@@ -32,8 +32,8 @@ DATA_LENGTH_MIN = 6
 #: Base64 of a shorter piece is found in other texts by chance.
 BASE64_LENGTH_MIN = 6
 
-#: What may follow where a text was cut.
-_CUT = "….'\"` "
+#: What may follow where a text was cut: a part of an escape, and a sign that it was cut.
+_CUT = re.compile(r"""\\*(?:[ux][0-9a-f]*)?[….'"` ]*""")
 
 #: What every log record has, and users do not write.
 _RECORD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
@@ -43,7 +43,12 @@ class Mask:
     """Replaces the values of some secrets."""
 
     def __init__(self, values: tuple[str, ...] = ()) -> None:
-        self._values = [value for value in values if len(value) >= TEXT_LENGTH_MIN]
+        #: The values, and how each begins.
+        self._begins = [
+            (value, re.compile("".join(map(_character, value[:TEXT_LENGTH_MIN]))))
+            for value in values
+            if len(value) >= TEXT_LENGTH_MIN
+        ]
         self._in_text = _pattern(values, TEXT_LENGTH_MIN)
         self._in_data = _pattern(values, DATA_LENGTH_MIN)
 
@@ -52,11 +57,10 @@ class Mask:
         if self._in_text is None:
             return text
         text = self._in_text.sub(MASKED, text)
-        end = text.rstrip(_CUT)
-        for value in self._values:
-            for length in range(min(len(value), len(end)), TEXT_LENGTH_MIN - 1, -1):
-                if end.endswith(value[:length]):
-                    return end[:-length] + MASKED + text[len(end) :]
+        for value, begin in self._begins:
+            at = _cut_at(value, begin, text)
+            if at is not None:
+                return text[:at] + MASKED
         return text
 
     def data(self, data: bytes, value: Json) -> Json:
@@ -106,6 +110,20 @@ def _mask_value(pattern: re.Pattern[str], value: Any) -> Any:
     if isinstance(value, int | float) and not isinstance(value, bool):
         return MASKED if pattern.search(msgspec.json.encode(value).decode()) else value
     return value
+
+
+def _cut_at(value: str, begin: re.Pattern[str], text: str) -> int | None:
+    """Where a value begins that the end of the text has cut in two."""
+    for found in begin.finditer(text, max(0, len(text) - 8 * len(value) - 16)):
+        at = found.end()
+        for character in value[TEXT_LENGTH_MIN:]:
+            more = re.compile(_character(character)).match(text, at)
+            if more is None:
+                break
+            at = more.end()
+        if _CUT.fullmatch(text, at):
+            return found.start()
+    return None
 
 
 # ── forms ───────────────────────────────────────────────────────────────────────────────

@@ -136,3 +136,19 @@ def test_a_log_record_keeps_its_shape() -> None:
     assert record.getMessage() == "*** and 7"
     assert record.__dict__["scope"] == (1, 2)
     assert record.__dict__["extra"] is extra
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x secret-val", "x ***"),
+        ("x 'secret-v…", "x '***"),
+        ('{"key": "secret-value \\', '{"key": "***'),
+        ('{"key": "secret-value \\"q', '{"key": "***'),
+        ("x sec", "x sec"),
+        ("x secret-other", "x secret-other"),
+        ("secret-val and more", "secret-val and more"),
+    ],
+)
+def test_a_value_that_the_end_of_a_text_has_cut_in_two_is_masked(text: str, expected: str) -> None:
+    assert Mask(('secret-value "quoted"',))(text) == expected
