@@ -9,6 +9,7 @@
     │   └── TemplateError      … in a template
     ├── OutputError            a value that is not JSON, or too large or deep to be stored
     ├── HandlerError           a handler could not be found or called
+    │   └── SecretError        a node reads a secret that it does not declare, or that is not there
     ├── ServiceError           a service that a node called did not do what it was asked
     │   ├── ServiceUnavailableError   … but may do it later (Retryable)
     │   └── ServiceRefusedError       … and would not the next time (NonRetryable)
@@ -134,6 +135,12 @@ class HandlerError(MinuetError):
     """A handler could not be found or called."""
 
     code = "handler-error"
+
+
+class SecretError(HandlerError):
+    """A node reads a secret that it does not declare, or that its worker does not have."""
+
+    code = "secret-error"
 
 
 class RunError(MinuetError):

@@ -47,6 +47,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.OutputError: Outcome(INVALID, 422, "Value cannot be stored"),
     errors.InputLimitError: Outcome(INVALID, 422, "Inputs too large"),
     errors.HandlerError: Outcome(INVALID, 422, "Handler not usable"),
+    errors.SecretError: Outcome(INVALID, 422, "Secret not available"),
     errors.RunError: Outcome(INVALID, 400, "Run error"),
     errors.RunNotFoundError: Outcome(INVALID, 404, "Run not found"),
     errors.AmbiguousRunError: Outcome(INVALID, 409, "Ambiguous run id"),

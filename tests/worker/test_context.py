@@ -175,7 +175,10 @@ async def test_a_secret_is_read_only_by_nodes_that_declare_it(
         assert good.output == {"work": 12}
         assert undeclared.status == absent.status == "FAILED"
         assert "declare" in undeclared.error["message"]
-        assert "not set" in absent.error["message"]
+        assert absent.error["message"] == (
+            "the secret 'ABSENT' is not here: the worker has no environment variable of this name"
+        )
+        assert undeclared.error["code"] == absent.error["code"] == "secret-error"
         for run_id in s.store.runs:
             assert "s3cr3t" not in repr(await s.events(run_id))
 

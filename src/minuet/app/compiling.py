@@ -120,7 +120,13 @@ def compile_source(
 _CERTAIN = frozenset(
     {
         *("unknown-node", "duplicate-node", "self-dependency", "cycle", "unknown-reference"),
-        *("node-type-unavailable", "feature-unavailable", "empty-branch"),
+        *(
+            "undeclared-secret",
+            "secret-not-available",
+            "node-type-unavailable",
+            "feature-unavailable",
+            "empty-branch",
+        ),
         *("bad-condition", "bad-template", "bad-expression", "bad-config", "bad-input-schema"),
     }
 )
@@ -191,6 +197,7 @@ def catalog(document: Document, handlers: Handlers | None) -> Catalog:
             available=t.kind != "later",
             config_schema=t.config_schema,
             needs_handler=t.kind == "handler",
+            takes_secrets=t.takes_secrets,
             expression_fields=t.expression_fields,
         )
         for t in found.values()

@@ -18,7 +18,7 @@ import msgspec
 
 from minuet.nodes.io.egress import Egress, read_rules
 from minuet.nodes.io.prices import read_prices
-from minuet.nodes.secrets import SecretProvider
+from minuet.nodes.secrets import SecretProvider, read_provider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
 from minuet.settings.table import EMBEDDED_CONCURRENCY, default_queue_leases, default_seconds
@@ -160,6 +160,9 @@ def worker_settings(settings: Settings) -> OptionArguments:
     What belongs to one kind of command only (how many handlers, how long to drain) is left out.
     """
     return {
+        "secrets": read_provider(settings["MINUET_SECRETS"])
+        if settings["MINUET_SECRETS"]
+        else None,
         "retry": Retry(**settings.retry),
         "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
         **liveness_settings(settings),

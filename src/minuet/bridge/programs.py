@@ -39,6 +39,8 @@ class Config:
         rest = {name: value for name, value in config.items() if name not in self._verbatim}
         self._template: Template = compile_template(rest, item=item)
         self.is_constant = self._template.is_constant
+        #: The names of the secrets that it reads.
+        self.secrets = self._template.secrets
 
     def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
         """The config for one node instance."""

@@ -26,6 +26,7 @@ from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
 from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
+from minuet.nodes.secrets import NoSecrets
 from minuet.settings import masked
 
 #: Seconds between two checks for something to report.
@@ -45,6 +46,9 @@ def work(arguments: Namespace) -> int:
     settings = arguments.settings
     modules = load_handlers(arguments.handlers)
     options = read_worker_options(arguments, modules)
+    if options["secrets"] is None:
+        # Its documents may be written by others than those who chose its environment.
+        options["secrets"] = NoSecrets()
     options["concurrency"] = arguments.concurrency or settings["WORKER_CONCURRENCY"]
     options["drain_seconds"] = settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"]
     options["queues"] = arguments.queues or None

@@ -437,7 +437,11 @@ NODE = ObjectType(
         attribute="placement",
     ),
     Field("concurrency", CONCURRENCY, "How many instances with the same key run at once."),
-    Field("secrets", ListOf("a list of names", NAME), "Secrets that the handler may read."),
+    Field(
+        "secrets",
+        ListOf("a list of names", NAME),
+        "Secrets that the node may read, in its config and in its handler.",
+    ),
     settle=_settle_node,
 )
 

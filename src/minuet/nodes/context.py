@@ -9,7 +9,9 @@ import logging
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from minuet.errors import HandlerError, LeaseLost
+from minuet.errors import LeaseLost, SecretError
+from minuet.nodes.masking import NO_MASK, Mask, mask_of
+from minuet.nodes.secrets import known_values
 from minuet.nodes.stream import BlobReference, BlobStream, as_file, pieces_of, reference_of
 from minuet.types import Json, Scope
 
@@ -35,7 +37,8 @@ _current: contextvars.ContextVar[Context | None] = contextvars.ContextVar(
 
 class RunLogFilter(logging.Filter):
     """Adds `run_id`, `node_id`, `scope` and `attempt` to every log record made while a handler
-    runs, by any library; outside of handlers they are None. It filters nothing out.
+    runs, by any library; outside of handlers they are None. It masks the secrets that the handler
+    may read, and filters nothing out.
 
         handler.addFilter(minuet.RunLogFilter())
     """
@@ -45,7 +48,19 @@ class RunLogFilter(logging.Filter):
         for name in ("run_id", "node_id", "scope", "attempt"):
             if not hasattr(record, name):
                 setattr(record, name, None if context is None else getattr(context, name))
-        return True
+        return _mask_record(record)
+
+
+def _mask_record(record: logging.LogRecord) -> bool:
+    """Mask the secrets of the handler that runs here in a record, which is always kept."""
+    context = _current.get()
+    if context is not None:
+        context.mask.record(record)
+    return True
+
+
+# What handlers log with `ctx.log` is masked wherever it goes.
+_log.addFilter(_mask_record)
 
 
 class LlmDefaults(NamedTuple):
@@ -63,9 +78,9 @@ class Services(Protocol):
         """Whether a step has a result, and the result."""
         ...
 
-    def encode_step(self, value: Any) -> bytes:
-        """A step's result as JSON. Called where the handler runs: the result is the
-        user's object, and reading it may run the user's code."""
+    def encode_step(self, context: Context, name: str, value: Any) -> bytes:
+        """A step's result as JSON, without secrets. Called where the handler runs: the result is
+        the user's object, and reading it may run the user's code."""
         ...
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
@@ -73,7 +88,7 @@ class Services(Protocol):
         ...
 
     def read_secret(self, name: str) -> str:
-        """A secret's value; LookupError if there is none."""
+        """A secret's value; SecretError if there is none."""
         ...
 
     @property
@@ -120,6 +135,7 @@ class Context:
         "_inputs",
         "_key",
         "_loop",
+        "_mask",
         "_secrets",
         "_services",
         "attempt",
@@ -154,6 +170,7 @@ class Context:
         inputs: Callable[[], dict[str, Json]],
         input: Json,
         secrets: tuple[str, ...],
+        revealed: tuple[str, ...] = (),
         loop: asyncio.AbstractEventLoop | None,
         max_output_bytes: int | None = None,
         generation: int = 1,
@@ -165,10 +182,12 @@ class Context:
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
+        #: The mask, and the values that the handler had got when it was made.
+        self._mask: tuple[tuple[str, ...], Mask] | None = None
         #: The last outage of the worker's own store that the handler has seen. For the worker.
         self.outage: Exception | None = None
-        #: The values of secrets that the handler has read. For the worker, which masks them.
-        self.revealed: tuple[str, ...] = ()
+        #: The values of secrets that the handler has got. For the worker, which masks them.
+        self.revealed = revealed
         #: Set for handlers that run in a thread: the worker's event loop.
         self._loop = loop
         #: 1, and one more after each retry of the run.
@@ -236,6 +255,9 @@ class Context:
         }
         return logging.LoggerAdapter(_log, extra)
 
+    def __str__(self) -> str:
+        return f"node {self.node_id} of run {self.run_id}"
+
     def enter(self) -> None:
         """Attribute what this asyncio task logs from now on to this run and node. For the worker,
         which runs each handler in a task of its own."""
@@ -253,16 +275,24 @@ class Context:
     def secret(self, name: str) -> str:
         """The value of a secret that the node declares under `secrets`."""
         if name not in self._secrets:
-            raise HandlerError(f"node {self.node_id!r} does not declare the secret {name!r}")
-        try:
-            value = self._services.read_secret(name)
-        except LookupError:
-            raise HandlerError(
-                f"the secret {name!r} is not set on this worker: set the environment variable "
-                "of that name, or add it to the worker's secret provider"
-            ) from None
+            raise SecretError(
+                f"node {self.node_id!r} does not declare the secret {name!r}: add it to the "
+                "node's secrets"
+            )
+        value = self._services.read_secret(name)
         self.revealed += (value,)
         return value
+
+    @property
+    def mask(self) -> Mask:
+        """Masks the secrets that the handler has got, and those that it may read. For the
+        worker."""
+        if not self._secrets and not self.revealed:
+            return NO_MASK
+        if self._mask is None or self._mask[0] is not self.revealed:
+            declared = known_values(self._secrets, self._services.read_secret)
+            self._mask = (self.revealed, mask_of(frozenset((*self.revealed, *declared))))
+        return self._mask[1]
 
     def step(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Do `fn(*args, **kwargs)` once, and keep its result if the node is run again.
@@ -275,7 +305,7 @@ class Context:
         known, value = self._wait(self._services.load_step(self, name))
         if known:
             return value
-        data = self._services.encode_step(fn(*args, **kwargs))
+        data = self._services.encode_step(self, name, fn(*args, **kwargs))
         return self._wait(self._services.keep_step(self, name, data))
 
     async def _step(
@@ -287,7 +317,8 @@ class Context:
         value = fn(*args, **kwargs)
         if inspect.isawaitable(value):
             value = await value
-        return await self._services.keep_step(self, name, self._services.encode_step(value))
+        data = self._services.encode_step(self, name, value)
+        return await self._services.keep_step(self, name, data)
 
     def blob(self, source: Any) -> Any:
         """Store a large content without holding it in memory, and return its reference.
@@ -324,7 +355,8 @@ class Context:
 
     async def keep_step(self, name: str, value: Json) -> Json:
         """Keep a step's result; the first one stays and is returned. For node types."""
-        return await self._services.keep_step(self, name, self._services.encode_step(value))
+        data = self._services.encode_step(self, name, value)
+        return await self._services.keep_step(self, name, data)
 
     async def run_child(
         self, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None

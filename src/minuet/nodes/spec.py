@@ -102,6 +102,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     #: One node of this type, as an author would write it.
     example: dict[str, Any] = {}
     kind: Kind = "inline"
+    #: Of an `io` type: whether templates in its config may read secrets. What they become must
+    #: not be kept, in an output or in another run. Handlers and registered types always may.
+    secrets_in_config: bool = False
     #: Where its tokens wait.
     queue: str = "inline"
     #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
@@ -114,6 +117,11 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     place: str = ""
     #: What its author says about running it twice; None: nothing.
     effects: Effects | None = None
+
+    @property
+    def takes_secrets(self) -> bool:
+        """Whether templates in its config may read secrets."""
+        return self.secrets_in_config or self.kind in ("handler", "registered", "later")
 
     def __post_init__(self) -> None:
         has = (self.run is not None, self.run_async is not None, self.bind is not None)

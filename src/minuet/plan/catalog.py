@@ -29,6 +29,8 @@ class NodeKind(msgspec.Struct, frozen=True, kw_only=True):
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] | None = None
     needs_handler: bool = False
+    #: Whether templates in its config may read secrets: nothing keeps what they become.
+    takes_secrets: bool = True
     #: Fields of `config` that contain a CEL expression instead of templates.
     expression_fields: tuple[str, ...] = ()
 

@@ -21,6 +21,7 @@ from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.problems import Document, Problems
 from minuet.plan.reference import collect_references
 from minuet.plan.schema import check_input_schema
+from minuet.plan.secret import check_secrets
 from minuet.plan.structure import Structure, find_structure
 
 
@@ -50,6 +51,7 @@ def compile_workflow(
     check_branches(workflow, problems)
     check_placements(workflow, problems)
     check_foreach(workflow, problems)
+    check_secrets(workflow, catalog, problems)
     references = collect_references(workflow, catalog, problems)
     structure = find_structure(graph, references, problems) if graph is not None else None
     if structure is not None and workflow.output is not None:

@@ -7,6 +7,7 @@ start, so the next attempt may succeed.
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
@@ -180,6 +181,14 @@ def _schemas(task: AnyTask) -> dict[str, dict[str, Any]]:
             # A type without a schema.
             continue
     return found
+
+
+class SimulatedSecrets:
+    """The environment's secrets for handlers that are real; for the others any value will do."""
+
+    def get(self, name: str) -> str:
+        """The value of the environment variable, or one that says that it is simulated."""
+        return os.environ.get(name, f"simulated secret {name}")
 
 
 class Start(msgspec.Struct):

@@ -25,7 +25,7 @@ from minuet.events import Event, Place, RunFailed, decode_event
 from minuet.ids import SeededIds
 from minuet.kernel.program import Program
 from minuet.rehearsal.fields import Shape
-from minuet.rehearsal.handlers import Cast, Role, Start
+from minuet.rehearsal.handlers import Cast, Role, SimulatedSecrets, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
 from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
 from minuet.simulation.checker import BrokenRule, Checker
@@ -220,6 +220,7 @@ class Stage:
         return Worker(
             SimStore(self.server),
             handlers=self.cast.handlers(),
+            secrets=SimulatedSecrets(),
             queues=tuple(sorted({node.queue for plan in plans for node in plan.nodes})),
             identity=Identity(name),
             heartbeat_ms=None,

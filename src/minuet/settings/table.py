@@ -144,6 +144,14 @@ TABLE: tuple[Setting, ...] = (
         "that ends with `*` stands for all that begin so.",
     ),
     Setting(
+        name="MINUET_SECRETS",
+        kind="text",
+        help="Where secrets come from: `env:NAME,…` (these environment variables; `*` stands for "
+        "any characters), `env` (any variable), `folder:PATH` (one file for each secret), "
+        "`python:MODULE:NAME` (a function of a name, or an object with `get(name)`) or `none`. "
+        "When it is not set, `run` and `resume` read any variable, and `worker` none.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

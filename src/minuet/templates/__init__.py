@@ -45,17 +45,24 @@ _INSIDE = re.compile(
 class Template:
     """A compiled template. Immutable, and safe to share between threads."""
 
-    __slots__ = ("_render", "is_constant", "references", "source", "uses")
+    __slots__ = ("_render", "is_constant", "references", "secrets", "source", "uses")
 
     def __init__(
-        self, source: Json, render: _Render | None, references: set[str], uses: set[str]
+        self,
+        source: Json,
+        render: _Render | None,
+        references: set[str],
+        uses: set[str],
+        secrets: set[str],
     ) -> None:
         #: The value as written.
         self.source = source
         #: The ids of the nodes whose outputs it reads.
         self.references = frozenset(references)
-        #: The variables that it reads: `input`, `run`, `iteration`, `item`, `item_index`.
+        #: The variables that it reads (`VARIABLES`).
         self.uses = frozenset(uses)
+        #: The names of the secrets that it reads.
+        self.secrets = frozenset(secrets)
         #: Whether it has no expressions at all.
         self.is_constant = render is None
         self._render = render
@@ -78,12 +85,13 @@ def compile_template(value: Json, *, item: str = "item") -> Template:
     """
     references: set[str] = set()
     uses: set[str] = set()
-    render = _compile_value(value, references, uses, 0, item)
-    return Template(value, render, references, uses)
+    secrets: set[str] = set()
+    render = _compile_value(value, references, uses, secrets, 0, item)
+    return Template(value, render, references, uses, secrets)
 
 
 def _compile_value(
-    value: Json, references: set[str], uses: set[str], depth: int, item: str
+    value: Json, references: set[str], uses: set[str], secrets: set[str], depth: int, item: str
 ) -> _Render | None:
     """How to render the value. None: it has no expressions."""
     if isinstance(value, str):
@@ -92,6 +100,7 @@ def _compile_value(
             return None
         references |= text.references
         uses |= text.uses
+        secrets |= text.secrets
         return text.render
     if not isinstance(value, (dict, list)):
         return None
@@ -99,7 +108,7 @@ def _compile_value(
         raise TemplateError(f"the value is nested deeper than {LIMITS.depth} levels")
     renders: dict[str | int, _Render] = {}
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        render = _compile_value(part, references, uses, depth + 1, item)
+        render = _compile_value(part, references, uses, secrets, depth + 1, item)
         if render is not None:
             renders[key] = render
     return _render_container(value, renders) if renders else None
@@ -123,6 +132,7 @@ class _Text(msgspec.Struct, frozen=True):
     render: Callable[[Scope], Json]
     references: frozenset[str]
     uses: frozenset[str]
+    secrets: frozenset[str]
 
 
 @lru_cache(maxsize=LIMITS.cached)
@@ -151,6 +161,7 @@ def _compile_text(text: str, item: str) -> _Text | None:
         _with_source(render, text),
         frozenset(name for e in expressions for name in e.references),
         frozenset(name for e in expressions for name in e.uses),
+        frozenset(name for e in expressions for name in e.secrets),
     )
 
 

@@ -67,7 +67,12 @@ def compile_expression(text: str, item: str) -> Expression:
         raise Problem(error.message or "syntax error") from None
     except RecursionError:
         raise Problem("the expression is nested too deeply") from None
-    return Expression(evaluate, frozenset(compiler.references), frozenset(compiler.uses))
+    return Expression(
+        evaluate,
+        frozenset(compiler.references),
+        frozenset(compiler.uses),
+        frozenset(compiler.secrets),
+    )
 
 
 class _Compiler:
@@ -77,6 +82,7 @@ class _Compiler:
         self._item = item
         self.references: set[str] = set()
         self.uses: set[str] = set()
+        self.secrets: set[str] = set()
         self.depth = 0
 
     def compile(self, tree: nodes.Node) -> Evaluate:
@@ -85,6 +91,7 @@ class _Compiler:
             expression = compile_path(path, self._item)
             self.references |= expression.references
             self.uses |= expression.uses
+            self.secrets |= expression.secrets
             return expression.evaluate
         handler = _HANDLERS.get(type(tree))
         if handler is None:

@@ -45,7 +45,10 @@ LIMITS = Limits()
 ITEM = 32
 
 #: Names that are not nodes. A node with such an id is read as `nodes["input"].output`.
-VARIABLES = ("input", "run", "iteration", "item", "item_index")
+VARIABLES = ("input", "run", "iteration", "item", "item_index", "secrets")
+
+#: The variable that gives the values of secrets.
+SECRETS = "secrets"
 
 #: The name that gives access to every node, whatever its id.
 NODES = "nodes"
@@ -124,6 +127,7 @@ class Expression(msgspec.Struct, frozen=True):
     evaluate: Evaluate
     references: frozenset[str] = frozenset()
     uses: frozenset[str] = frozenset()
+    secrets: frozenset[str] = frozenset()
 
 
 class Path(msgspec.Struct, frozen=True):
@@ -158,6 +162,13 @@ def parse_path(text: str) -> Path | None:
 def compile_path(path: Path, item: str = "item") -> Expression:
     """How to read the path, and what it reads. `item` is another name of the variable `item`."""
     name, keys = path.name, path.keys
+    if name == SECRETS:
+        # Which ones a text reads must be known before it is rendered.
+        if not keys or not isinstance(keys[0], str):
+            raise Problem("secrets needs the name of a secret, written out: secrets.NAME")
+        return Expression(
+            _read_variable(name, keys, name), uses=frozenset({name}), secrets=frozenset({keys[0]})
+        )
     if name in VARIABLES or name == item:
         variable = "item" if name == item else name
         return Expression(_read_variable(variable, keys, name), uses=frozenset({variable}))

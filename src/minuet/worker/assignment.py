@@ -33,6 +33,7 @@ class Assignment(Granted):
         "outcome",
         "output",
         "releasing",
+        "revealed",
         "task",
         "thread",
         "unsettled",
@@ -49,6 +50,8 @@ class Assignment(Granted):
         #: If the node is the list of a foreach: its items, once it is rendered.
         self.items: Items | None = None
         self._list: Listed | None = None
+        #: The values of secrets that its config was rendered with.
+        self.revealed: tuple[str, ...] = ()
         #: The handler as a task, or as a future of the thread it runs in.
         self.task: asyncio.Task[Item | None] | None = None
         self.thread: asyncio.Future[Any] | None = None

@@ -19,7 +19,7 @@ in any case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from minuet.errors import (
@@ -28,12 +28,15 @@ from minuet.errors import (
     NonRetryable,
     OutputError,
     Retryable,
+    SecretError,
     ServiceError,
     StoreUnavailableError,
 )
 from minuet.kernel.settle import AttemptFailed
+from minuet.nodes.masking import NO_MASK, Mask, mask_of
+from minuet.nodes.secrets import known_values
 from minuet.worker.policy import UNWRITTEN, Policies, Policy
-from minuet.worker.trace import Mask, add_trace, clean, name_of, text_of
+from minuet.worker.trace import add_trace, clean, name_of, text_of
 
 if TYPE_CHECKING:
     from minuet.worker.assignment import Assignment
@@ -41,9 +44,9 @@ if TYPE_CHECKING:
 #: Longest time until the next attempt that a handler may ask for: a year.
 AFTER_MS_MAX = 365 * 24 * 3_600_000
 
-#: Not retried under any policy: what its author calls final, and a value that cannot be kept,
-#: which a handler can get from `ctx.step` too.
-FINAL = (NonRetryable, OutputError)
+#: Not retried under any policy: what its author calls final, a value that cannot be kept, which a
+#: handler can get from `ctx.step` too, and a secret that is not there.
+FINAL = (NonRetryable, OutputError, SecretError)
 
 NOT_RETRIED: tuple[type[BaseException], ...] = (
     NonRetryable,
@@ -65,11 +68,11 @@ class Failures:
 
     def outside_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node when something before or after its handler raised."""
-        return failure_of(error, UNWRITTEN, self._secrets(assignment))
+        return failure_of(error, UNWRITTEN, self._mask(assignment))
 
     def in_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node whose handler raised."""
-        return failure_of(error, self._policy(assignment), self._secrets(assignment))
+        return failure_of(error, self._policy(assignment), self._mask(assignment))
 
     def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> AttemptFailed:
         """The outcome of a node whose attempt took too long; `left` says what still runs."""
@@ -79,30 +82,22 @@ class Failures:
         assert assignment.node is not None
         return self._policies.of(assignment.node)
 
-    def _secrets(self, assignment: Assignment) -> list[str]:
-        """The values to mask: what the handler has read, and what else its node declares."""
+    def _mask(self, assignment: Assignment) -> Mask:
+        """Masks what the handler has got, and what else its node declares."""
         node, context = assignment.node, assignment.context
-        revealed = context.revealed if context is not None else ()
-        return [*revealed, *self._declared(node.secrets if node is not None else ())]
-
-    def _declared(self, names: Sequence[str]) -> Iterator[str]:
-        for name in names:
-            try:
-                yield self._read_secret(name)
-            except Exception:
-                # A value that the provider cannot read cannot have been given to the handler now.
-                continue
+        if context is not None:
+            return context.mask
+        names = node.secrets if node is not None else ()
+        return mask_of(frozenset(known_values(names, self._read_secret))) if names else NO_MASK
 
 
 def failure_of(
-    error: BaseException, policy: Policy = UNWRITTEN, secrets: Sequence[str] = ()
+    error: BaseException, policy: Policy = UNWRITTEN, mask: Mask = NO_MASK
 ) -> AttemptFailed:
-    """The failure that an exception means. One that a handler raised comes with its policy.
-
-    `secrets` are values that must not be kept.
-    """
+    """The failure that an exception means. One that a handler raised comes with its policy, and
+    with a mask of what must not be kept."""
     after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
-    record = describe(error, secrets)
+    record = describe(error, mask)
     # By its type: a user's exception may claim to be of any class.
     retryable = _is_retried(type(error), record["code"], policy)
     return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
@@ -148,12 +143,11 @@ def _milliseconds(error: BaseException) -> int | None:
         return None
 
 
-def describe(error: BaseException, secrets: Sequence[str] = ()) -> dict[str, Any]:
+def describe(error: BaseException, mask: Mask = NO_MASK) -> dict[str, Any]:
     """An error as data: stable code, type, message, and where it came from."""
-    mask = Mask(secrets)
     record: dict[str, Any] = {
-        "code": _code(error),
-        "type": name_of(error),
+        "code": mask(_code(error)),
+        "type": mask(name_of(error)),
         "message": text_of(error, mask),
     }
     if isinstance(error, ChildFailedError):

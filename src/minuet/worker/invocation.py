@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from minuet.errors import HandlerError, InputError
+from minuet.errors import HandlerError, InputError, SecretError, TemplateError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import Handlers
@@ -23,6 +23,9 @@ from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.rendering import make_call, render_config
+
+#: Instead of what is wrong with a value.
+_UNSHOWN = "what is wrong is not shown"
 
 
 class Invocation(NamedTuple):
@@ -68,7 +71,7 @@ class Invocations:
         return self._of_type(assignment, node, node_type.run_async)
 
     def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
-        config = _own_config(assignment, node)
+        config = self._own_config(assignment, node)
         context = self._enter(assignment, node, is_async=True)
         call = make_call(assignment, node, config)
         return Invocation(run, (call, context), {}, context, node.timeout_ms)
@@ -81,8 +84,8 @@ class Invocations:
                 "@minuet.node_type and name its module with --handlers"
             )
         assert found.bind is not None
-        config = _own_config(assignment, node)
-        _check_config(found, config)
+        config = self._own_config(assignment, node)
+        _check_config(found, config, has_secrets=bool(assignment.revealed))
         context = self._enter(assignment, node, is_async=found.is_async)
         function, arguments = found.bind(make_call(assignment, node, config), context)
         return Invocation(
@@ -100,7 +103,7 @@ class Invocations:
         if node.handler is None:
             raise HandlerError(f"node {node.id!r} names no handler")
         task = self._handlers.find(node.handler)
-        config = _own_config(assignment, node)
+        config = self._own_config(assignment, node)
         context = self._enter(assignment, node, is_async=task.is_async)
         timeout_ms = node.timeout_ms
         if timeout_ms is None and task.timeout is not None:
@@ -115,6 +118,30 @@ class Invocations:
             task.overlap,
             task.effects != "none",
         )
+
+    def _own_config(self, assignment: Assignment, node: Node) -> dict[str, Json]:
+        """The rendered config, as a copy: the function may change it, and all runs share the
+        plan's."""
+        assert assignment.loaded is not None
+        names = assignment.loaded.config(node).secrets
+        secrets = {name: self._read_secret(node, name) for name in sorted(names)}
+        assignment.revealed = tuple(secrets.values())
+        try:
+            config = render_config(assignment, node, secrets)
+        except TemplateError as error:
+            if not secrets:
+                raise
+            # It may quote a part of a value, which masking would not find.
+            raise TemplateError(
+                f"{_UNSHOWN}, because it reads secrets", source=error.source
+            ) from None
+        return copy.deepcopy(config) if config else {}
+
+    def _read_secret(self, node: Node, name: str) -> str:
+        if name not in node.secrets:
+            # The compiler refuses this, but it does not see a config that is kept as a blob.
+            raise SecretError(f"node {node.id!r} does not declare the secret {name!r}")
+        return self._services.read_secret(name)
 
     def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
         """Make the context, and attribute the log lines of this asyncio task to this node."""
@@ -132,6 +159,7 @@ class Invocations:
             inputs=assignment.inputs,
             input=assignment.input(),
             secrets=node.secrets,
+            revealed=assignment.revealed,
             loop=None if is_async else asyncio.get_running_loop(),
             max_output_bytes=assignment.max_output_bytes,
             generation=assignment.header.generation,
@@ -142,16 +170,11 @@ class Invocations:
         return context
 
 
-def _own_config(assignment: Assignment, node: Node) -> dict[str, Json]:
-    """The rendered config, as a copy: the function may change it, and all runs share the plan's."""
-    config = render_config(assignment, node)
-    return copy.deepcopy(config) if config else {}
-
-
-def _check_config(found: NodeType, config: dict[str, Json]) -> None:
+def _check_config(found: NodeType, config: dict[str, Json], *, has_secrets: bool) -> None:
     """Check a rendered config; the compiler has seen only what is not a template."""
     schema = compile_schema(msgspec.json.encode(found.config_schema))
     problems = schema.find_problems(config, "config")
     if problems:
+        shown = f"{_UNSHOWN}, because it contains secrets" if has_secrets else "; ".join(problems)
         whose = f"the config does not fit node type {found.name!r}: "
-        raise InputError([whose + "; ".join(problems)], argument="config")
+        raise InputError([whose + shown], argument="config")

@@ -11,8 +11,10 @@ from minuet.types import Json
 from minuet.worker.assignment import Assignment
 
 
-def render_config(assignment: Assignment, node: Node) -> Json:
-    """The node's config for this instance."""
+def render_config(
+    assignment: Assignment, node: Node, secrets: dict[str, Json] | None = None
+) -> Json:
+    """The node's config for this instance; with secrets in it, it must not be kept anywhere."""
     loaded = assignment.loaded
     assert loaded is not None
     config = loaded.config(node)
@@ -21,7 +23,10 @@ def render_config(assignment: Assignment, node: Node) -> Json:
     # What reaches the document's output says when it is due; what it is made of, its reads.
     is_output = node.id == loaded.program.plan.output_node
     outputs = assignment.reads() if is_output else assignment.outputs()
-    return config.render(outputs, _template_variables(assignment))
+    variables = _template_variables(assignment)
+    if secrets:
+        variables["secrets"] = secrets
+    return config.render(outputs, variables)
 
 
 def render_slot_key(assignment: Assignment, node: Node, source: str) -> str:

@@ -23,6 +23,7 @@ from minuet.bridge.values import encode
 from minuet.errors import HandlerError, LeaseLost, OutputError
 from minuet.kernel.settle import AttemptFailed, Outcome, Succeeded, Waiting
 from minuet.nodes.context import Context
+from minuet.nodes.masking import NO_MASK
 from minuet.nodes.spec import NodeType, Wait
 from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
@@ -34,6 +35,7 @@ from minuet.worker.foreach import run_hidden
 from minuet.worker.invocation import Invocation, Invocations
 from minuet.worker.leftover_threads import LeftoverThreads
 from minuet.worker.rendering import make_call, render_config
+from minuet.worker.services import mask_output
 
 
 class Running:
@@ -165,10 +167,16 @@ def _outcome_of(
 ) -> Outcome:
     """What a node has returned, turned into JSON and checked against the schema of its node type.
     This may run the user's code."""
+    # Only handlers and types with I/O have a context, and only they may read secrets.
+    mask = assignment.context.mask if assignment.context is not None else NO_MASK
     if issubclass(type(value), Wait):
-        data = encode(value.data)[1]
-        return Waiting(value.kind, value.key, value.due_ms, value.delay_ms, data)
+        _, data = mask_output(mask, *encode(value.data), f"what {assignment} waits with")
+        return Waiting(value.kind, mask(value.key), value.due_ms, value.delay_ms, data)
     assignment.output, plain = encode(value, bytes_max=assignment.max_output_bytes)
+    if mask is not NO_MASK:
+        assignment.output, plain = mask_output(
+            mask, assignment.output, plain, f"the output of {assignment}"
+        )
     if schema:
         _check_output(schema, plain)
     return Succeeded(plain)

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
 from typing import Any
 
 import msgspec
 
-from minuet.bridge.values import encode_value
-from minuet.errors import HandlerError, LeaseLost, StoreUnavailableError
+from minuet.bridge.values import encode, encode_value
+from minuet.errors import LeaseLost, SecretError, StoreUnavailableError
 from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.prices import Prices
-from minuet.nodes.secrets import SecretProvider
+from minuet.nodes.masking import MASKED, NO_MASK, Mask
+from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, SecretProvider
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.large import read_content, write_content
 from minuet.store.records import Held
 from minuet.types import Json
 from minuet.worker.children import Children
+
+_log = logging.getLogger("minuet.worker")
 
 
 class WorkerServices:
@@ -60,18 +64,20 @@ class WorkerServices:
         """Whether a step has a result, and the result."""
         key = (context.run_id, context.token_node, context.scope_text)
         with _outage_of(context):
-            known = (await self._store.read_steps(self._tenant, key)).get(name)
+            known = (await self._store.read_steps(self._tenant, key)).get(context.mask(name))
         return (False, None) if known is None else (True, msgspec.json.decode(known))
 
-    def encode_step(self, value: Any) -> bytes:
-        """A step's result as JSON."""
-        return encode_value(value)
+    def encode_step(self, context: Context, name: str, value: Any) -> bytes:
+        """A step's result as JSON, without secrets."""
+        if context.mask is NO_MASK:
+            return encode_value(value)
+        return mask_output(context.mask, *encode(value), f"step {name!r} of {context}")[0]
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
         held = Held(context.run_id, context.token_node, context.scope_text, context.lease_id)
         with _outage_of(context):
-            kept = await self._store.record_step(self._tenant, held, name, data)
+            kept = await self._store.record_step(self._tenant, held, context.mask(name), data)
         if kept is None:
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")
@@ -88,23 +94,17 @@ class WorkerServices:
         )
 
     def _read_optional(self, name: str) -> str | None:
+        # These are settings. Which variables documents may read does not matter for them.
+        is_ours = isinstance(self._secrets, EnvironmentSecrets | NoSecrets)
         try:
-            return self.read_secret(name).strip() or None
-        except LookupError:
+            value = _read_secret(EnvironmentSecrets() if is_ours else self._secrets, name)
+            return value.strip() or None
+        except SecretError:
             return None
 
     def read_secret(self, name: str) -> str:
-        """A secret's value; LookupError if there is none."""
-        # A provider is the user's object and may return a value of another type.
-        value: Any = self._secrets.get(name)
-        if value is None:
-            raise LookupError(name)
-        if not isinstance(value, str):
-            raise HandlerError(
-                f"the secret provider returned {type(value).__name__} for {name!r}; a secret is "
-                "a str"
-            )
-        return value
+        """A secret's value; SecretError if there is none."""
+        return _read_secret(self._secrets, name)
 
     async def write_blob(self, context: Context, pieces: AsyncIterable[bytes]) -> tuple[str, int]:
         """Keep a content as a blob of the run; its reference and its size."""
@@ -127,6 +127,34 @@ class WorkerServices:
             ):
                 context.heartbeat()
                 yield piece
+
+
+def _read_secret(provider: SecretProvider, name: str) -> str:
+    kind = type(provider).__name__
+    try:
+        # A provider is the user's object and may return a value of another type.
+        value: Any = provider.get(name)
+    except NoSecret as error:
+        raise SecretError(f"the secret {name!r} is not here: {error}") from None
+    except LookupError:
+        # Its text may name other secrets.
+        value = None
+    if value is None:
+        raise SecretError(f"the secret {name!r} is not here: {kind} does not have it")
+    if not isinstance(value, str):
+        raise SecretError(
+            f"{kind} returned {type(value).__name__} for the secret {name!r}; a secret is a str"
+        )
+    return value
+
+
+def mask_output(mask: Mask, data: bytes, value: Json, what: str) -> tuple[bytes, Json]:
+    """What a handler returned, encoded and as a value, without the secrets that it may read."""
+    masked = mask.data(data, value)
+    if masked is value:
+        return data, value
+    _log.warning("%s contained a secret, which was replaced by %s", mask(what), MASKED)
+    return encode_value(masked), masked
 
 
 @contextlib.contextmanager

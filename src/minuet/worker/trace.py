@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import linecache
 import os
-import re
 import sys
 import traceback
-import urllib.parse
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 import msgspec
+
+from minuet.nodes.masking import Mask
 
 #: Text of an error that is kept.
 MESSAGE_LENGTH_MAX = 2_000
@@ -47,42 +47,10 @@ NAME_LENGTH_MAX = 100
 FILE_LENGTH_MAX = 200
 CODE_LENGTH_MAX = 160
 
-#: Secrets shorter than this are not masked: they would match in ordinary words.
-SECRET_LENGTH_MIN = 4
-
 #: The folder of this package.
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: Handlers that come with Minuet, as examples of users' handlers.
 _EXAMPLES = os.path.join(_OWN, "demo", "")
-
-
-class Mask:
-    """Replaces the values of secrets in text."""
-
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
-        values = [value for value in secrets if len(value) >= SECRET_LENGTH_MIN]
-        # The longest first: one secret may be a part of another.
-        values.sort(key=len, reverse=True)
-        forms = ["".join(map(_form, value)) for value in values]
-        # Percent-encoded, as in an address.
-        forms += [re.escape(urllib.parse.quote(v, safe="", errors="replace")) for v in values]
-        self._pattern = re.compile("|".join(forms)) if forms else None
-
-    def __call__(self, text: str) -> str:
-        return text if self._pattern is None else self._pattern.sub("***", text)
-
-
-def _form(character: str) -> str:
-    """How a character of a secret may appear in text: unchanged, or escaped by `repr` or JSON,
-    perhaps several times."""
-    if character == "\\":
-        return r"\\+"
-    if character in "'\"":
-        return rf"\\*{character}"
-    if " " <= character <= "~":
-        return re.escape(character)
-    escaped = re.escape(ascii(character)[2:-1])
-    return rf"(?:{re.escape(character)}|\\+(?:{escaped}|u{ord(character):04x}))"
 
 
 def name_of(error: BaseException) -> str:
@@ -135,7 +103,10 @@ class _Trace:
                 self._add_other(member, depth, found.append)
 
     def _add_other(self, error: BaseException, depth: int, keep: Any) -> None:
-        record: dict[str, Any] = {"type": name_of(error), "message": text_of(error, self._mask)}
+        record: dict[str, Any] = {
+            "type": self._mask(name_of(error)),
+            "message": text_of(error, self._mask),
+        }
         if self._take(record):
             keep(record)
             self.add(record, error, depth + 1)
@@ -170,9 +141,9 @@ class _Trace:
         linecache.checkcache(file)
         code = linecache.getline(file, line).strip()
         return {
-            "file": clean(shown_path(file)[-FILE_LENGTH_MAX:]),
+            "file": clean(self._mask(shown_path(file))[-FILE_LENGTH_MAX:]),
             "line": line,
-            "function": clean(function[:NAME_LENGTH_MAX]),
+            "function": clean(self._mask(function)[:NAME_LENGTH_MAX]),
             "code": clean(self._mask(code)[:CODE_LENGTH_MAX]),
         }
 

@@ -126,7 +126,7 @@ class Worker:
         self._pipeline = self._make_pipeline(
             store,
             handlers,
-            secrets or EnvironmentSecrets(),
+            EnvironmentSecrets() if secrets is None else secrets,
             prices or Prices(),
             ids,
             programs or Programs(store),

@@ -195,6 +195,8 @@ def explain(error: minuet.MinuetError) -> str:
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
             return "not the document"
+        case minuet.SecretError():
+            print(error.code)
         case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():
             return "the program"
         case _:

@@ -13,6 +13,8 @@ from minuet.conditions import compile_condition
 from minuet.conditions.sandbox import MEMORY_MB, TIMEOUT_MS
 from minuet.errors import ConditionError
 
+from ...corpora.escapes import SANDBOX_ESCAPES, SANDBOX_LARGE, SANDBOX_SLOW
+
 REF = "cas://sha256:python_evaluator"
 
 
@@ -74,36 +76,8 @@ def test_code_reads_all_nodes_before_it_or_those_that_it_lists() -> None:
     assert listed.references == {"a"}
 
 
-ESCAPES = [
-    "return open('/etc/passwd').read() != ''",
-    "return __import__('os').system('true') == 0",
-    "return eval('open')('/etc/passwd') is not None",
-    "return exec('import os; os.system()') is None",
-    "return compile('1', 'x', 'eval') is not None",
-    "return globals()['__builtins__'] is not None",
-    "return ().__class__.__bases__[0].__subclasses__() != []",
-    "return evaluate.__globals__ != {}",
-    "return evaluate.__code__.co_code != b''",
-    "return output.__class__.__init__.__globals__ != {}",
-    "return '{0.__class__.__mro__}'.format(1).startswith('(<class')",
-    "return f'{output.__class__}'.startswith('<class')",
-    "return getattr(output, '__class' + '__').__mro__ != ()",
-    "return (lambda: 0).__closure__ is None and (lambda: 0).__code__ is not None",
-    "return type('X', (), {})().__class__.__mro__ != ()",
-    "return [x for x in ().__class__.__base__.__subclasses__()] != []",
-    "return breakpoint() is None",
-    "return input() == ''",
-    "return help() is None",
-    "return vars() != {} and dir(__builtins__) != []",
-    "try:\n    raise ValueError()\nexcept ValueError as error:\n"
-    "    return error.__traceback__.tb_frame is not None",
-    "return (i for i in []).gi_frame is not None",
-    "return memoryview(b'x').obj.__class__.__base__ is not None",
-]
-
-
 @pytest.mark.shows("F-31")
-@pytest.mark.parametrize("text", ESCAPES)
+@pytest.mark.parametrize("text", SANDBOX_ESCAPES)
 def test_code_cannot_break_out(text: str) -> None:
     message = failure(body(text), {"a": 1})
 
@@ -119,33 +93,14 @@ def test_code_cannot_import_anything(text: str) -> None:
 
 
 @pytest.mark.shows("F-32", "S-38")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "while True:\n    pass",
-        "while True:\n    try:\n        while True:\n            pass\n    except BaseException:\n"
-        "        pass",
-        "return sum(range(10**12)) > 0",
-        "x = 'a' * 1000000\nwhile True:\n    x = x.replace('a', 'b').replace('b', 'a')",
-    ],
-)
+@pytest.mark.parametrize("text", SANDBOX_SLOW)
 def test_code_is_stopped_when_its_time_is_up(text: str) -> None:
     assert TIMEOUT_MS == 1_000
     assert "timeout_ms of 150" in failure(body(text), timeout_ms=150)
 
 
 @pytest.mark.shows("F-33", "S-38")
-@pytest.mark.parametrize(
-    "text",
-    [
-        "x = []\nwhile True:\n    x.append('a' * 1000000)",
-        "return 'a' * 10**10 == ''",
-        "return 10 ** 10 ** 8 > 1",
-        "return [0] * 10**9 == []",
-        "x = 'a' * 1000\nfor _ in range(30):\n    x = x + x\nreturn True",
-        "x = {}\nwhile True:\n    x[len(x)] = list(range(1000))",
-    ],
-)
+@pytest.mark.parametrize("text", SANDBOX_LARGE)
 def test_code_is_stopped_when_it_takes_too_much_memory(text: str) -> None:
     assert MEMORY_MB == 50
     message = failure(body(text))

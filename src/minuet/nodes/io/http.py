@@ -206,6 +206,7 @@ HTTP = NodeType(
         },
     },
     kind="io",
+    secrets_in_config=True,
     queue="http",
     effects="idempotent",
     run_async=run,

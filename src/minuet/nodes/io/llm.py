@@ -234,6 +234,7 @@ LLM = NodeType(
         },
     },
     kind="io",
+    secrets_in_config=True,
     queue="llm",
     effects="idempotent",
     run_async=run,
