@@ -72,7 +72,7 @@ async def collect(app: App, grace_ms: int = HOUR_MS) -> int:
     return found
 
 
-@pytest.mark.shows("G-12", "G-13", "G-19")
+@pytest.mark.shows("G-12", "G-13")
 async def test_large_contents_of_a_run_are_outside_and_are_deleted_with_it(
     store: str, url: str
 ) -> None:
