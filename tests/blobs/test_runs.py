@@ -289,7 +289,7 @@ async def test_a_content_that_is_lost_is_an_error_that_names_it(
             await app.store.get_blob(REF, run=result.run_id)
         (finding,) = await app.doctor.examine_run(result.run_id)
         assert finding.id == "I17"
-        assert f"{REF} is {fault} in " in finding.message
+        assert f"is {fault}: {REF} (is {fault} in " in finding.message
 
 
 async def test_a_node_that_needs_a_lost_content_fails_and_says_which(store: str, url: str) -> None:

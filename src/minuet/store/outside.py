@@ -147,7 +147,7 @@ class OutsideStore:
         for _ in range(READS):
             found = await self._contents.get(name)
             if found is None:
-                raise BlobError(ref, f"is missing in {self._contents.name}")
+                raise BlobError(ref, f"is missing in {self._contents.name}", "missing")
             if content_ref(hashlib.sha256(found).hexdigest()) == ref:
                 return found
         raise BlobError(ref, f"is damaged in {self._contents.name}: it has another content")
