@@ -43,7 +43,7 @@ Errors have typed fields and build their own message; messages are never parsed.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     from minuet.model.diagnostics import Diagnostic
@@ -301,8 +301,13 @@ class BlobError(StoreError):
 
     code = "blob-unreadable"
 
-    def __init__(self, ref: str, problem: str) -> None:
-        self.ref, self.problem = ref, problem
+    def __init__(
+        self,
+        ref: str,
+        problem: str,
+        state: Literal["missing", "damaged", "out of reach"] = "damaged",
+    ) -> None:
+        self.ref, self.problem, self.state = ref, problem, state
         super().__init__(f"the blob {ref} {problem}")
 
 

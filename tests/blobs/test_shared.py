@@ -32,7 +32,7 @@ async def read(app: App, ref: str) -> bytes:
     return b"".join([piece async for piece in app.blobs.read(ref)])
 
 
-@pytest.mark.shows("F-14", "G-11")
+@pytest.mark.shows("F-14")
 async def test_what_a_stored_plan_names_is_kept_and_the_rest_is_not() -> None:
     clock = ManualClock()
     config = json.dumps({"value": ["x" * 500] * 9}).encode()

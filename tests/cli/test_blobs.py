@@ -26,7 +26,7 @@ def test_a_file_is_stored_under_its_hash_and_read_back(minuet: Any, folder: Any)
     assert (folder.path / "copy").read_bytes() == CONTENT
 
 
-@pytest.mark.shows("A-06", "A-07", "F-14", "G-11")
+@pytest.mark.shows("A-06", "A-07", "F-14")
 def test_a_document_names_configs_and_schemas_that_were_put(minuet: Any, folder: Any) -> None:
     (folder.path / "config.json").write_text('{"value": {"hello": "{{ input.name }}"}}')
     (folder.path / "schema.json").write_text('{"required": ["hello"]}')

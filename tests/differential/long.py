@@ -18,9 +18,11 @@ from random import Random
 from tests import servers
 from tests.differential.driver import EXPECTED, Driver
 
+from minuet.blobs.folder import FolderBlobs
 from minuet.clock import Clock, ManualClock
 from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
+from minuet.store.outside import keep_outside
 from minuet.store.postgres import PostgresStore
 from minuet.store.redis import RedisStore
 from minuet.store.sqlite import SqliteStore
@@ -48,7 +50,17 @@ def redis(path: Path, clock: Clock) -> Store:
     return RedisStore(servers.redis_url(), clock=clock)
 
 
-FACTORIES: dict[str, Factory] = {"sqlite": sqlite, "postgres": postgres, "redis": redis}
+def outside(path: Path, clock: Clock) -> Store:
+    """A SQLite store with a folder for large contents."""
+    return keep_outside(sqlite(path, clock), FolderBlobs(path / "blobs"))
+
+
+FACTORIES: dict[str, Factory] = {
+    "sqlite": sqlite,
+    "postgres": postgres,
+    "redis": redis,
+    "outside": outside,
+}
 
 
 class Run:

@@ -39,6 +39,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "customer=Ann", "-i", "weight=1200"],
         {"confirm": "Dear Ann, your parcel costs 9."},
     ),
+    "large_file/large_file.yaml": (
+        ["-i", "rows=50000"],
+        {"summarize": {"bytes": 792_641, "sum": 41_665_416_675_000}},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 

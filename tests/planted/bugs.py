@@ -172,6 +172,20 @@ _ALL = (
         store=wrong.TakesBlobsOnTrust,
     ),
     Bug(
+        name="content-on-trust",
+        summary="a result is committed although its content is not in the blob store",
+        faults=("contents",),
+        seeds=200,
+        outside=wrong.TrustsItsContents,
+    ),
+    Bug(
+        name="content-unverified",
+        summary="a content that came out damaged is given to a node",
+        faults=("contents",),
+        seeds=200,
+        outside=wrong.ReadsContentsAsTheyCome,
+    ),
+    Bug(
         name="send-apart",
         summary="consuming and sending are two steps",
         store=wrong.SendsInASecondStep,

@@ -20,10 +20,14 @@ from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.ids import SeededIds
 from minuet.nodes.context import Context
 from minuet.plan.placement import Placement, read_placement
+from minuet.simulation.contents import SimOutsideStore
 from minuet.simulation.loop import current_process
 from minuet.simulation.model import ModelStore
 from minuet.store import families
+from minuet.store.blob import Stub, blob_ref, encode_stub, stub_of
+from minuet.store.outside import content_name
 from minuet.store.records import (
+    DEFAULT_TENANT,
     LIVE_STATES,
     Delivery,
     Done,
@@ -139,6 +143,30 @@ class TakesBlobsOnTrust(ModelStore):
 
     def has_own_blob(self, run: str, ref: str) -> bool:
         return True
+
+
+class TrustsItsContents(SimOutsideStore):
+    """A failed put of a content counts as done: the blob store will surely come back."""
+
+    async def _put(self, tenant: str, run: str, data: bytes) -> bytes:
+        try:
+            return await super()._put(tenant, run, data)
+        except StoreUnavailableError:
+            ref = blob_ref(data)
+            return encode_stub(Stub(ref, len(data)))
+
+
+class ReadsContentsAsTheyCome(SimOutsideStore):
+    """What was read outside is not compared with its hash."""
+
+    async def get_blob(
+        self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
+    ) -> bytes | None:
+        data = await self._inside.get_blob(ref, run=run, tenant=tenant)
+        stub = stub_of(data)
+        if stub is None or run is None:
+            return data
+        return await self._contents.get(content_name(tenant, run, ref))
 
 
 class CountsLeases(ModelStore):

@@ -176,7 +176,7 @@ class Doctor:
                 async for _ in reading:
                     pass
             except BlobError as error:
-                yield f"{what} cannot be read: {error}"
+                yield f"{what} is {error.state}: {ref} ({error.problem})"
 
     async def _load(self, run_id: str, plan: str) -> tuple[list[Finding], Loaded | None]:
         try:

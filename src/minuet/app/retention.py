@@ -261,7 +261,7 @@ class Retention:
                 if entry.ref in doomed:
                     continue
                 data = await self._store.get_blob(entry.ref, tenant=tenant) or b""
-                # A stub names its parts for as long as it is there: it may yet be touched.
+                # A stub keeps its parts, even one that is to be deleted: it may yet be touched.
                 if data.startswith((_PLAN_START, STUB_START)):
                     named.update(ref for ref in refs_in(data) if ref != entry.ref)
             if len(page) < BLOBS:

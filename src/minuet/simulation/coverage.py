@@ -53,6 +53,7 @@ REQUIRED: tuple[str, ...] = (
     *(f"construct {c}" for c in ("branch", "any", "some", "each", "cancel", "loop", "nested loop")),
     *(f"construct {c}" for c in ("continue", "path", "concurrency", "output", "deadline", "wait")),
     *("construct read", "construct child", "child run started", "child run cut off"),
+    *("content put", "content deleted"),
 )
 
 

@@ -33,6 +33,7 @@ FAULTS = (
     "conflict",  #: a call is rolled back because of others, and the error says so: repeat it
     "ambiguous",  #: a call is applied, but an error says that its outcome is unknown
     "disconnect",  #: a process loses its connection, and all its calls with it
+    "contents",  #: the blob store loses puts, is late, and reads come out damaged
 )
 
 
@@ -62,7 +63,7 @@ class Faults(msgspec.Struct, frozen=True):
 def draw_faults(chance: random.Random, *, likelihood: float = 0.4) -> Faults:
     """Draw a mixture. Losing what was acknowledged is rare: it excuses too much."""
     found: dict[str, float] = {}
-    for fault in FAULTS:
+    for fault in FAULTS[:-1]:
         on = chance.random() < (likelihood * 0.35 if fault == "lossy" else likelihood)
         strength = chance.choice((0.1, 0.3, 1.0))
         if on:
@@ -72,5 +73,8 @@ def draw_faults(chance: random.Random, *, likelihood: float = 0.4) -> Faults:
     drawn = Faults(found)
     if chance.random() < 0.2:
         # A healthy world: here no lost lease is excused.
-        drawn = drawn.without(*(fault for fault in FAULTS if fault not in BENIGN))
+        return drawn.without(*(fault for fault in FAULTS if fault not in BENIGN))
+    # Drawn last, so that a seed has the other faults that it always had.
+    if chance.random() < likelihood:
+        drawn = Faults({**drawn.strength, FAULTS[-1]: chance.choice((0.1, 0.3, 1.0))})
     return drawn

@@ -19,6 +19,7 @@ import msgspec
 from minuet.errors import NonRetryable, Retryable
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
+from minuet.simulation.contents import DAMAGED
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS
 from minuet.simulation.faults import Faults
@@ -53,6 +54,8 @@ class Outside:
         self.steps: dict[tuple[Key, str], list[Any]] = {}
         #: Starts that left an effect, by instance.
         self.effects: dict[Key, int] = {}
+        #: Instances that were given a content that came out damaged.
+        self.damaged: set[Key] = set()
         self._streams = streams
         self._coverage = coverage
         self._lease_s = lease_s
@@ -189,6 +192,8 @@ class Outside:
         instance = _instance(ctx)
         starts = self.starts.setdefault(instance, [])
         inputs = _encoder.encode([dict(ctx.inputs), x])
+        if DAMAGED in inputs:
+            self.damaged.add(instance)
         digest = hashlib.sha256(inputs).digest()[:8]
         starts.append(Start(ctx.idempotency_key, digest, ctx.attempt, ctx.lease_id))
         self.watch(instance, current_process())

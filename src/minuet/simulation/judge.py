@@ -155,7 +155,10 @@ def _starts(world: World) -> Iterator[tuple[Key, list[Start]]]:
 
 
 def _inputs_stay(world: World) -> None:
-    """I30: all starts of an instance have the same inputs."""
+    """I30: all starts of an instance have the same inputs, none of them damaged."""
+    for instance in sorted(world.outside.damaged):
+        message = f"{instance[1:]} was started with a damaged content"
+        world.fail(BrokenRule("I30", message, instance[0]))
     for instance, starts in _starts(world):
         if len({start.inputs for start in starts}) != 1:
             world.fail(

@@ -87,9 +87,9 @@ class SimHotStore(SimStore):
 class LogModel(MemoryLog):
     """The log, observed."""
 
-    def has_blob(self, tenant: str, run: str, ref: str) -> bool:
-        """Whether a tenant has a blob, of a run's own or of nobody's."""
-        return self._blobs.find(tenant, run, ref) is not None
+    def find_blob(self, tenant: str, run: str, ref: str) -> bytes | None:
+        """A blob of a run's own, or of nobody's."""
+        return self._blobs.find(tenant, run, ref)
 
     def orphans(self) -> list[str]:
         """Deleted runs that left blobs behind."""

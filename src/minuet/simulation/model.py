@@ -100,7 +100,11 @@ class ModelStore(HotMemoryStore):
 
     def has_blob(self, tenant: str, run: str, ref: str) -> bool:
         """Whether a tenant has a blob, of a run's own or of nobody's."""
-        return self._blobs.find(tenant, run, ref) is not None
+        return self.find_blob(tenant, run, ref) is not None
+
+    def find_blob(self, tenant: str, run: str, ref: str) -> bytes | None:
+        """A blob of a run's own, or of nobody's."""
+        return self._blobs.find(tenant, run, ref)
 
     def has_own_blob(self, run: str, ref: str) -> bool:
         return self.is_half or self.has_blob(self._runs[run].tenant, run, ref)

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 import msgspec
 
 from minuet.ids import Ids, SeededIds
+from minuet.simulation.contents import SimOutsideStore
 from minuet.simulation.model import ModelStore
 from minuet.store.logged import LoggedStore
 from minuet.store.rules.transition import Transition
@@ -31,6 +32,8 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
     worker: type[Worker] = Worker
     #: The store of worlds whose kind of store is `logged`.
     logged: type[LoggedStore] = LoggedStore
+    #: Around the store, in worlds with a blob store.
+    outside: type[SimOutsideStore] = SimOutsideStore
     ids: Callable[[int, ModelStore], Ids] = seeded_ids
     #: Entered while the world runs.
     patch: Callable[[], AbstractContextManager[None]] = nullcontext

@@ -13,7 +13,7 @@ import collections
 import gc
 import hashlib
 import itertools
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -29,6 +29,7 @@ from minuet.plan.digest import digest_plan, encode_plan
 from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script, draw_actions
 from minuet.simulation.config import Config, Outcome
+from minuet.simulation.contents import Contents
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS, add_children, draw_workflow
 from minuet.simulation.faults import FAULTS, Faults, draw_faults
@@ -96,6 +97,11 @@ class World:
         self.clock = StoreClock(self.loop.time)
         self.model = parts.store(self.clock, transition=parts.transition)
         self.programs: dict[str, Program] = {}
+        #: Large contents, in worlds that keep them outside the store.
+        self.contents: Contents | None = None
+        drawing = self.streams.get("contents")
+        if drawing.random() < 0.5 or "contents" in config.add:
+            self.contents = Contents(drawing, lambda: self.server.faults, self.coverage)
         #: The log of a logged store. The model is then its hot half.
         self.log: LogModel | None = None
         if profile is not None and profile.logged:
@@ -190,7 +196,10 @@ class World:
         if self.log is not None and self.log.is_deleted(run):
             # After a rollback the server has the run again for a moment, but not its blobs.
             return True
-        return (self.log or self.model).has_blob(tenant, run, ref)
+        stored = (self.log or self.model).find_blob(tenant, run, ref)
+        if self.contents is not None:
+            return self.contents.has(tenant, run, stored)
+        return stored is not None
 
     def _note_start(self, instance: Key, process: Process) -> None:
         self.checker.note_start(instance, process)
@@ -266,7 +275,13 @@ class World:
         store = self._make_store(name)
         if isinstance(store, LoggedStore):
             store.start()
-        return store
+        return self._outside(store)
+
+    def _outside(self, store: Store) -> Store:
+        """The store, with large contents beside it if the world has a place for them."""
+        if self.contents is None:
+            return store
+        return cast(Store, self.parts.outside(store, self.contents))
 
     def _make_store(self, name: str) -> SimStore | LoggedStore:
         if self.log_server is None:
@@ -318,7 +333,7 @@ class World:
         self.loop.call_later(0.5, self._start_client, name, scripts, count, context=self.loop.outer)
 
     async def _run_client(self, scripts: list[Script], ids: Ids, process: Process) -> None:
-        store = self._make_store(process.name)
+        store = self._outside(self._make_store(process.name))
         app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
         try:
             client = Client(app, ids, scripts, self.promises, self.coverage)

@@ -104,7 +104,7 @@ async def read_content(
     """
     data = await store.get_blob(ref, run=run, tenant=tenant)
     if data is None:
-        raise BlobError(ref, "is not in the store")
+        raise BlobError(ref, "is not in the store", "missing")
     stub = stub_of(data)
     if stub is not None:
         async for part in _read_parts(store, stub, run, tenant):
@@ -124,9 +124,8 @@ async def _read_parts(
     for number, name in enumerate(stub.parts, start=1):
         part = await store.get_blob(name, run=run, tenant=tenant)
         if part is None:
-            raise BlobError(
-                stub.ref, f"is not complete: part {number} of {len(stub.parts)} is missing"
-            )
+            problem = f"is not complete: part {number} of {len(stub.parts)} is missing"
+            raise BlobError(stub.ref, problem, "missing")
         if stub_of(part) is not None:
             raise _outside(stub.ref)
         digest.update(part)
@@ -140,4 +139,5 @@ async def _read_parts(
 
 
 def _outside(ref: str) -> BlobError:
-    return BlobError(ref, "is kept outside the store: set MINUET_BLOBS to the place that has it")
+    problem = "is kept outside the store: set MINUET_BLOBS to the place that has it"
+    return BlobError(ref, problem, "out of reach")

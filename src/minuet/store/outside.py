@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 #: A run's blob larger than this goes outside.
 OUTSIDE_BYTES_MIN = 64 * 1024
 
+#: How often a content that comes out damaged is read: it may have happened on the way.
+READS = 2
+
 #: The name that says to which store a blob store belongs.
 MARK = "minuet-store"
 
@@ -129,9 +132,9 @@ class OutsideStore:
         """Put a content outside if it is large; what the store keeps of it."""
         if len(data) <= OUTSIDE_BYTES_MIN or stub_of(data) is not None:
             return data
-        digest = hashlib.sha256(data).hexdigest()
-        await self._contents.put(_folder(tenant, run) + digest, data)
-        return encode_stub(Stub(content_ref(digest), len(data)))
+        ref = content_ref(hashlib.sha256(data).hexdigest())
+        await self._contents.put(content_name(tenant, run, ref), data)
+        return encode_stub(Stub(ref, len(data)))
 
     async def get_blob(
         self, ref: str, *, run: str | None = None, tenant: str = DEFAULT_TENANT
@@ -140,13 +143,14 @@ class OutsideStore:
         stub = stub_of(data)
         if stub is None or not stub.is_outside or run is None:
             return data
-        digest = stub.ref.rpartition(":")[2]
-        found = await self._contents.get(_folder(tenant, run) + digest)
-        if found is None:
-            raise BlobError(ref, f"is missing in {self._contents.name}")
-        if hashlib.sha256(found).hexdigest() != digest:
-            raise BlobError(ref, f"is damaged in {self._contents.name}: it has another content")
-        return found
+        name = content_name(tenant, run, ref)
+        for _ in range(READS):
+            found = await self._contents.get(name)
+            if found is None:
+                raise BlobError(ref, f"is missing in {self._contents.name}", "missing")
+            if content_ref(hashlib.sha256(found).hexdigest()) == ref:
+                return found
+        raise BlobError(ref, f"is damaged in {self._contents.name}: it has another content")
 
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
@@ -207,6 +211,11 @@ class OutsideStore:
 def _folder(tenant: str, run: str) -> str:
     """Where the contents of a run are. No part of a name can be `.` or `..`, or contain `/`."""
     return f"t-{quote(tenant, safe='')}/r-{quote(run, safe='')}/"
+
+
+def content_name(tenant: str, run: str, ref: str) -> str:
+    """Where a content of a run is."""
+    return _folder(tenant, run) + ref.rpartition(":")[2]
 
 
 def _owner(name: str) -> tuple[str, str] | None:
