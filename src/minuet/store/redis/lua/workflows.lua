@@ -2,42 +2,45 @@
 -- a hash with the versions of all, and a sorted set with the names in their order. On a cluster all of a tenant
 -- are in one partition.
 
-local function named_key(tenant) return base .. ':workflows:' .. tenant end
-local function names_key(tenant) return base .. ':workflow-names:' .. tenant end
-local function versions_key(tenant) return base .. ':versions:' .. tenant end
-local function version_field(name, number) return name .. '\0' .. format('%d', number) end
+--: A table, because a library has few local names.
+local registry = {}
+
+function registry.named_key(tenant) return base .. ':workflows:' .. tenant end
+function registry.names_key(tenant) return base .. ':workflow-names:' .. tenant end
+function registry.versions_key(tenant) return base .. ':versions:' .. tenant end
+function registry.version_field(name, number) return name .. '\0' .. format('%d', number) end
 
 -- The number of a workflow's newest version, and its tags: 0 and none if it is not there.
-local function read_named(tenant, name)
-  local row = call('HGET', named_key(tenant), name)
+function registry.read_named(tenant, name)
+  local row = call('HGET', registry.named_key(tenant), name)
   if not row then return 0, {} end
   return unpack_row(row)
 end
 
-local function read_version(tenant, name, number)
-  return call('HGET', versions_key(tenant), version_field(name, number))
+function registry.read_version(tenant, name, number)
+  return call('HGET', registry.versions_key(tenant), registry.version_field(name, number))
 end
 
 -- A version as an answer: name, number, row.
-local function version_answer(tenant, name, number)
-  return { name, number, read_version(tenant, name, number) }
+function registry.version_answer(tenant, name, number)
+  return { name, number, registry.read_version(tenant, name, number) }
 end
 
 -- A workflow as an answer: newest; tags and their numbers, one after the other; a version of it (nil: the
 -- newest one).
-local function workflow_answer(tenant, name, number)
-  local newest, tags = read_named(tenant, name)
+function registry.workflow_answer(tenant, name, number)
+  local newest, tags = registry.read_named(tenant, name)
   local flat = {}
   for tag, named in pairs(tags) do
     flat[#flat + 1] = tag
     flat[#flat + 1] = named
   end
-  return { newest, flat, version_answer(tenant, name, number or newest) }
+  return { newest, flat, registry.version_answer(tenant, name, number or newest) }
 end
 
 -- Up to `limit` names after one, or with `from` from it on.
-local function workflow_names(tenant, after, limit, from)
+function registry.workflow_names(tenant, after, limit, from)
   local least = (from and '[' or '(') .. after
   if after == '' then least = '-' end
-  return call('ZRANGEBYLEX', names_key(tenant), least, '+', 'LIMIT', 0, limit)
+  return call('ZRANGEBYLEX', registry.names_key(tenant), least, '+', 'LIMIT', 0, limit)
 end

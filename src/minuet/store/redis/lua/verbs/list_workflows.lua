@@ -3,7 +3,7 @@
 
 local tenant, after, limit = unpack(unpack_row(request), 1, 3)
 local answers = {}
-for i, name in ipairs(workflow_names(tenant, after, limit)) do
-  answers[i] = workflow_answer(tenant, name)
+for i, name in ipairs(registry.workflow_names(tenant, after, limit)) do
+  answers[i] = registry.workflow_answer(tenant, name)
 end
 return answers
