@@ -43,6 +43,17 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "rows=50000"],
         {"summarize": {"bytes": 792_641, "sum": 41_665_416_675_000}},
     ),
+    "documents/documents.yaml": (
+        ["-i", "@{folder}/contract.json"],
+        {
+            "filed": {
+                "pages": 3,
+                "words": 14,
+                "summary": "The parties agree / The price is fixed / The parties sign",
+                "seals": ["52bde2c9d2dd4c87", "5cdb1d9e6399066b", "75f42af6ec138009"],
+            }
+        },
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 
@@ -139,5 +150,7 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     text = (root / "examples/README.md").read_text("utf-8")
 
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
-    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding", "services"}
+    # Those with services are in test_services.py.
+    elsewhere = {"embedding", "saga", "polling", "enrichment", "services"}
+    tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested

@@ -371,7 +371,7 @@ def _add_operations(commands: Commands[Parser]) -> None:
         "gc",
         "retention:collect",
         "remove what is no longer needed",
-        "Remove plans that no run names, configs that no plan names, and sessions and workers\n"
+        "Remove plans that nothing names, configs that no plan names, and sessions and workers\n"
         "that have been silent for long. Runs are deleted only with --older-than.",
     )
     add_older_than(parser, "first delete runs that ended longer ago than this, such as 30d")
@@ -401,9 +401,10 @@ def _add_migrate(commands: Commands[Parser]) -> None:
         commands,
         "migrate",
         "migrate:migrate",
-        "move all runs into another store",
-        "Move all runs, open and finished, with their plans and blobs into another store.\n"
-        "If it is interrupted, run the command again. A run is never open in both stores.",
+        "move all runs and deployed workflows into another store",
+        "Move all runs, open and finished, with their plans and blobs into another store, and\n"
+        "copy all deployed workflows. If it is interrupted, run the command again. A run is\n"
+        "never open in both stores.",
     )
     parser.add_argument("--from", dest="source", metavar="URL", required=True, help="the store")
     parser.add_argument("--to", dest="target", metavar="URL", required=True, help="the other store")

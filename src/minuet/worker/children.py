@@ -1,8 +1,8 @@
 """Child runs, as the node that waits for one sees them: start it, go on with it, read its output.
 
 Each call reads the current state of the child run, so it does not matter how often the node is
-called, by whom, or what made it ready. Each attempt of the node stands for a generation of the child
-run: the first attempt for the first one, and a later one for the next, unless the child run is open
+called, by whom, or what made it ready. Each attempt of the node stands for a generation of the
+child run: the first attempt for the first one, and a later one for the next, unless the child run is open
 or has completed.
 """
 

@@ -1,0 +1,199 @@
+"""Examples that call services, against real servers of this machine; and what they left behind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+#: Method, path and body of a request to the answer: status and JSON.
+Answer = Callable[[str, str, Any], tuple[int, Any]]
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[[Answer], str]]:
+    """Start a server that answers like this; its address."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(answer: Answer) -> str:
+        class Handler(BaseHTTPRequestHandler):
+            def reply(self) -> None:
+                size = int(self.headers.get("Content-Length", 0))
+                body = json.loads(self.rfile.read(size)) if size else None
+                status, value = answer(self.command, self.path, body)
+                is_stream = isinstance(value, bytes)
+                data = value if is_stream else json.dumps(value).encode()
+                self.send_response(status)
+                kind = "text/event-stream" if is_stream else "application/json"
+                self.send_header("Content-Type", kind)
+                self.send_header("Content-Length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            do_GET = do_POST = reply
+
+            def log_message(self, format: str, *arguments: Any) -> None:
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def run(root: Path, folder: Path, name: str, *given: str, **environment: str) -> dict[str, Any]:
+    finished = subprocess.run(
+        [sys.executable, "-m", "minuet", "run", str(root / "examples" / name), *given, "--json"],
+        cwd=folder,
+        env={**os.environ, "MINUET_STORE": "sqlite:///examples.db", **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert finished.returncode == 0, finished.stderr
+    ended: dict[str, Any] = json.loads(finished.stdout)
+    return ended
+
+
+# ── saga ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "ledger"),
+    [
+        (["order=o", "amount=40"], "confirmed", ["reserved", "charged", "shipped"]),
+        (["order=o", "amount=4000"], "rejected", ["reserved", "released"]),
+        (
+            ["order=o", "amount=40", "country=XX"],
+            "rejected",
+            ["reserved", "charged", "refunded", "released"],
+        ),
+        (["order=gone-1", "amount=40"], "rejected", []),
+    ],
+    ids=["all goes well", "the card is declined", "the carrier is down", "out of stock"],
+)
+def test_the_saga_undoes_what_was_done_the_last_first(
+    root: Path, tmp_path: Path, given: list[str], status: str, ledger: list[str]
+) -> None:
+    ended = run(root, tmp_path, "saga/saga.yaml", "-i", *given)
+
+    (output,) = ended["output"].values()
+    assert output["status"] == status
+    file = tmp_path / "ledger.txt"
+    lines = file.read_text().splitlines() if file.exists() else []
+    assert [line.split()[0] for line in lines] == ledger
+
+
+# ── polling ─────────────────────────────────────────────────────────────────────────────────
+
+
+class Jobs:
+    """A service that is down for each second request, and whose job takes some questions."""
+
+    def __init__(self, questions: int) -> None:
+        self.questions = questions
+        self.requests: list[tuple[str, str, int]] = []
+        self._asked = 0
+
+    def answer(self, method: str, path: str, body: Any) -> tuple[int, Any]:
+        status, value = self._answer(method, path)
+        self.requests.append((method, path, status))
+        return status, value
+
+    def _answer(self, method: str, path: str) -> tuple[int, Any]:
+        if len(self.requests) % 2 == 0:
+            return 503, {"error": "busy"}
+        if method == "POST":
+            return 201, {"id": "j7"}
+        self._asked += 1
+        if self._asked < self.questions:
+            return 200, {"state": "running"}
+        return 200, {"state": "done", "rows": 12}
+
+
+def test_polling_retries_what_fails_and_asks_until_the_job_is_done(
+    root: Path, tmp_path: Path, serve: Any
+) -> None:
+    jobs = Jobs(questions=3)
+
+    ended = run(
+        root, tmp_path, "polling/polling.yaml", "-i", f"url={serve(jobs.answer)}", "every=0.01"
+    )
+
+    assert ended["output"] == {"report": {"rows": 12}}
+    answered = [(method, path) for method, path, status in jobs.requests if status != 503]
+    assert answered == [("POST", "/jobs"), *[("GET", "/jobs/j7")] * 3]
+    assert sum(status == 503 for _, _, status in jobs.requests) == 4
+    assert ended["nodes"]["give_up"]["status"] == "SKIPPED"
+
+
+def test_polling_gives_up_after_its_rounds(root: Path, tmp_path: Path, serve: Any) -> None:
+    jobs = Jobs(questions=1000)
+
+    ended = run(
+        root, tmp_path, "polling/polling.yaml", "-i", f"url={serve(jobs.answer)}", "every=0.01"
+    )
+
+    assert ended["output"] == {"give_up": {"rows": None}}
+    assert sum((method, status) == ("GET", 200) for method, _, status in jobs.requests) == 20
+
+
+# ── enrichment ──────────────────────────────────────────────────────────────────────────────
+
+
+def customers(method: str, path: str, body: Any) -> tuple[int, Any]:
+    if path == "/customers/7":
+        return 200, {"name": "Ann", "level": "gold"}
+    return 404, {"error": "no such customer"}
+
+
+def model(method: str, path: str, body: Any) -> tuple[int, Any]:
+    """A model that speaks OpenAI's chat protocol and streams its answer."""
+    assert (method, path, body["model"]) == ("POST", "/v1/chat/completions", "small")
+    urgent = "now" in body["messages"][-1]["content"]
+    content = json.dumps({"topic": "parcel", "urgent": urgent})
+    parts = [
+        {"choices": [{"index": 0, "delta": {"role": "assistant", "content": content}}]},
+        {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]},
+    ]
+    lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
+    return 200, "".join([*lines, "data: [DONE]\n\n"]).encode()
+
+
+@pytest.mark.parametrize(
+    ("customer", "text", "expected"),
+    [
+        ("7", "Where is it?", {"customer": "Ann", "topic": "parcel", "queue": "first"}),
+        ("8", "Where is it?", {"customer": "unknown", "topic": "parcel", "queue": "later"}),
+        ("8", "I need it now", {"customer": "unknown", "topic": "parcel", "queue": "first"}),
+    ],
+)
+def test_enrichment_puts_together_what_a_service_and_a_model_say(
+    root: Path, tmp_path: Path, serve: Any, customer: str, text: str, expected: dict[str, str]
+) -> None:
+    ended = run(
+        root,
+        tmp_path,
+        "enrichment/enrichment.yaml",
+        "-i",
+        f"crm={serve(customers)}",
+        f"customer={customer}",
+        f"text={text}",
+        OPENAI_BASE_URL=f"{serve(model)}/v1",
+        OPENAI_API_KEY="test",
+    )
+
+    assert ended["output"] == {"case": expected}
