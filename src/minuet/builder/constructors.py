@@ -172,6 +172,10 @@ def agent(
 
 
 def child(id: str, *, workflow: str | Workflow, input: Any = None) -> Node:
-    """Add a node that runs another workflow, by its name (with a tag, `name@tag`)."""
-    name = workflow.name if isinstance(workflow, Workflow) else workflow
-    return _typed("workflow", id, {"workflow": name, "input": input})
+    """Add a node that runs another workflow: a deployed one by its name (`name`, `name@tag`), or
+    one that is written in Python, which becomes part of this document."""
+    if not isinstance(workflow, Workflow):
+        return _typed("workflow", id, {"workflow": workflow, "input": input})
+    added = _typed("workflow", id, {"workflow": workflow.name, "input": input})
+    added._inner = workflow
+    return added

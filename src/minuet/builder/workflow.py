@@ -247,20 +247,24 @@ class Workflow(DocumentSource):
             )
         source = self._source()
         places = _WorkflowPlaces(source, self._loaded)
-        for path, place in self._places.items():
-            places.note(path, place)
-        for number, node in enumerate(self._nodes):
-            for path, place in node._places.items():
-                places.note(("nodes", number, *path), place)
         data = self.to_dict()
-        for number, node in enumerate(self._nodes):
-            for index, name in enumerate(
-                data["nodes"][number].get(node._spelling("dependencies")) or ()
-            ):
-                if name in node._after:
-                    path = ("nodes", number, node._spelling("dependencies"), index)
-                    places.note(path, node._after[name])
+        self._note_places(places, (), data)
         return read_mapping(data, source=source, places=places)
+
+    def _note_places(self, places: PythonPlaces, at: Path, data: dict[str, Any]) -> None:
+        """Note which line wrote which part of a document at this path."""
+        for path, place in self._places.items():
+            places.note((*at, *path), place)
+        for number, (node, fields) in enumerate(zip(self._nodes, data["nodes"], strict=True)):
+            here = (*at, "nodes", number)
+            for path, place in node._places.items():
+                places.note((*here, *path), place)
+            spelling = node._spelling("dependencies")
+            for index, name in enumerate(fields.get(spelling) or ()):
+                places.note((*here, spelling, index), node._after.get(name))
+            if node._inner is not None:
+                inner = fields["config"]["workflow"]
+                node._inner._note_places(places, (*here, "config", "workflow"), inner)
 
     def _source(self) -> str:
         """The file that messages are about."""
@@ -316,6 +320,9 @@ def _step(node: Node, listed: set[str]) -> Step:
     reads: frozenset[str] = frozenset()
     if not node._loaded:
         templates = [node._read(name) for name in ("config", "foreach", "concurrency")]
+        if node._read("type") == "workflow" and isinstance(templates[0], dict):
+            # A child's document reads the nodes of the child.
+            templates[0] = templates[0].get("input")
         reads = names_in_templates(templates) | names_in_conditions(conditions)
     written = ids_in(node._read("dependencies")) | listed
     return Step(reads, frozenset(node._after), written, chooses, chosen, entry)
@@ -324,6 +331,8 @@ def _step(node: Node, listed: set[str]) -> Step:
 def _written(node: Node, wiring: Wiring) -> dict[str, Any]:
     """A node's fields, with the edges that follow from what nodes read."""
     fields = dict(node._fields)
+    if node._inner is not None:
+        fields["config"] = {**fields["config"], "workflow": node._inner.to_dict()}
     more = wiring.dependencies.get(node.id)
     if more:
         spelling = node._spelling("dependencies")
