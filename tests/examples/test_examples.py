@@ -104,10 +104,26 @@ def test_embedding_does_what_it_prints(root: Path, tmp_path: Path) -> None:
     assert first.stdout.splitlines()[-1] == 'unknown-node-type - did you mean "noop"?'
 
 
+def test_a_workflow_written_in_python_runs_and_prints_its_document(
+    root: Path, tmp_path: Path
+) -> None:
+    program = str(root / "examples/in_python/order.py")
+
+    ran = run(root, tmp_path, program)
+    (tmp_path / "order.yaml").write_text(run(root, tmp_path, program, "--yaml").stdout)
+    again = run(
+        *(root, tmp_path, "-m", "minuet", "run", "order.yaml", "-i", "order_id=7"),
+        *("--handlers", program, "--json"),
+    )
+
+    assert (ran.stdout, ran.stderr) == ("lamp-7\n", "")
+    assert json.loads(again.stdout)["output"] == "lamp-7"
+
+
 def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     folders = {path.name for path in (root / "examples").iterdir() if path.is_dir()}
     text = (root / "examples/README.md").read_text("utf-8")
 
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
-    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding"}
+    tested = {name.split("/")[0] for name in EXAMPLES} | {"embedding", "in_python"}
     assert folders - {"__pycache__"} == listed == tested

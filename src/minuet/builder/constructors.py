@@ -26,13 +26,10 @@ def _typed(type: str, id: str, config: Mapping[str, Any], **fields: Any) -> Node
     return building.add(id, {"type": type, "config": given or None, **fields})
 
 
-#: Stands for an argument that is not given, where None is a value.
-_ABSENT: Any = object()
-
-
-def transform(id: str, value: Any = _ABSENT, *, expression: str | None = None) -> Node:
+def transform(id: str, value: Any = ..., *, expression: str | None = None) -> Node:
     """Add a node that computes: a value with references in it, or a CEL expression."""
-    if (value is _ABSENT) == (expression is None):
+    # None is a value; `...` is not JSON, and stands for no value.
+    if (value is ...) == (expression is None):
         refuse(
             "bad-argument",
             f"minuet.transform({id!r}) needs a value or an expression, and not both",
