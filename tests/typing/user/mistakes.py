@@ -89,7 +89,7 @@ def writes() -> None:
         node.loop(max_iterations=3)  # expect: call-arg, reportCallIssue
         node.on_error("ignore")  # expect: arg-type, reportArgumentType
         minuet.transform()  # expect: call-arg, reportCallIssue
-        minuet.http("h", ulr="x")  # expect: call-arg, reportCallIssue
+        minuet.http("h", url="x", mehtod="GET")  # expect: call-arg, reportCallIssue
         plain.named(7)  # expect: arg-type, reportArgumentType
     order.to_xml()  # expect: attr-defined, reportAttributeAccessIssue
 
