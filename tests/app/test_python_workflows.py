@@ -272,6 +272,26 @@ async def test_whatever_takes_a_workflow_takes_one_written_in_python() -> None:
     assert (await minuet.arun(workflow, {"job": "o"}, store="memory://")).status == "COMPLETED"
 
 
+@minuet.task
+def pw_price(line: dict[str, int], factor: int) -> int:
+    return line["price"] * factor
+
+
+async def test_a_task_is_called_for_each_item() -> None:
+    with minuet.Workflow("lines") as lines:
+        order = minuet.transform("order", lines.input.order)
+        priced = pw_price.map(line=order.output.lines, factor=lines.input.factor, max_parallel=2)
+        gate = minuet.noop("gate")
+        end = minuet.transform("end", {"prices": priced.output, "first": priced.output[0]})
+        order.branch((order.output.lines.len_() > 2, gate), default=end)
+        gate.then(end)
+
+    for prices in ([1, 2], [1, 2, 3]):
+        given = {"order": {"lines": [{"price": price} for price in prices]}, "factor": 10}
+        result = await minuet.arun(lines, given, store="memory://")
+        assert result.output == {"end": {"prices": [10 * p for p in prices], "first": 10}}
+
+
 async def test_a_child_that_is_written_in_python_runs() -> None:
     with minuet.Workflow("parent") as parent:
         loaded = minuet.child("loaded", workflow=etl(), input={"source": parent.input.source})

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from minuet.builder.node import Node
 from minuet.builder.places import refuse
+from minuet.builder.values import encode_condition
 from minuet.builder.workflow import Workflow
 from minuet.nodes.building import require_building
 
@@ -26,8 +27,8 @@ def _typed(type: str, id: str, config: Mapping[str, Any], **fields: Any) -> Node
     return building.add(id, {"type": type, "config": given or None, **fields})
 
 
-def transform(id: str, value: Any = ..., *, expression: str | None = None) -> Node:
-    """Add a node that computes: a value with references in it, or a CEL expression."""
+def transform(id: str, value: Any = ..., *, expression: str | Any | None = None) -> Node:
+    """Add a node that computes: a value with references in it, or an expression in CEL."""
     # None is a value; `...` is not JSON, and stands for no value.
     if (value is ...) == (expression is None):
         refuse(
@@ -35,8 +36,11 @@ def transform(id: str, value: Any = ..., *, expression: str | None = None) -> No
             f"minuet.transform({id!r}) needs a value or an expression, and not both",
             "write minuet.transform(id, value) or minuet.transform(id, expression=…)",
         )
-    config = {"value": value} if expression is None else {"expression": expression}
     building = cast(Workflow, require_building(f"minuet.transform({id!r})"))
+    if expression is None:
+        config = {"value": value}
+    else:
+        config = {"expression": encode_condition(expression, building, None)}
     return building.add(id, {"type": "transform", "config": config})
 
 

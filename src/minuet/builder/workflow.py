@@ -15,7 +15,12 @@ from minuet.builder.node import Node, name_handler
 from minuet.builder.places import PythonPlaces, caller, refuse
 from minuet.builder.references import Expression
 from minuet.builder.spelling import Root
-from minuet.builder.values import encode, names_in_conditions, names_in_templates
+from minuet.builder.values import (
+    encode,
+    names_in_conditions,
+    names_in_expressions,
+    names_in_templates,
+)
 from minuet.builder.wiring import Step, Wiring, ids_in, wire
 from minuet.model import (
     Document,
@@ -28,6 +33,7 @@ from minuet.model import (
 )
 from minuet.model.table import NODE, WORKFLOW
 from minuet.nodes.building import BUILDING, Building
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import AnyTask
 from minuet.types import Json, Path
 
@@ -319,13 +325,28 @@ def _step(node: Node, listed: set[str]) -> Step:
         conditions.append(loop.get("condition", loop.get("while")))
     reads: frozenset[str] = frozenset()
     if not node._loaded:
-        templates = [node._read(name) for name in ("config", "foreach", "concurrency")]
-        if node._read("type") == "workflow" and isinstance(templates[0], dict):
-            # A child's document reads the nodes of the child.
-            templates[0] = templates[0].get("input")
-        reads = names_in_templates(templates) | names_in_conditions(conditions)
+        reads = _names_in_fields(node) | names_in_conditions(conditions)
     written = ids_in(node._read("dependencies")) | listed
     return Step(reads, frozenset(node._after), written, chooses, chosen, entry)
+
+
+def _names_in_fields(node: Node) -> frozenset[str]:
+    """The nodes that a node's fields read, its conditions aside."""
+    node_type = NODE_TYPES.get(str(node._read("type")))
+    config, foreach = node._read("config"), node._read("foreach")
+    templates: list[Json] = [node._read("concurrency")]
+    expressions: list[str] = []
+    for field, value in config.items() if isinstance(config, dict) else ():
+        if node_type is not None and field in node_type.expression_fields and type(value) is str:
+            expressions.append(value)
+        elif field != "workflow" or node_type is None or node_type.name != "workflow":
+            # A child's document reads the nodes of the child.
+            templates.append(value)
+    item = "item"
+    if isinstance(foreach, dict):
+        templates.append(foreach.get("items"))
+        item = str(foreach.get("as", item))
+    return names_in_templates(templates, item) | names_in_expressions(expressions)
 
 
 def _written(node: Node, wiring: Wiring) -> dict[str, Any]:

@@ -35,6 +35,34 @@ def test_a_node_comes_after_what_it_reads() -> None:
     assert graph_of(w) == {"a": [], "b": [], "c": ["a", "b"], "d": [], "e": ["b"]}
 
 
+def test_expressions_and_items_are_read_too() -> None:
+    with minuet.Workflow("w") as w:
+        a, b = reads("a"), reads("b")
+        minuet.transform("c", expression="size(ctx.a.output)")
+        minuet.transform("d", expression=b.output.len_() + 1)
+        minuet.transform("e", ["{{ n }}", "{{ n.x }}", a.output]).foreach(b.output, as_="n")
+        minuet.transform("f", [b.output, w.item]).foreach([1, 2])
+
+    assert graph_of(w) == {
+        "a": [],
+        "b": [],
+        "c": ["a"],
+        "d": ["b"],
+        "e": ["a", "b"],
+        "f": ["b"],
+    }
+    expression = w.to_dict()["nodes"][3]["config"]["expression"]
+    assert expression == "double(size(ctx.b.output)) + 1.0"
+
+
+def test_a_broken_template_does_not_hide_the_others() -> None:
+    with minuet.Workflow("w") as w:
+        a = reads("a")
+        minuet.transform("b", {"x": ["{{ }", "{{ broken", a.output]})
+
+    assert w.to_dict()["nodes"][1]["dependencies"] == ["a"]
+
+
 def test_then_is_an_edge_without_data() -> None:
     with minuet.Workflow("w") as w:
         a, b, c = reads("a"), reads("b"), reads("c")
