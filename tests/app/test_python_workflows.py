@@ -240,6 +240,13 @@ def test_yaml_and_python_make_the_same_document(case: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES)
+def test_what_python_writes_is_loaded_as_it_was(case: str) -> None:
+    _, make, _ = CASES[case]
+
+    assert minuet.Workflow.load(make().to_yaml()).to_dict() == make().to_dict()
+
+
+@pytest.mark.parametrize("case", CASES)
 def test_yaml_and_python_make_the_same_runs(case: str, tmp_path: Path) -> None:
     text, make, runs = CASES[case]
     (tmp_path / "w.yaml").write_text(text, "utf-8")
