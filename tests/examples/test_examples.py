@@ -145,12 +145,28 @@ def test_services_are_called_and_tried_again(root: Path, tmp_path: Path) -> None
     assert record["nodes"]["judge"]["output"]["json"] == {"likes": True}
 
 
+def test_a_workflow_written_in_python_runs_and_prints_its_document(
+    root: Path, tmp_path: Path
+) -> None:
+    program = str(root / "examples/in_python/order.py")
+
+    ran = run(root, tmp_path, program)
+    (tmp_path / "order.yaml").write_text(run(root, tmp_path, program, "--yaml").stdout)
+    again = run(
+        *(root, tmp_path, "-m", "minuet", "run", "order.yaml", "-i", "order_id=7"),
+        *("--handlers", program, "--json"),
+    )
+
+    assert (ran.stdout, ran.stderr) == ("lamp-7\n", "")
+    assert json.loads(again.stdout)["output"] == "lamp-7"
+
+
 def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     folders = {path.name for path in (root / "examples").iterdir() if path.is_dir()}
     text = (root / "examples/README.md").read_text("utf-8")
 
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
     # Those with services are in test_services.py.
-    elsewhere = {"embedding", "saga", "polling", "enrichment", "services"}
+    elsewhere = {"embedding", "saga", "polling", "enrichment", "services", "in_python"}
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested

@@ -34,6 +34,7 @@ PLAIN = (
     "src/minuet/__main__.py",
     "src/minuet/app",
     "src/minuet/bridge",
+    "src/minuet/builder",
     "src/minuet/cli",
     "src/minuet/clock.py",
     "src/minuet/conditions",

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from minuet.builder.node import Node
 from minuet.builder.places import refuse
+from minuet.builder.values import encode_condition
 from minuet.builder.workflow import Workflow
 from minuet.nodes.building import require_building
 
@@ -26,20 +27,20 @@ def _typed(type: str, id: str, config: Mapping[str, Any], **fields: Any) -> Node
     return building.add(id, {"type": type, "config": given or None, **fields})
 
 
-#: Stands for an argument that is not given, where None is a value.
-_ABSENT: Any = object()
-
-
-def transform(id: str, value: Any = _ABSENT, *, expression: str | None = None) -> Node:
-    """Add a node that computes: a value with references in it, or a CEL expression."""
-    if (value is _ABSENT) == (expression is None):
+def transform(id: str, value: Any = ..., *, expression: str | Any | None = None) -> Node:
+    """Add a node that computes: a value with references in it, or an expression in CEL."""
+    # None is a value; `...` is not JSON, and stands for no value.
+    if (value is ...) == (expression is None):
         refuse(
             "bad-argument",
             f"minuet.transform({id!r}) needs a value or an expression, and not both",
             "write minuet.transform(id, value) or minuet.transform(id, expression=…)",
         )
-    config = {"value": value} if expression is None else {"expression": expression}
     building = cast(Workflow, require_building(f"minuet.transform({id!r})"))
+    if expression is None:
+        config = {"value": value}
+    else:
+        config = {"expression": encode_condition(expression, building, None)}
     return building.add(id, {"type": "transform", "config": config})
 
 
@@ -172,6 +173,10 @@ def agent(
 
 
 def child(id: str, *, workflow: str | Workflow, input: Any = None) -> Node:
-    """Add a node that runs another workflow, by its name (with a tag, `name@tag`)."""
-    name = workflow.name if isinstance(workflow, Workflow) else workflow
-    return _typed("workflow", id, {"workflow": name, "input": input})
+    """Add a node that runs another workflow: a deployed one by its name (`name`, `name@tag`), or
+    one that is written in Python, which becomes part of this document."""
+    if not isinstance(workflow, Workflow):
+        return _typed("workflow", id, {"workflow": workflow, "input": input})
+    added = _typed("workflow", id, {"workflow": workflow.name, "input": input})
+    added._inner = workflow
+    return added

@@ -42,7 +42,9 @@ def _edit(text: str, known: Json, data: dict[str, Json]) -> str | None:
     lines = text.split("\n")
     if lines[-1]:
         lines.append("")
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end), reverse=True):
+    edits.sort(key=lambda edit: edit.start)
+    # From the end, so that the numbers of lines before stay right; of two at one place, the later.
+    for edit in reversed(edits):
         lines[edit.start : edit.end] = edit.text.rstrip("\n").split("\n")
     return "\n".join(lines)
 

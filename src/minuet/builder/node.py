@@ -43,6 +43,8 @@ class Node(Referable):
         self._changed = not loaded
         #: Where fields were written, by their path below the node.
         self._places: dict[Path, Position | None] = {} if loaded else {(): place}
+        #: The workflow that it runs as a child, if that is written in Python too.
+        self._inner: Workflow | None = None
         #: Nodes that come before, without data, and where that was said.
         self._after: dict[str, Position | None] = {}
 

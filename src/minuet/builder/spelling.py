@@ -180,8 +180,8 @@ def _jinja_literal(value: Json) -> str:
 # ── conditions ──────────────────────────────────────────────────────────────────────────────
 
 
-def spell_condition(tree: Tree, own: str) -> str:
-    """The expression as CEL; the node `own` is the one whose condition it is."""
+def spell_condition(tree: Tree, own: str | None) -> str:
+    """The expression as CEL; the node `own` is the one whose condition it is, if any."""
     match tree:
         case Root(name=name, is_node=True):
             if name == own:
@@ -229,7 +229,7 @@ def _cel_field(operand: str, key: str) -> str:
     return f"{operand}.{key}" if is_plain else f"{operand}[{json.dumps(key, ensure_ascii=False)}]"
 
 
-def _cel_inner(tree: Tree, own: str) -> str:
+def _cel_inner(tree: Tree, own: str | None) -> str:
     text = spell_condition(tree, own)
     is_simple = isinstance(tree, Root | Items | Field | Length) or (
         isinstance(tree, Literal) and not text.startswith("-")
@@ -237,7 +237,7 @@ def _cel_inner(tree: Tree, own: str) -> str:
     return text if is_simple else f"({text})"
 
 
-def _cel_contains(tree: Contains, own: str) -> str:
+def _cel_contains(tree: Contains, own: str | None) -> str:
     container, item = _cel_inner(tree.container, own), _cel_inner(tree.item, own)
     if isinstance(tree.item, Literal) and not isinstance(tree.item.value, str):
         return f"{item} in {container}"
@@ -245,7 +245,7 @@ def _cel_contains(tree: Contains, own: str) -> str:
     return f"type({container}) == string ? {container}.contains({item}) : {item} in {container}"
 
 
-def _cel_arithmetic(tree: Binary, own: str) -> str:
+def _cel_arithmetic(tree: Binary, own: str | None) -> str:
     if tree.sign in ("//", "%"):
         _not_in_condition(f"the operator {tree.sign}")
     if tree.sign == "+" and (_is_text(tree.left) or _is_text(tree.right)):
@@ -270,7 +270,7 @@ def _is_number(tree: Tree) -> bool:
     return is_literal or isinstance(tree, Length) or (isinstance(tree, Unary) and tree.sign == "-")
 
 
-def _cel_number(tree: Tree, own: str) -> str:
+def _cel_number(tree: Tree, own: str | None) -> str:
     """A number that can be mixed with any other."""
     if isinstance(tree, Literal) and type(tree.value) in (int, float):
         text = repr(float(tree.value))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from minuet.bridge.values import to_plain
@@ -38,8 +38,11 @@ def encode_key(key: Any) -> str:
     return key
 
 
-def encode_condition(condition: Any, owner: object, node_id: str) -> Json:
-    """A condition of a node: an expression, CEL text, or an object with a type."""
+def encode_condition(condition: Any, owner: object, node_id: str | None) -> Json:
+    """A condition of a node: an expression over references, CEL text, or an object with a type.
+
+    `node_id` is the node whose output is known when it is evaluated, if any.
+    """
     if isinstance(condition, Expression):
         _check_owner(condition, owner)
         return spell_condition(tree_of(condition), node_id)
@@ -57,24 +60,41 @@ def _check_owner(expression: Expression, owner: object) -> None:
         )
 
 
-def names_in_templates(value: Json) -> frozenset[str]:
-    """The nodes whose outputs the templates in a value read. The compiler reports broken ones."""
+def names_in_templates(value: Json, item: str = "item") -> frozenset[str]:
+    """The nodes whose outputs the templates in a value read. The compiler reports broken ones.
+
+    `item` is what the author calls the items of a foreach.
+    """
     from minuet.templates import compile_template
 
     try:
-        return compile_template(value).references
+        return compile_template(value, item=item).references
     except TemplateError:
-        return frozenset()
+        # The parts that are right still count.
+        parts = value.values() if isinstance(value, dict) else value
+        found = parts if isinstance(value, dict | list) else ()
+        return frozenset(name for part in found for name in names_in_templates(part, item))
 
 
 def names_in_conditions(conditions: Iterable[Json]) -> frozenset[str]:
     """The nodes whose outputs conditions read. The compiler reports broken ones."""
     from minuet.conditions import compile_condition
 
+    return _names(conditions, compile_condition)
+
+
+def names_in_expressions(expressions: Iterable[str]) -> frozenset[str]:
+    """The nodes whose outputs CEL expressions read. The compiler reports broken ones."""
+    from minuet.conditions import compile_expression
+
+    return _names(expressions, compile_expression)
+
+
+def _names(sources: Iterable[Any], compile_source: Callable[[Any], Any]) -> frozenset[str]:
     found: set[str] = set()
-    for condition in conditions:
+    for source in sources:
         try:
-            found |= compile_condition(condition).references
+            found |= compile_source(source).references
         except ConditionError:
             continue
     return frozenset(found)

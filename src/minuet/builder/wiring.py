@@ -2,9 +2,9 @@
 
 A node that reads another's output comes after it. Three rules make that the graph that was meant:
 
-* A node has no edge from what comes before it anyway, through another node that it reads or that
-  chooses it (a branch, a loop's exit, an error or a rejection). With such an edge, it would run
-  even if it was not chosen.
+* A node has no edge from what comes before it anyway, through another node that it reads, that
+  it follows (`then`), or that chooses it (a branch, a loop's exit, an error or a rejection). With
+  such an edge, it would run even if that other node was skipped or did not choose it.
 * What reads a node inside a loop from outside comes after the loop, because only the loop's last
   node leads out.
 * A branch replaces the nodes that merely come after. What reads a node with a branch, and is not
@@ -116,7 +116,9 @@ def _find_needed(
                 source = loop
         needed[name].add(source)
     for name, sources in needed.items():
-        strong = sources | choosers[name]
+        strong = (
+            sources | choosers[name] | (steps[name].follows | steps[name].written) & steps.keys()
+        )
         needed[name] = {
             source
             for source in sources - choosers[name]

@@ -15,7 +15,12 @@ from minuet.builder.node import Node, name_handler
 from minuet.builder.places import PythonPlaces, caller, refuse
 from minuet.builder.references import Expression
 from minuet.builder.spelling import Root
-from minuet.builder.values import encode, names_in_conditions, names_in_templates
+from minuet.builder.values import (
+    encode,
+    names_in_conditions,
+    names_in_expressions,
+    names_in_templates,
+)
 from minuet.builder.wiring import Step, Wiring, ids_in, wire
 from minuet.model import (
     Document,
@@ -28,6 +33,7 @@ from minuet.model import (
 )
 from minuet.model.table import NODE, WORKFLOW
 from minuet.nodes.building import BUILDING, Building
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import AnyTask
 from minuet.types import Json, Path
 
@@ -247,20 +253,24 @@ class Workflow(DocumentSource):
             )
         source = self._source()
         places = _WorkflowPlaces(source, self._loaded)
-        for path, place in self._places.items():
-            places.note(path, place)
-        for number, node in enumerate(self._nodes):
-            for path, place in node._places.items():
-                places.note(("nodes", number, *path), place)
         data = self.to_dict()
-        for number, node in enumerate(self._nodes):
-            for index, name in enumerate(
-                data["nodes"][number].get(node._spelling("dependencies")) or ()
-            ):
-                if name in node._after:
-                    path = ("nodes", number, node._spelling("dependencies"), index)
-                    places.note(path, node._after[name])
+        self._note_places(places, (), data)
         return read_mapping(data, source=source, places=places)
+
+    def _note_places(self, places: PythonPlaces, at: Path, data: dict[str, Any]) -> None:
+        """Note which line wrote which part of a document at this path."""
+        for path, place in self._places.items():
+            places.note((*at, *path), place)
+        for number, (node, fields) in enumerate(zip(self._nodes, data["nodes"], strict=True)):
+            here = (*at, "nodes", number)
+            for path, place in node._places.items():
+                places.note((*here, *path), place)
+            spelling = node._spelling("dependencies")
+            for index, name in enumerate(fields.get(spelling) or ()):
+                places.note((*here, spelling, index), node._after.get(name))
+            if node._inner is not None:
+                inner = fields["config"]["workflow"]
+                node._inner._note_places(places, (*here, "config", "workflow"), inner)
 
     def _source(self) -> str:
         """The file that messages are about."""
@@ -315,15 +325,35 @@ def _step(node: Node, listed: set[str]) -> Step:
         conditions.append(loop.get("condition", loop.get("while")))
     reads: frozenset[str] = frozenset()
     if not node._loaded:
-        templates = [node._read(name) for name in ("config", "foreach", "concurrency")]
-        reads = names_in_templates(templates) | names_in_conditions(conditions)
+        reads = _names_in_fields(node) | names_in_conditions(conditions)
     written = ids_in(node._read("dependencies")) | listed
     return Step(reads, frozenset(node._after), written, chooses, chosen, entry)
+
+
+def _names_in_fields(node: Node) -> frozenset[str]:
+    """The nodes that a node's fields read, its conditions aside."""
+    node_type = NODE_TYPES.get(str(node._read("type")))
+    config, foreach = node._read("config"), node._read("foreach")
+    templates: list[Json] = [node._read("concurrency")]
+    expressions: list[str] = []
+    for field, value in config.items() if isinstance(config, dict) else ():
+        if node_type is not None and field in node_type.expression_fields and type(value) is str:
+            expressions.append(value)
+        elif field != "workflow" or node_type is None or node_type.name != "workflow":
+            # A child's document reads the nodes of the child.
+            templates.append(value)
+    item = "item"
+    if isinstance(foreach, dict):
+        templates.append(foreach.get("items"))
+        item = str(foreach.get("as", item))
+    return names_in_templates(templates, item) | names_in_expressions(expressions)
 
 
 def _written(node: Node, wiring: Wiring) -> dict[str, Any]:
     """A node's fields, with the edges that follow from what nodes read."""
     fields = dict(node._fields)
+    if node._inner is not None:
+        fields["config"] = {**fields["config"], "workflow": node._inner.to_dict()}
     more = wiring.dependencies.get(node.id)
     if more:
         spelling = node._spelling("dependencies")

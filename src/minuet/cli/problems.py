@@ -29,13 +29,9 @@ def print_error(error: MinuetError, *, as_json: bool) -> None:
 
 def print_diagnostics(source: str, diagnostics: Sequence[Diagnostic]) -> None:
     """Print every problem, with the line it is on."""
-    lines: dict[str, list[str]] = {}
+    lines = _source_lines(source) if any(found.line for found in diagnostics) else []
     for found in diagnostics:
-        file = found.file or source
-        if found.line and file not in lines:
-            lines[file] = _source_lines(file)
-        shown = _describe(file, found, lines.get(file, []))
-        print(clean("\n".join(shown)), file=sys.stderr)
+        print(clean("\n".join(_describe(source, found, lines))), file=sys.stderr)
 
 
 def _describe(source: str, found: Diagnostic, lines: list[str]) -> list[str]:

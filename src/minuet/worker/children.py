@@ -2,8 +2,8 @@
 
 Each call reads the current state of the child run, so it does not matter how often the node is
 called, by whom, or what made it ready. Each attempt of the node stands for a generation of the
-child run: the first attempt for the first one, and a later one for the next, unless the child run is open
-or has completed.
+child run: the first attempt for the first one, and a later one for the next, unless the child run
+is open or has completed.
 """
 
 from __future__ import annotations

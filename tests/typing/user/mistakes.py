@@ -80,5 +80,19 @@ async def embeds() -> None:
     minuet.Retry(max_attempts="3")  # expect: arg-type, reportArgumentType
 
 
+def writes() -> None:
+    with minuet.Workflow() as order:  # expect: call-arg, reportCallIssue
+        node = plain.named("a")("x")
+        node.ouput  # expect: attr-defined, reportAttributeAccessIssue
+        node.then("b")  # expect: arg-type, reportArgumentType
+        node.retry("3")  # expect: arg-type, reportArgumentType
+        node.loop(max_iterations=3)  # expect: call-arg, reportCallIssue
+        node.on_error("ignore")  # expect: arg-type, reportArgumentType
+        minuet.transform()  # expect: call-arg, reportCallIssue
+        minuet.http("h", url="x", mehtod="GET")  # expect: call-arg, reportCallIssue
+        plain.named(7)  # expect: arg-type, reportArgumentType
+    order.to_xml()  # expect: attr-defined, reportAttributeAccessIssue
+
+
 def raises() -> None:
     raise minuet.Retryable("later", after="1 s")  # expect: arg-type, reportArgumentType

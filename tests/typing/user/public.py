@@ -95,6 +95,44 @@ def script() -> int:
     return 0 if result.status == "COMPLETED" else 1
 
 
+# ── a workflow ──────────────────────────────────────────────────────────────────────────────
+
+
+def workflow() -> minuet.Workflow:
+    with minuet.Workflow("order", input={"type": "object"}, defaults={"queue": "q"}) as order:
+        assert_type(order, minuet.Workflow)
+        page = fetch.named()(url=order.input.url)
+        assert_type(page, minuet.Node)
+        paid = charge.named("pay")(page.output.lines[0].price * 2)
+        each = charge.map(amount=page.output.prices, max_parallel=3)
+        asked = minuet.human("ask", title="Pay?", approvers=["ann"]).rejected(each)
+        other = minuet.child("other", workflow="shipping@main", input={"id": order.run.id})
+        ends = [
+            minuet.noop("end"),
+            minuet.transform("sum", {"total": page.output.total}),
+            minuet.transform("product", expression="input.a * 2"),
+            minuet.decision("decision"),
+            minuet.wait("wait", seconds=3),
+            minuet.http("http", url="https://x.example", json={"a": order.input.a}),
+            minuet.llm("llm", model="m", prompt=order.input.question),
+            minuet.agent("agent", model="m", available_tools=["search"]),
+            minuet.node("own", type="my_type", config={"a": 1}),
+        ]
+        page.branch((page.output.total > 1000, asked), ("output.ok", ends), default=paid)
+        paid.loop(while_=~paid.output.ok & (order.iteration < 3), max_iterations=5, back_to=page)
+        assert_type(asked.then(paid), minuet.Node)
+        paid.retry(3, retry_on=[TimeoutError]).timeout(5).on_error("continue")
+        paid.compensate(charge, amount=paid.output.amount).set(join="any")
+        # A plain call is typed as the function's: a checker cannot know where it stands.
+        charge(amount=page.output.total, ctx=page.output)
+        order.set(output=other.output)
+    assert_type(order.to_dict(), dict[str, Any])
+    assert_type(order.to_yaml(), str)
+    assert_type(order["pay"], minuet.Node)
+    assert_type(minuet.run(order, {"url": "x"}), minuet.RunResult)
+    return minuet.Workflow.load("order.yaml")
+
+
 # ── a program that embeds it ────────────────────────────────────────────────────────────────
 
 

@@ -179,7 +179,10 @@ def test_the_built_in_node_types() -> None:
             "type": "workflow",
             "config": {"workflow": "other@main", "input": {"id": "{{ input.id }}"}},
         },
-        "child_2": {"type": "workflow", "config": {"workflow": "child"}},
+        "child_2": {
+            "type": "workflow",
+            "config": {"workflow": {"name": "child", "nodes": [{"id": "n", "type": "noop"}]}},
+        },
         "own": {"type": "my_type", "config": {"a": "{{ input.a }}"}, "secrets": ["KEY"]},
         "named": {"handler": "module:function"},
     }

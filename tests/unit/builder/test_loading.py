@@ -160,6 +160,16 @@ def test_a_new_node_comes_after_the_others() -> None:
     assert order.to_yaml() == ORDER.replace("    depends_on: [a]\n", added)
 
 
+def test_a_new_field_and_a_new_node_at_one_place_keep_their_order() -> None:
+    order = load()
+    order["b"].timeout(5)
+    with order:
+        minuet.noop("c")
+
+    added = "    depends_on: [a]\n    timeout_seconds: 5\n  - {id: c, type: noop}\n"
+    assert order.to_yaml() == ORDER.replace("    depends_on: [a]\n", added)
+
+
 def test_a_changed_edge_keeps_the_spelling_of_the_author() -> None:
     order = load()
     with order:

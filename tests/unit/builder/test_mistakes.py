@@ -363,6 +363,22 @@ def test_a_problem_in_another_file_names_that_file(tmp_path: Path) -> None:
     assert raised.value.source.endswith("test_mistakes.py")
 
 
+def parent() -> minuet.Workflow:
+    with minuet.Workflow("inner") as inner:
+        minuet.transform("t", "{{ nobody.x }}")  # inner
+    with minuet.Workflow("w") as w:
+        minuet.child("c", workflow=inner)
+    return w
+
+
+def test_a_problem_in_a_child_is_reported_at_its_line() -> None:
+    with pytest.raises(minuet.DocumentError) as raised:
+        compile_source(parent(), handlers=REGISTERED)
+
+    (problem,) = raised.value.diagnostics
+    assert (problem.code, problem.line) == ("unknown-reference", line_of(parent, "inner"))
+
+
 def test_a_loaded_document_keeps_its_lines(tmp_path: Path) -> None:
     file = tmp_path / "w.yaml"
     file.write_text("name: w\nnodes:\n  - id: a\n    type: nope\n")

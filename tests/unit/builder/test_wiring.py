@@ -35,6 +35,34 @@ def test_a_node_comes_after_what_it_reads() -> None:
     assert graph_of(w) == {"a": [], "b": [], "c": ["a", "b"], "d": [], "e": ["b"]}
 
 
+def test_expressions_and_items_are_read_too() -> None:
+    with minuet.Workflow("w") as w:
+        a, b = reads("a"), reads("b")
+        minuet.transform("c", expression="size(ctx.a.output)")
+        minuet.transform("d", expression=b.output.len_() + 1)
+        minuet.transform("e", ["{{ n }}", "{{ n.x }}", a.output]).foreach(b.output, as_="n")
+        minuet.transform("f", [b.output, w.item]).foreach([1, 2])
+
+    assert graph_of(w) == {
+        "a": [],
+        "b": [],
+        "c": ["a"],
+        "d": ["b"],
+        "e": ["a", "b"],
+        "f": ["b"],
+    }
+    expression = w.to_dict()["nodes"][3]["config"]["expression"]
+    assert expression == "double(size(ctx.b.output)) + 1.0"
+
+
+def test_a_broken_template_does_not_hide_the_others() -> None:
+    with minuet.Workflow("w") as w:
+        a = reads("a")
+        minuet.transform("b", {"x": ["{{ }", "{{ broken", a.output]})
+
+    assert w.to_dict()["nodes"][1]["dependencies"] == ["a"]
+
+
 def test_then_is_an_edge_without_data() -> None:
     with minuet.Workflow("w") as w:
         a, b, c = reads("a"), reads("b"), reads("c")
@@ -73,17 +101,47 @@ def test_a_node_that_was_not_chosen_does_not_run_because_it_reads_something_else
     assert branch_of(w, "check") == [["approve"], ["decline"]]
 
 
-def test_an_edge_without_data_does_not_replace_one_with_data() -> None:
+def test_a_node_that_follows_another_is_skipped_with_it() -> None:
+    with minuet.Workflow("w") as w:
+        flight = reads("flight")
+        charge = reads("charge", flight)
+        undo = reads("undo")
+        charge.on_error(undo)
+        undo.then(reads("undo_flight", flight))
+        charge.then(reads("confirm", flight))
+
+    assert graph_of(w) == {
+        "flight": [],
+        "charge": ["flight"],
+        "undo": [],
+        "undo_flight": ["undo"],
+        "confirm": ["charge"],
+    }
+
+
+def test_an_edge_that_is_said_is_kept() -> None:
     with minuet.Workflow("w") as w:
         price = reads("price")
         approve = reads("approve")
         price.branch((price.output[0] > 5, approve), default=[])
         audit = reads("audit", price)
         approve.then(audit)
+        price.then(audit)
 
     # It runs whatever the branch chooses; after the approval, if there is one.
     assert graph_of(w) == {"price": [], "approve": [], "audit": ["approve"]}
     assert branch_of(w, "price") == [["approve", "audit"], ["audit"]]
+
+
+def test_a_child_that_is_written_in_python_has_its_own_nodes() -> None:
+    with minuet.Workflow("inner") as inner:
+        reads("b", reads("a"))
+    with minuet.Workflow("w") as w:
+        reads("a")
+        reads("b")
+        minuet.child("c", workflow=inner, input=w["a"].output)
+
+    assert graph_of(w) == {"a": [], "b": [], "c": ["a"]}
 
 
 def test_what_reads_a_node_with_a_branch_runs_whatever_it_chooses() -> None:
