@@ -196,7 +196,7 @@ class Workflow(DocumentSource):
         handler, config = name_handler(task, positional, dict(named))
         return self.add(node_id, {"handler": handler, "config": config or None})
 
-    def map_task(
+    def add_foreach(
         self,
         task: AnyTask,
         node_id: str,

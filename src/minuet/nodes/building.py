@@ -22,7 +22,7 @@ class Building(Protocol):
     ) -> Node:
         """Add a node that calls the task."""
 
-    def map_task(
+    def add_foreach(
         self,
         task: AnyTask,
         node_id: str,
@@ -73,4 +73,4 @@ class NamedTask:
         """
         building = require_building(f"{self._task.name}.map(…)")
         options = {"max_parallel": max_parallel, "need": need}
-        return building.map_task(self._task, self._id, arguments, config, options)
+        return building.add_foreach(self._task, self._id, arguments, config, options)
