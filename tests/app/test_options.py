@@ -50,7 +50,8 @@ def test_the_settings_of_an_empty_environment_are_the_defaults() -> None:
     assert settings.queue_leases(built_in) == defaults.lease_seconds_by_queue
     assert settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"] == defaults.drain_seconds
     given: dict[str, Any] = dict(worker_settings(settings))
-    assert {name: getattr(defaults, name) or RETRY_DEFAULT for name in given} == given
+    expected = {name: getattr(defaults, name) for name in given}
+    assert {**expected, "retry": RETRY_DEFAULT} == given
 
 
 def test_the_help_of_the_commands_names_the_defaults() -> None:
