@@ -187,6 +187,64 @@ async def test_code_decides_a_branch_and_reads_an_earlier_node(
         assert "evaluate(output, context)" in msgspec.json.encode(why).decode()
 
 
+METADATA_CODE = """
+def evaluate(output, context):
+    metadata = context["flaky"]["metadata"]
+    return metadata["attempts"] == 2 and metadata["completed_at"].endswith("Z")
+"""
+
+
+@pytest.mark.shows("F-36")
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "ctx.flaky.metadata.attempts == 2 && ctx.first.metadata.attempts == 1",
+        'ctx["flaky"]["metadata"].duration_ms >= 0',
+        "timestamp(ctx.flaky.metadata.completed_at) >= timestamp(ctx.first.metadata.completed_at)",
+        {
+            "type": "cross_node_comparison",
+            "left": {"source": "context", "node": "flaky", "path": "metadata.attempts"},
+            "operator": ">",
+            "right": {"source": "context", "node": "first", "path": "metadata.attempts"},
+        },
+        {
+            "type": "composite",
+            "operator": "NOT",
+            "conditions": ["ctx.flaky.metadata.attempts != 2"],
+        },
+        {"type": "python_sandbox", "code": METADATA_CODE},
+    ],
+    ids=["cel", "index", "time", "cross-node", "composite", "sandbox"],
+)
+async def test_conditions_read_when_and_how_earlier_nodes_ran(scene: Any, condition: Any) -> None:
+    failures = [ConnectionError("not yet")]
+
+    async def flaky() -> int:
+        if failures:
+            raise failures.pop()
+        return 1
+
+    document = workflow(
+        node("first"),
+        task("flaky", "first", retry={"max_attempts": 2, "backoff_ms": 1}),
+        node("between", "flaky"),
+        node(
+            "choice",
+            "between",
+            branch={"rules": [{"condition": condition, "next_nodes": ["yes"]}], "default": ["no"]},
+        ),
+        node("yes"),
+        node("no"),
+    )
+    async with scene({"flaky": flaky}) as s:
+        result = await s.run(document)
+
+        assert result.status == "COMPLETED"
+        assert result.nodes["yes"].status == "COMPLETED"
+        why = await s.app.runs.explain(result.run_id, "yes")
+        assert any(" followed rule 1: " in reason for reason in why.reasons), why.reasons
+
+
 @pytest.mark.shows("F-14", "F-30")
 async def test_schemas_and_code_may_be_blobs(scene: Any) -> None:
     async with scene() as s:

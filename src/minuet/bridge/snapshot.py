@@ -13,8 +13,10 @@ from minuet.errors import DamagedRowError
 from minuet.events import Event, NodeCompleted, RunCreated, RunPatched, decode_event
 from minuet.kernel.fold import JoinView, NumberedEvent, State, TokenView
 from minuet.kernel.invariants import Leased, RunFacts
+from minuet.kernel.metadata import metadata
 from minuet.store.lenient import DAMAGE
 from minuet.store.records import LEASE_MS_MAX, EventRecord, Snapshot, Token
+from minuet.types import Json
 
 
 def events_of(snapshot: Snapshot) -> list[NumberedEvent]:
@@ -28,6 +30,14 @@ def read_event(record: EventRecord) -> Event:
         return decode_event(record.data)
     except DAMAGE as error:
         raise DamagedRowError(record.run, f"event {record.seq}", str(error)) from None
+
+
+def metadata_of(record: EventRecord) -> Json | None:
+    """When and how the node ran whose result an event holds; None: it holds none."""
+    event = read_event(record)
+    if not isinstance(event, NodeCompleted):
+        return None
+    return metadata(taken_ms=event.taken_ms, completed_ms=record.at_ms, attempts=event.attempt)
 
 
 def plan_of(stored: Snapshot) -> str | None:

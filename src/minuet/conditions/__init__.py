@@ -42,6 +42,9 @@ TYPES: dict[str, str] = {
 
 #: The variables of a condition. `output` is the node's own output, `ctx` maps each earlier node to
 #: `{"output": …}`, `iteration` exists inside a loop, `item` and `item_index` inside a foreach.
+#: Beside `output`, what conditions see of a node: when and how it ran.
+METADATA = "metadata"
+
 VARIABLES = ("output", "ctx", "input", "run", "iteration", "item", "item_index")
 
 
@@ -68,6 +71,10 @@ class Condition(Protocol):
     @property
     def reads_all(self) -> bool:
         """Whether it may read any node before its own: its code names them as it runs."""
+
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether it may read when and how nodes ran (`ctx.<node>.metadata`)."""
 
     @property
     def blobs(self) -> frozenset[str]:

@@ -67,7 +67,16 @@ def _check_size(source: Json) -> None:
 class Composite:
     """A compiled composite condition."""
 
-    __slots__ = ("_operator", "_parts", "blobs", "is_slow", "reads_all", "references", "source")
+    __slots__ = (
+        "_operator",
+        "_parts",
+        "blobs",
+        "is_slow",
+        "reads_all",
+        "reads_metadata",
+        "references",
+        "source",
+    )
 
     def __init__(self, operator: str, parts: tuple[Condition, ...]) -> None:
         self._operator = operator
@@ -76,6 +85,7 @@ class Composite:
         self.blobs: frozenset[str] = frozenset().union(*(one.blobs for one in parts))
         self.reads_all = any(one.reads_all for one in parts)
         self.is_slow = any(one.is_slow for one in parts)
+        self.reads_metadata = any(one.reads_metadata for one in parts)
         between = " OR " if operator == "NOT" else f" {operator} "
         text = between.join(_bracketed(one) for one in parts)
         self.source = f"NOT ({text})" if operator == "NOT" else text

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.conditions import NO_BLOBS, VARIABLES, Blobs
+from minuet.conditions import METADATA, NO_BLOBS, VARIABLES, Blobs
 from minuet.conditions.cel import Cel, Dialect, compile_boolean
 from minuet.conditions.cel.errors import CelError, EvaluationError
 from minuet.conditions.cel.meter import Meter
@@ -127,7 +127,7 @@ def _read_path(side: str, path: Any) -> tuple[str | int, ...]:
             steps.append(int(found["index"]))
         else:
             steps.append(found["field"] or found["quoted"][1:-1])
-    if steps[0] not in ("output", "metadata"):
+    if steps[0] not in ("output", METADATA):
         raise ConditionError(f"{side}.path {path!r}: {hint}")
     return tuple(steps)
 
@@ -139,6 +139,11 @@ class CrossNode:
     reads_all = False
     blobs: frozenset[str] = frozenset()
     is_slow = False
+
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether it may read when and how nodes ran."""
+        return METADATA in self.source
 
     def __init__(self, left: Operand, operator: str, right: Operand, limits: Limits) -> None:
         self._left, self._operator, self._right = left, operator, right
@@ -181,6 +186,11 @@ class CrossNodeExpression:
     reads_all = False
     blobs: frozenset[str] = frozenset()
     is_slow = False
+
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether it may read when and how nodes ran."""
+        return METADATA in self.source
 
     def __init__(self, cel: Cel) -> None:
         self._cel = cel

@@ -69,6 +69,7 @@ class SchemaValidation:
     references: frozenset[str] = frozenset()
     reads_all = False
     is_slow = False
+    reads_metadata = False
 
     def __init__(self, schema: Schema | None, ref: str, invert: bool) -> None:
         self._schema = schema

@@ -50,6 +50,8 @@ class Needs(msgspec.Struct, frozen=True, gc=False):
     blobs: frozenset[str]
     #: So much time that an event loop must not wait for it.
     time: bool
+    #: When and how the nodes ran that they name.
+    metadata: bool
 
 
 class Program:
@@ -113,6 +115,7 @@ class Program:
             found = self._needs[node.id] = Needs(
                 frozenset().union(*(one.blobs for one in conditions)),
                 any(one.is_slow for one in conditions),
+                any(one.reads_metadata for one in conditions),
             )
         return found
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from typing import Any, NamedTuple
@@ -151,22 +150,7 @@ def _compile_condition(source: Any) -> frozenset[str]:
     from minuet.conditions import compile_condition
 
     condition = compile_condition(source)
-    if _names_metadata(source):
-        raise ConditionError("conditions cannot read the metadata of a node yet, only its output")
     return condition.references | {ALL} if condition.reads_all else condition.references
-
-
-#: `ctx.<node>.metadata` in CEL.
-_METADATA = re.compile(r"""\bctx(?:\.\w+|\[[^]]*\])\.metadata\b""")
-
-
-def _names_metadata(source: Any) -> bool:
-    """Whether a condition reads when or how a node ran. The stores hand over outputs only."""
-    return any(
-        _METADATA.search(text) is not None
-        or (where[-1:] == ("path",) and text.startswith("metadata"))
-        for where, text in strings(source)
-    )
 
 
 def _check_names(workflow: Workflow, references: References, problems: Problems) -> None:

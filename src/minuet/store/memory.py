@@ -295,9 +295,11 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             token,
             [self._output(source, outputs) for source in inputs],
             [
-                self._output(source, outputs, failed=source.outcome == "failed")
-                if source.node in every
-                else self._output(source, outputs)
+                Output(
+                    *(source.node, source.scope, self._output(source, outputs).data),
+                    failed=source.node in every and source.outcome == "failed",
+                    event=source.event,
+                )
                 for source in reads
             ],
             oversize,
@@ -328,13 +330,12 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         """How large the outputs of these instances are."""
         return {t.key: len(self._events[t.run][t.event - 1].data) for t in (*inputs, *reads)}
 
-    def _output(self, token: Token, outputs: dict[Key, Output], *, failed: bool = False) -> Output:
+    def _output(self, token: Token, outputs: dict[Key, Output]) -> Output:
         """The output of an instance; of an answer, each is made once."""
         if token.key not in outputs:
             data = output_of(self._events[token.run][token.event - 1].data)
             outputs[token.key] = Output(token.node, token.scope, data)
-        found = outputs[token.key]
-        return Output(found.node, found.scope, found.data, True) if failed else found
+        return outputs[token.key]
 
     async def wait_until_durable(self, tenant: str, held: Held) -> bool:
         return True

@@ -225,6 +225,8 @@ class Output(Record, frozen=True, array_like=True):
     data: bytes
     #: Of an instance whose failure was handled. Only reads of every instance say so.
     failed: bool = False
+    #: Number of the event that holds it; of those that are read.
+    event: int = 0
 
 
 class Grant(Record, frozen=True):

@@ -29,6 +29,7 @@ class Assignment(Granted):
         "holds_slot",
         "items",
         "loaded",
+        "metadata",
         "node",
         "outcome",
         "output",
@@ -50,6 +51,8 @@ class Assignment(Granted):
         #: If the node is the list of a foreach: its items, once it is rendered.
         self.items: Items | None = None
         self._list: Listed | None = None
+        #: When and how nodes ran, by name; filled before conditions that read it are evaluated.
+        self.metadata: dict[str, Json] = {}
         #: The values of secrets that its config was rendered with.
         self.revealed: tuple[str, ...] = ()
         #: The handler as a task, or as a future of the thread it runs in.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minuet.bridge.programs import item_name
 from minuet.bridge.values import encode_value
+from minuet.conditions import METADATA
 from minuet.nodes.spec import Call
 from minuet.plan.plan import Node
 from minuet.templates import compile_template
@@ -63,6 +64,8 @@ def condition_variables(assignment: Assignment, node: Node) -> dict[str, Json]:
         assignment.forget_values()
     outputs = assignment.outputs().items()
     ctx: dict[str, Json] = {name: {"output": output} for name, output in outputs}
+    for name, found in assignment.metadata.items():
+        ctx[name] = {**ctx.get(name, {}), METADATA: found}
     return {"ctx": ctx, "input": assignment.input(), "run": assignment.run_variable()}
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
+from minuet.bridge.snapshot import metadata_of
 from minuet.bridge.values import needs_blob
 from minuet.errors import DamagedRowError, StoreUnavailableError
 from minuet.ids import Ids
@@ -81,7 +82,8 @@ class Settling:
         if loaded is None or node is None or (node.branch is None and node.loop is None):
             return False
         program = loaded.program
-        return program.needs(node).time or bool(program.missing_blobs(node))
+        needs = program.needs(node)
+        return needs.time or needs.metadata or bool(program.missing_blobs(node))
 
     async def settle_in_time(self, assignment: Assignment) -> Item:
         """Settle without holding up the event loop, however long the conditions take."""
@@ -100,6 +102,8 @@ class Settling:
                 data = await self._read(assignment, ref)
                 if data is not None:
                     assignment.blobs[ref] = data
+        if program.needs(node).metadata:
+            await self._read_metadata(assignment)
         if program.needs(node).time:
             return await asyncio.to_thread(self.settle, assignment)
         return self.settle(assignment)
@@ -150,6 +154,22 @@ class Settling:
             partial(get_content, self._store, ref, run=run, tenant=self._tenant),
             f"the result of {assignment} needs {ref}, which cannot be read",
         )
+
+    async def _read_metadata(self, assignment: Assignment) -> None:
+        """Read when and how the nodes ran whose outputs came with the token."""
+        for output in assignment.grant.reads:
+            if output.event and output.node not in assignment.metadata:
+                records = await self._insist(
+                    partial(
+                        self._store.read_events,
+                        *(self._tenant, assignment.grant.run, output.event - 1),
+                        limit=1,
+                    ),
+                    f"the result of {assignment} needs an event, which cannot be read",
+                )
+                found = metadata_of(records[0]) if records else None
+                if found is not None:
+                    assignment.metadata[output.node] = found
 
     async def _keep_list(self, assignment: Assignment) -> bytes:
         """Store a long list in chunks; the output that names them."""

@@ -200,30 +200,3 @@ def test_many_far_reads_are_found(nodes_of: Any) -> None:
     assert all(
         found[f"n{n}"].reads == (Read(node="n0"), Read(node=f"n{n // 2}")) for n in range(2, count)
     )
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "ctx.a.metadata.attempts > 1",
-        'ctx["a"].metadata.duration_ms > 1',
-        {
-            "type": "composite",
-            "operator": "AND",
-            "conditions": [
-                {
-                    "type": "cross_node_comparison",
-                    "left": {"source": "context", "node": "a", "path": "metadata.attempts"},
-                    "operator": ">",
-                    "right": {"value": 1},
-                }
-            ],
-        },
-    ],
-)
-def test_a_condition_that_reads_metadata_is_refused_before_it_would_fail(
-    refused: Any, condition: Any
-) -> None:
-    last = {"loop": {"condition": condition, "max_iterations": 2}}
-
-    assert refused(*chain(last)) == [("bad-condition", "nodes[3].loop.condition")]

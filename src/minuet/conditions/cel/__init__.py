@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.conditions import NO_BLOBS, VARIABLES, Blobs
+from minuet.conditions import METADATA, NO_BLOBS, VARIABLES, Blobs
 from minuet.conditions.cel.errors import CelError
 from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
@@ -98,6 +98,11 @@ class Cel(_Compiled):
     reads_all = False
     blobs: frozenset[str] = frozenset()
     is_slow = False
+
+    @property
+    def reads_metadata(self) -> bool:
+        """Whether it may: a field of that name in an output looks the same from here."""
+        return METADATA in self.source
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide."""

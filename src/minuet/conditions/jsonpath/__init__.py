@@ -95,6 +95,7 @@ class JsonPath:
     reads_all = False
     blobs: frozenset[str] = frozenset()
     is_slow = False
+    reads_metadata = False
 
     def __init__(self, text: str, query: Query, operator: str, value: Json, limits: Limits) -> None:
         self._query = query

@@ -15,7 +15,7 @@ import ast
 from collections.abc import Mapping
 from typing import Any
 
-from minuet.conditions import NO_BLOBS, Blobs
+from minuet.conditions import METADATA, NO_BLOBS, Blobs
 from minuet.conditions.blob import missing_blob, read_reference
 from minuet.conditions.cel.show import shortened
 from minuet.conditions.explanation import begin_explanation
@@ -114,6 +114,7 @@ class PythonSandbox:
         "_ref",
         "blobs",
         "reads_all",
+        "reads_metadata",
         "references",
         "source",
     )
@@ -132,6 +133,7 @@ class PythonSandbox:
         self._bounds = bounds
         self._limits = limits
         self.reads_all = nodes is None
+        self.reads_metadata = code is not None and METADATA in code
         self.references = frozenset(nodes or ())
         self.blobs = frozenset({ref} if ref else ())
         self.source = f"evaluate(output, context) of {ref or 'its code'}"

@@ -80,7 +80,8 @@ class _Inquiry:
     """One question, and everything needed to answer it."""
 
     def __init__(self, program: Program, fold: Fold, facts: Mapping[Place, Fact]) -> None:
-        self.program, self.state, self.details = program, fold.state, fold.details
+        self.program, self.fold = program, fold
+        self.state, self.details = fold.state, fold.details
         self.facts = facts
         leased = frozenset(place for place, fact in facts.items() if fact.get("state") == "leased")
         self.views = node_views(program, fold.state, fold.details, leased)
@@ -134,7 +135,7 @@ class _Inquiry:
     def _will_be_skipped(self, node: Node) -> Explanation:
         """The answer if only skips can still reach the node."""
         scope = (0,) * len(node.nest)
-        because = explain_skip(self.program, self.state, node, scope)
+        because = explain_skip(self.program, self.fold, node, scope)
         return Explanation(
             author_of(node.id),
             scope,
@@ -240,7 +241,7 @@ class _Inquiry:
             **self.facts.get(place, {}),
         }
         if token.skip:
-            because = explain_skip(self.program, self.state, node, scope)
+            because = explain_skip(self.program, self.fold, node, scope)
             phrase = f"{'was' if token.outcome else 'is being'} skipped: {because[0].text}"
             reasons += [each.text for each in because[1:]]
             details["decisions"] = [each.details for each in because if each.details]
@@ -265,10 +266,10 @@ class _Inquiry:
 
     def _decisions(self, node: Node, token: TokenView) -> list[Reason]:
         """The decisions that led to an instance that ran, and its own."""
-        led = explain_run(self.program, self.state, node, decode(token.scope))
+        led = explain_run(self.program, self.fold, node, decode(token.scope))
         if (token.state, token.outcome) != ("done", "completed"):
             return led
-        return led + explain_choice(self.program, self.state, node, token)
+        return led + explain_choice(self.program, self.fold, node, token)
 
     def _end_phrase(self, node: Node, token: TokenView) -> str:
         if token.outcome == "completed":

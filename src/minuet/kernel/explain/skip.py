@@ -9,7 +9,9 @@ from typing import Any
 
 import msgspec
 
-from minuet.kernel.fold import State, TokenView
+from minuet.conditions import METADATA
+from minuet.kernel.fold import Fold, TokenView
+from minuet.kernel.metadata import metadata
 from minuet.kernel.program import Program
 from minuet.kernel.route import condition_variables, innermost
 from minuet.kernel.scope import decode, encode, show
@@ -24,7 +26,7 @@ class Reason(msgspec.Struct, frozen=True):
     details: dict[str, Any] = {}
 
 
-def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> list[Reason]:
+def explain_skip(program: Program, fold: Fold, node: Node, scope: Scope) -> list[Reason]:
     """Find every decision that kept live deliveries from an instance."""
     found: list[Reason] = []
     seen: set[tuple[str, Scope]] = set()
@@ -33,7 +35,7 @@ def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> li
         target, where = waiting.pop(0)
         for name in program.sources(target, where):
             source = program.nodes[name]
-            token = _source_token(program, state, source, target, where)
+            token = _source_token(program, fold, source, target, where)
             # A source without a token will be skipped too.
             at = (0,) * len(source.nest) if token is None else decode(token.scope)
             if (name, at) in seen:
@@ -44,12 +46,12 @@ def explain_skip(program: Program, state: State, node: Node, scope: Scope) -> li
             elif token.skip:
                 waiting.append((source, decode(token.scope)))
             else:
-                found.append(_decision(program, state, source, token, target))
+                found.append(_decision(program, fold, source, token, target))
     return found or [Reason("every arrival was skipped")]
 
 
 def _source_token(
-    program: Program, state: State, source: Node, target: Node, scope: Scope
+    program: Program, fold: Fold, source: Node, target: Node, scope: Scope
 ) -> TokenView | None:
     """The instance of a source that delivered to this instance of a target."""
     edge = next(edge for edge in source.edges if edge.target == target.id)
@@ -61,7 +63,7 @@ def _source_token(
         prefix = encode(scope[: _common(source, target)])
     found = [
         token
-        for token in state.tokens.values()
+        for token in fold.state.tokens.values()
         if token.node == source.id and token.scope.startswith(prefix)
     ]
     return max(found, key=lambda token: token.scope, default=None)
@@ -77,9 +79,7 @@ def _common(one: Node, other: Node) -> int:
     return count
 
 
-def _decision(
-    program: Program, state: State, source: Node, token: TokenView, target: Node
-) -> Reason:
+def _decision(program: Program, fold: Fold, source: Node, token: TokenView, target: Node) -> Reason:
     """Why a node that ran did not send its output to a target."""
     name = f"{author_of(source.id)!r}{show(decode(token.scope))}"
     edge = next(edge for edge in source.edges if edge.target == target.id)
@@ -89,13 +89,13 @@ def _decision(
         return Reason(f"{name} completed, and {author_of(target.id)!r} is only for its errors")
     if source.loop is not None:
         again = program.condition(source.loop.condition).explain(
-            _variables(program, state, source, token)
+            _variables(program, fold, source, token)
         )
         # A branch decides only when the loop's condition no longer holds.
         if again.get("result") or source.branch is None or edge.roles == ("timeout",):
             return _loop_decision(program, source, decode(token.scope), target, again)
     if source.branch is not None:
-        return _branch_decision(program, state, source, token, target)
+        return _branch_decision(program, fold, source, token, target)
     return Reason(f"{name} completed without choosing {author_of(target.id)!r}")
 
 
@@ -115,13 +115,13 @@ def _loop_decision(
 
 
 def _branch_decision(
-    program: Program, state: State, source: Node, token: TokenView, target: Node
+    program: Program, fold: Fold, source: Node, token: TokenView, target: Node
 ) -> Reason:
     assert source.branch is not None
     details: dict[str, Any] = {"node": author_of(source.id), "scope": decode(token.scope)}
     if source.branch.type == "agent_driven":
         return Reason(f"{author_of(source.id)!r} did not choose {author_of(target.id)!r}", details)
-    variables = _variables(program, state, source, token)
+    variables = _variables(program, fold, source, token)
     rules, winner = [], "its default,"
     for number, rule in enumerate(source.branch.rules, 1):
         explained = program.condition(rule.condition).explain(variables)
@@ -138,29 +138,29 @@ def _branch_decision(
     )
 
 
-def explain_run(program: Program, state: State, node: Node, scope: Scope) -> list[Reason]:
+def explain_run(program: Program, fold: Fold, node: Node, scope: Scope) -> list[Reason]:
     """The decisions of other nodes that led to an instance that ran."""
     found = []
     for name in program.sources(node, scope):
         source = program.nodes[name]
-        token = _source_token(program, state, source, node, scope)
+        token = _source_token(program, fold, source, node, scope)
         if token is not None and (token.state, token.outcome) == ("done", "completed"):
-            found += _choices(program, state, source, token, node.id)
+            found += _choices(program, fold, source, token, node.id)
     return found
 
 
-def explain_choice(program: Program, state: State, node: Node, token: TokenView) -> list[Reason]:
+def explain_choice(program: Program, fold: Fold, node: Node, token: TokenView) -> list[Reason]:
     """The decision that a completed node made itself."""
-    return _choices(program, state, node, token, None)
+    return _choices(program, fold, node, token, None)
 
 
 def _choices(
-    program: Program, state: State, node: Node, token: TokenView, target: str | None
+    program: Program, fold: Fold, node: Node, token: TokenView, target: str | None
 ) -> list[Reason]:
     """What a node's loop and branch decided. With a target: only if that led to it."""
     scope = decode(token.scope)
     name = f"{node.id!r}{show(scope)}"
-    variables = _variables(program, state, node, token)
+    variables = _variables(program, fold, node, token)
     details: dict[str, Any] = {"node": node.id, "scope": scope}
     found: list[Reason] = []
     if node.loop is not None:
@@ -230,7 +230,7 @@ def _with(part: dict[str, Any]) -> str:
     return f" with {values}" if values else ""
 
 
-def _variables(program: Program, state: State, node: Node, token: TokenView) -> dict[str, Json]:
+def _variables(program: Program, fold: Fold, node: Node, token: TokenView) -> dict[str, Json]:
     """The variables that the node's conditions saw, as far as the state has them."""
     scope = decode(token.scope)
     prefixes = {
@@ -239,23 +239,31 @@ def _variables(program: Program, state: State, node: Node, token: TokenView) -> 
     prefixes |= dict(program.reads(node, scope))
     ctx = {}
     for name, prefix in prefixes.items():
-        outputs = [
-            (other.scope, other.output)
-            for other in state.tokens.values()
+        completed = [
+            other
+            for other in fold.state.tokens.values()
             if other.node == name
             and other.output is not None
             and other.scope.startswith(encode(prefix))
         ]
-        if outputs:
-            ctx[name] = {"output": _decode(max(outputs)[1])}
+        if completed:
+            latest = max(completed, key=lambda other: other.scope)
+            ctx[name] = {"output": _decode(latest.output), METADATA: _metadata(fold, latest)}
     variables = {
         "ctx": ctx,
-        "input": _decode(state.input),
-        "run": {"workflow": state.workflow, "generation": state.generation},
+        "input": _decode(fold.state.input),
+        "run": {"workflow": fold.state.workflow, "generation": fold.state.generation},
     }
     seen = condition_variables(node, _decode(token.output), variables)
     seen["iteration"] = scope[program.loop_position(node)] if node.loop else innermost(scope)
     return seen
+
+
+def _metadata(fold: Fold, token: TokenView) -> Json:
+    detail = fold.details[token.node, token.scope]
+    return metadata(
+        taken_ms=detail.started_ms or 0, completed_ms=detail.ended_ms or 0, attempts=token.attempt
+    )
 
 
 def _decode(data: bytes | None) -> Json:

@@ -98,9 +98,10 @@ class Granted:
             if output is None:
                 data = output_of(self._events[run_id, event])
                 output = self._outputs[run_id, event] = Output(node, scope, data)
-            if kind == _FAILED:
-                output = Output(node, scope, output.data, True)
-            (arrived if kind == _ARRIVED else read).append(output)
+            if kind == _ARRIVED:
+                arrived.append(output)
+            else:
+                read.append(Output(node, scope, output.data, kind == _FAILED, event))
         return tuple(arrived), tuple(read)
 
 

@@ -262,8 +262,8 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             at : at + 11
         ]
         first, oversize = at + 14, values[at + 13]
-        middle = first + 3 * values[at + 11]
-        at = middle + 3 * values[at + 12]
+        middle = first + 4 * values[at + 11]
+        at = middle + 4 * values[at + 12]
         inputs = _outputs(values, first, middle, sent)
         if len(inputs) > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
@@ -284,7 +284,7 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             lease,
             taken_ms,
             inputs,
-            _outputs(values, middle, at, sent),
+            _read_outputs(values, middle, at, sent),
             max(oversize, 0),
             damaged,
         )
@@ -294,11 +294,26 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
 _FAILED = b"!"
 
 
+def _read_outputs(
+    values: Sequence[Any], first: int, end: int, sent: list[Output]
+) -> tuple[Output, ...]:
+    """The same of outputs that are read: with their events, and whether their instances failed."""
+    found = _outputs(values, first, end, sent)
+    return tuple(
+        Output(
+            *(output.node, output.scope, output.data),
+            failed=values[first + 4 * i].startswith(_FAILED),
+            event=values[first + 4 * i + 2],
+        )
+        for i, output in enumerate(found)
+    )
+
+
 def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) -> tuple[Output, ...]:
-    """Outputs, from node, scope and data of each; `sent` are those of the answer so far."""
+    """Outputs, from node, scope, event and data of each; `sent` are those of the answer so far."""
     found = []
-    for i in range(first, end, 3):
-        data = values[i + 2]
+    for i in range(first, end, 4):
+        data = values[i + 3]
         if isinstance(data, int):
             # The same as an earlier one, counted from 1.
             output = sent[data - 1]
@@ -306,8 +321,6 @@ def _outputs(values: Sequence[Any], first: int, end: int, sent: list[Output]) ->
             node = values[i].removeprefix(_FAILED)
             output = Output(node.decode(), values[i + 1].decode(), data)
             sent.append(output)
-        if values[i].startswith(_FAILED):
-            output = Output(output.node, output.scope, output.data, True)
         found.append(output)
     return tuple(found)
 

@@ -389,9 +389,9 @@ class ExchangeGroup:
                 oversize = needed.oversize
             else:
                 arrived = [outputs[one[2:4]] for one in needed.inputs]
-                reads = [_with_failure(outputs[one[2:4]], one) for one in needed.reads]
+                reads = [_as_read(outputs[one[2:4]], one) for one in needed.reads]
             if token.cursor and key in own:
-                reads = [*reads, own[key]]
+                reads = [*reads, msgspec.structs.replace(own[key], event=token.event)]
             grants.append(grant(token, arrived, reads, oversize))
         return grants
 
@@ -439,9 +439,9 @@ class ExchangeGroup:
         return found
 
 
-def _with_failure(output: Output, found: _Found) -> Output:
+def _as_read(output: Output, found: _Found) -> Output:
     """An output that is read, with whether its instance failed if that is asked for."""
-    return Output(output.node, output.scope, output.data, True) if any(found[5:]) else output
+    return Output(output.node, output.scope, output.data, any(found[5:]), found[3])
 
 
 def _is_heavy(token: Token) -> bool:

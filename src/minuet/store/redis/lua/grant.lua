@@ -260,18 +260,20 @@ local function tell(run, event)
   return data
 end
 
--- Add outputs to an answer: node, scope and data of each.
+-- Add outputs to an answer: node, scope, event and data of each.
 local function add_outputs(answer, run, list, own)
   local at = #answer
   for i = 1, #list, 3 do
     local event, data = list[i + 2], nil
     if own and i + 3 > #list then data = load_output(run, event) else data = tell(run, event) end
-    answer[at + i], answer[at + i + 1], answer[at + i + 2] = list[i], list[i + 1], data
+    answer[at + 1], answer[at + 2], answer[at + 3], answer[at + 4] =
+      list[i], list[i + 1], event, data
+    at = at + 4
   end
   return #list / 3
 end
 
--- Add the fourteen values of a token that fits to an answer, followed by three for each output.
+-- Add the fourteen values of a token that fits to an answer, followed by four for each output.
 function grant(answer, token)
   local run, at, found = token[T_RUN], #answer, fits[token]
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
@@ -282,7 +284,8 @@ function grant(answer, token)
   answer[at + 12], answer[at + 13], answer[at + 14] = 0, 0, 0
   if type(found) == 'number' then
     answer[at + 12], answer[at + 15] = 1, token[T_SOURCE]
-    answer[at + 16], answer[at + 17] = token[T_SOURCE_SCOPE] or '', tell(run, found)
+    answer[at + 16], answer[at + 17] = token[T_SOURCE_SCOPE] or '', found
+    answer[at + 18] = tell(run, found)
   elseif found then
     answer[at + 14] = found[3]
     answer[at + 12] = add_outputs(answer, run, found[1])
