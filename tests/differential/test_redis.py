@@ -56,6 +56,8 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
         ("asked > 0 and asked ~= newest + 1", "false", 1),
         ("for _, tag in ipairs(tags) do numbers[#numbers + 1] = named[tag] end", "", 1),
         ("math.max(newest, number), named", "number, named", 1),
+        ("window + join[J_LIVE] + join[J_SKIPPED] - 2", "window + join[J_LIVE] - 2", 1),
+        ("token[T_OUTCOME] == 'failed' and FAILED .. node or node", "node", 1),
     ],
     ids=[
         *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
@@ -68,6 +70,7 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
             "versions with gaps",
         ),
         *("tags not compared", "the newest version falls back"),
+        *("failed items issue none", "failed items look completed"),
     ],
 )
 async def test_a_planted_bug_is_found(

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.kernel.program import targets
-from minuet.plan.plan import Node, Plan
+from minuet.plan.plan import Node, Plan, author_of
 from minuet.rehearsal.handlers import Start
 from minuet.rehearsal.stage import Seen, StageSetup
 from minuet.rehearsal.watch import Turn, all_turns
@@ -61,6 +61,7 @@ class Findings:
 
     def _note(self, seen: Seen, finding: Finding, *key: str, rank: int = 0) -> None:
         """Count a finding. Of the seeds that show it, name the first one of the lowest rank."""
+        finding.node = author_of(finding.node)
         place = (finding.code, finding.node, *key)
         known = self._found.get(place)
         finding.seed, finding.seeds = seen.seed, 1

@@ -25,7 +25,7 @@ from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, Task
 from minuet.nodes.io.http import HTTP, call_external_service
 from minuet.nodes.io.llm import LLM, llm_service
 from minuet.nodes.spec import Call, Effects, NodeType
-from minuet.plan.plan import Node, Plan
+from minuet.plan.plan import Node, Plan, author_of
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.lockstep import run_stepped
 from minuet.rehearsal.scenario import Scenario
@@ -33,6 +33,7 @@ from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.simulation.loop import current_process
 from minuet.simulation.streams import Streams
 from minuet.types import TYPE_QUEUE, Json
+from minuet.worker.foreach import is_hidden
 
 #: Mean duration of a stub in seconds: long enough for faults to hit it.
 SECONDS = 0.25
@@ -84,9 +85,11 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
     reach outside: these are stubs in any case, as are built-in node types that do."""
     roles = {}
     for node in plan.nodes:
-        known = NODE_TYPES.get(node.type)
+        if is_hidden(node):
+            continue
+        name, known = author_of(node.id), NODE_TYPES.get(node.type)
         if known is None:
-            roles[node.id] = _type_role(node, handlers, stubs=stubs)
+            roles[name] = _type_role(node, handlers, stubs=stubs)
             continue
         if known.kind == "io":
             roles[node.id] = Role(node, None, False, None, known, known.output_schema or None)
@@ -104,7 +107,7 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
             task = None
         is_real = is_ours or (handlers is not None and not stubs)
         schema = _result_schema(task) if task is not None and not is_real else None
-        roles[node.id] = Role(node, task, is_real, schema)
+        roles[name] = Role(node, task, is_real, schema)
     return roles
 
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from minuet import events as happened
 from minuet.events import Event
-from minuet.plan.plan import Node, Plan
+from minuet.plan.plan import HIDDEN, Node, Plan
 
 #: Error codes that mean that a limit was reached, and the limit.
 LIMITS = {
@@ -31,7 +31,7 @@ class Turn(NamedTuple):
 
 def all_turns(plan: Plan) -> list[Turn]:
     """All turns that a plan offers, in the order of its nodes."""
-    return [turn for node in plan.nodes if node.id != plan.output_node for turn in _offers(node)]
+    return [turn for node in plan.nodes if HIDDEN not in node.id for turn in _offers(node)]
 
 
 def _offers(node: Node) -> Iterator[Turn]:
