@@ -409,16 +409,6 @@ _ALL = (
         patch=wrong.child_of_each_process,
     ),
     Bug(
-        name="child-without-lease",
-        summary="a child run is started by a worker that has lost the token",
-        families=True,
-        faults=("pause", "slow"),
-        haste=10,
-        first=150,
-        seeds=200,
-        transition=wrong.StartsChildrenWithoutLease,
-    ),
-    Bug(
         name="cancel-not-passed-down",
         summary="the children of a run that is over go on",
         families=True,

@@ -622,11 +622,6 @@ class WaitsForWhatIsOver(Transition):
         return False
 
 
-class StartsChildrenWithoutLease(Transition):
-    def _is_held(self, tenant: str, held: Held) -> bool:
-        return True
-
-
 @contextmanager
 def child_of_each_process() -> Iterator[None]:
     real = families.child_id
