@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -149,3 +150,37 @@ async def test_a_constraint_does_not_change_the_lease_of_a_service(
         await s.app.cancel(run_id)
 
         assert token.due_ms - token.taken_ms == 120_000
+
+
+class Vault:
+    """A provider of secrets that knows one."""
+
+    def get(self, name: str) -> str:
+        return {"TOKEN": "canary-9d1e7a"}[name]
+
+
+@pytest.mark.shows("U-17")
+@pytest.mark.parametrize("status", [200, 403, 503])
+async def test_a_secret_in_a_header_is_sent_and_recorded_nowhere(
+    scene: Any, service: Service, caplog: pytest.LogCaptureFixture, status: int
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    # Some services repeat what they were sent.
+    service.answer = lambda asked: reply({"got": asked.headers["authorization"]}, status)
+    document = workflow(
+        calling(
+            service,
+            "/?key={{ secrets.TOKEN }}",
+            config={"headers": {"Authorization": "Bearer {{ secrets.TOKEN }}"}},
+            secrets=["TOKEN"],
+            retry=QUICK_RETRY,
+        )
+    )
+    async with scene(egress_private=True, secrets=Vault()) as s:
+        result = await s.run(document)
+        recorded = repr((await s.events(result.run_id), result))
+
+    assert service.asked[0].headers["authorization"] == "Bearer canary-9d1e7a"
+    assert (result.status == "COMPLETED") == (status == 200)
+    assert "canary-9d1e7a" not in recorded
+    assert "canary-9d1e7a" not in caplog.text
