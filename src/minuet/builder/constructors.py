@@ -109,6 +109,9 @@ def llm(
     temperature: float | None = None,
     response_schema: dict[str, Any] | None = None,
     max_tokens: int | None = None,
+    base_url: str | Any | None = None,
+    api_key: str | Any | None = None,
+    timeout_seconds: float | None = None,
 ) -> Node:
     """Add a node that asks a language model."""
     config = {
@@ -118,6 +121,9 @@ def llm(
         "temperature": temperature,
         "response_schema": response_schema,
         "max_tokens": max_tokens,
+        "base_url": base_url,
+        "api_key": api_key,
+        "timeout_seconds": timeout_seconds,
     }
     return _typed("llm", id, config)
 

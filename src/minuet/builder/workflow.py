@@ -127,6 +127,16 @@ class Workflow(DocumentSource):
         return Expression(Root("item", self))
 
     @property
+    def item_index(self) -> Any:
+        """The number of the item, inside a node that runs once per item: a reference."""
+        return Expression(Root("item_index", self))
+
+    @property
+    def secrets(self) -> Any:
+        """The values of secrets, such as `order.secrets.TOKEN`: a reference."""
+        return Expression(Root("secrets", self))
+
+    @property
     def iteration(self) -> Any:
         """The number of the round, inside a loop: a reference."""
         return Expression(Root("iteration", self))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import inspect
 from decimal import Decimal
 from typing import Any
 
@@ -12,7 +13,9 @@ import pytest
 import minuet
 from minuet.model import dump_document, read_mapping
 from minuet.model.table import NODE, WORKFLOW
+from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED
+from minuet.templates import VARIABLES
 
 
 @minuet.task
@@ -186,6 +189,29 @@ def test_the_built_in_node_types() -> None:
         "own": {"type": "my_type", "config": {"a": "{{ input.a }}"}, "secrets": ["KEY"]},
         "named": {"handler": "module:function"},
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("transform", minuet.transform),
+        ("wait", minuet.wait),
+        ("http", minuet.http),
+        ("llm", minuet.llm),
+        ("workflow", minuet.child),
+    ],
+)
+def test_every_field_of_a_config_has_an_argument(name: str, function: Any) -> None:
+    fields = set(NODE_TYPES[name].config_schema["properties"])
+
+    assert fields <= set(inspect.signature(function).parameters)
+
+
+def test_every_variable_of_a_template_is_a_reference() -> None:
+    workflow = minuet.Workflow("w")
+
+    for name in VARIABLES:
+        assert repr(getattr(workflow, name).x) == f"{{{{ {name}.x }}}}"
 
 
 def test_map_calls_a_task_for_each_item_of_its_first_argument() -> None:
