@@ -255,3 +255,15 @@ def test_the_doctor_finds_a_version_without_its_plan(deployed: Any, minuet: Any)
     deployed.write("order.yaml", ORDER)
     assert minuet("deploy", "order.yaml").code == 0
     assert minuet("doctor").code == 0
+
+
+def test_a_deployed_workflow_with_a_foreach_is_resumed(folder: Any, minuet: Any) -> None:
+    """The nodes that the compiler adds for it were taken for node types that are missing."""
+    node = '{id: twice, handler: double, foreach: {items: [1, 2]}, config: {number: "{{ item }}"}}'
+    folder.write("each.yaml", f"name: each\nnodes:\n  - {node}\n")
+    assert minuet("deploy", "each.yaml").code == 0
+    assert minuet("start", "each").code == 0
+
+    resumed = minuet("resume", *HANDLERS, "--json")
+
+    assert (resumed.code, resumed.json["output"]) == (0, {"twice": [2, 4]})

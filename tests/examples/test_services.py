@@ -68,6 +68,58 @@ def run(root: Path, folder: Path, name: str, *given: str, **environment: str) ->
     return ended
 
 
+# ── etl ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_etl_takes_the_files_that_are_there_when_it_runs(root: Path, tmp_path: Path) -> None:
+    for number in range(7):
+        (tmp_path / f"{number}.csv").write_text(f"name,amount\na,{number}\nb,\n")
+    (tmp_path / "broken.csv").write_text("name,amount\na,many\n")
+
+    ended = run(root, tmp_path, "etl/etl.yaml", "-i", "folder=.")
+
+    assert ended["output"] == {"load": {"files": 7, "broken": 1, "rows": 7, "total": 21}}
+
+
+def test_etl_adds_up_the_files_that_come_with_it(root: Path, tmp_path: Path) -> None:
+    folder = root / "examples/etl/data"
+
+    ended = run(root, tmp_path, "etl/etl.yaml", "-i", f"folder={folder}")
+
+    assert ended["output"] == {"load": {"files": 2, "broken": 1, "rows": 3, "total": 600}}
+
+
+# ── family ──────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("C-01")
+def test_family_starts_a_child_run_of_the_deployed_workflow_for_each_item(
+    root: Path, tmp_path: Path
+) -> None:
+    folder = root / "examples/family"
+
+    def minuet(*words: str) -> Any:
+        finished = subprocess.run(
+            [sys.executable, "-m", "minuet", *words, "--json"],
+            cwd=tmp_path,
+            env={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
+            capture_output=True,
+            text=True,
+            timeout=120,
+        )
+        assert finished.returncode == 0, finished.stderr
+        return json.loads(finished.stdout)
+
+    minuet("deploy", str(folder / "shipment.yaml"), str(folder / "family.yaml"))
+    started = minuet("start", "family", "-i", f"@{folder / 'order.json'}")
+    ended = minuet("resume", started["run_id"], "--handlers", str(folder / "family.py"))
+
+    assert ended["output"] == {"invoice": {"parcels": 3, "total": 4 + 18 + 4 + 2 + 4}}
+    children = minuet("runs", "list", "--workflow", "shipment")
+    assert [(run["status"], run["version"]) for run in children] == [("COMPLETED", 1)] * 3
+    assert {run["parent"] for run in children} == {started["run_id"]}
+
+
 # ── saga ────────────────────────────────────────────────────────────────────────────────────
 
 

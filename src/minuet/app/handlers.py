@@ -9,7 +9,7 @@ from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.nodes.spec import NodeType
-from minuet.plan.plan import Node, Plan
+from minuet.plan.plan import HIDDEN, Node, Plan
 from minuet.types import TYPE_QUEUE
 
 
@@ -33,6 +33,8 @@ def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
     """The handlers of these nodes that are not here, and the node types, as `type:NAME`."""
     missing = set()
     for node in nodes:
+        if node.type.startswith(HIDDEN):
+            continue  # The compiler has added it, and every worker can run it.
         node_type = NODE_TYPES.get(node.type)
         if node_type is None:
             if handlers.find_type(node.type) is None:
