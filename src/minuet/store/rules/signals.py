@@ -39,6 +39,12 @@ class Signals(Leases):
                 self._receive(run, token, signal, bytes(sent.data))
                 return
 
+    def _longest_waiting(self, run: Run, name: str) -> Token | None:
+        """The instance that has waited for a signal the longest."""
+        waiting = self._source.find_waiting(run, SIGNAL_WAIT, name)
+        found = min(waiting, key=lambda token: (token.wait_event, token.key), default=None)
+        return None if found is None else self.tokens.setdefault(found.key, found)
+
     def _send_signal(self, run: Run, change: SendSignal) -> str | None:
         """Give a signal to the instance that has waited the longest, or keep it; say why not.
 
@@ -50,8 +56,7 @@ class Signals(Leases):
             return None if is_same else f"has a signal of this id with the name {known.name}"
         if run.status in TERMINAL:
             return f"is {run.status} and cannot receive signals"
-        waiting = self._source.find_waiting(run, SIGNAL_WAIT, change.name)
-        longest = min(waiting, key=lambda token: (token.wait_event, token.key), default=None)
+        longest = self._longest_waiting(run, change.name)
         if longest is None and len(self._kept_signals(run)) >= KEPT_SIGNALS_MAX:
             return f"keeps {KEPT_SIGNALS_MAX} signals that no node has received, and takes no more"
         data = msgspec.Raw(change.data)
@@ -59,6 +64,5 @@ class Signals(Leases):
         signal = Signal(run.run, change.id, change.name, seq)
         self.signals[signal.key] = signal
         if longest is not None:
-            token = self.tokens.setdefault(longest.key, longest)
-            self._receive(run, token, signal, change.data)
+            self._receive(run, longest, signal, change.data)
         return None

@@ -41,6 +41,17 @@ function receive_kept(run, token)
   end
 end
 
+-- The instance that has waited for a signal the longest, or nil.
+local function longest_waiting(run, name)
+  local longest
+  for _, token in ipairs(find_waiting(run, L_SIGNAL_WAIT, name)) do
+    if not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0) then
+      longest = token
+    end
+  end
+  return longest
+end
+
 -- Give a signal to the instance that has waited the longest, or keep it. Result: nil, or why not. A
 -- signal that the run has already changes nothing, whatever has become of the run.
 function send_signal(run, name, id, payload, by)
@@ -52,12 +63,7 @@ function send_signal(run, name, id, payload, by)
   if TERMINAL[run[R_STATUS]] then
     return 'is ' .. run[R_STATUS] .. ' and cannot receive signals'
   end
-  local longest
-  for _, token in ipairs(find_waiting(run, L_SIGNAL_WAIT, name)) do
-    if not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0) then
-      longest = token
-    end
-  end
+  local longest = longest_waiting(run, name)
   if not longest and #kept_signals(run) >= KEPT_SIGNALS_MAX then
     return format('keeps %d signals that no node has received, and takes no more',
       KEPT_SIGNALS_MAX)

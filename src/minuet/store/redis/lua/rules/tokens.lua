@@ -1,7 +1,7 @@
 -- Tokens: how they come, wait, become ready again and end.
 
 -- Exports. Everything else stays local to this block.
-local emit, issue, end_token, make_ready, leave_unreported, resume
+local emit, issue, end_token, make_ready, leave_unreported, end_wait, resume
 
 do
 
@@ -76,7 +76,7 @@ function leave_unreported(run)
 end
 
 -- What a token waits for has come: a worker may take it.
-local function end_wait(run, token, resolution, resumed)
+function end_wait(run, token, resolution, resumed)
   touch_token(token)
   token[T_RESOLUTION] = resolution
   append(run, resumed)
