@@ -303,8 +303,9 @@ _ALL = (
     Bug(
         name="newest-waiter-first",
         summary="a signal goes to the node that began to wait last",
-        transition=wrong.NewestWaiterFirst,
+        first=200,
         seeds=300,
+        transition=wrong.NewestWaiterFirst,
     ),
     Bug(
         name="wait-uncounted",

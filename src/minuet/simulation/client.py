@@ -41,7 +41,7 @@ from minuet.store.records import (
     Snapshot,
     Start,
 )
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, Json
 
 #: How long a client waits for an end before it reads the run again.
 PATIENCE = 5.0
@@ -251,10 +251,10 @@ class Client:
         for number, (delay, name, times) in enumerate(script.signals):
             await asyncio.sleep(delay)
             for _ in range(times):
-                await self._send_one(run, name, f"signal-{number}")
+                await self.send(run, name, f"signal-{number}", {"v": 1, "odd": False})
 
-    async def _send_one(self, run: str, name: str, id: str) -> None:
-        data = {"v": 1, "odd": False}
+    async def send(self, run: str, name: str, id: str, data: Json) -> None:
+        """Send a signal, again and again until there is a reply."""
         try:
             await self.repeat(lambda: self._app.signal(run, name, data, idempotency_key=id))
         except (RunConflictError, RunNotFoundError):
