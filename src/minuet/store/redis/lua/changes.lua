@@ -159,22 +159,6 @@ local function find_join(run, name, member, source)
   return found[1] and parse_join(found[1]), found[2]
 end
 
--- The tokens of a run that wait for something of this kind and key, in the order of their keys.
-local function find_waiting(run, kind, key)
-  local found, from = {}, '[' .. run[R_NAME] .. '\0'
-  local members = call('ZRANGEBYLEX', waiting_key(run[R_TENANT], kind, key), from,
-    '(' .. run[R_NAME] .. '\1')
-  for _, member in ipairs(members) do
-    local token = load_token(parts(member))
-    if token then found[#found + 1] = token end
-  end
-  return found
-end
-
-local function put_signal(run, signal)
-  put(run, F_SIGNAL .. signal[S_ID], pack(unpack(signal, 1, S_LAST)))
-end
-
 -- An output in a loop or a map can be looked for by its scope.
 local function list_scope(run, node, scope)
   run[R_SCOPED] = true

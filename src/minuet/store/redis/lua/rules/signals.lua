@@ -23,7 +23,7 @@ end
 
 local function receive(run, token, signal, payload)
   signal[S_NODE], signal[S_SCOPE] = token[T_NODE], token[T_SCOPE]
-  put_signal(run, signal)
+  put(run, F_SIGNAL .. signal[S_ID], pack(unpack(signal, 1, S_LAST)))
   end_wait(run, token, payload, events.node_resumed(token, nil, '', false, signal[S_SEQ]))
 end
 
@@ -44,8 +44,11 @@ end
 -- The instance that has waited for a signal the longest, or nil.
 local function longest_waiting(run, name)
   local longest
-  for _, token in ipairs(find_waiting(run, L_SIGNAL_WAIT, name)) do
-    if not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0) then
+  local waiting = waiting_key(run[R_TENANT], L_SIGNAL_WAIT, name)
+  local from, to = '[' .. run[R_NAME] .. '\0', '(' .. run[R_NAME] .. '\1'
+  for _, member in ipairs(call('ZRANGEBYLEX', waiting, from, to)) do
+    local token = load_token(parts(member))
+    if token and (not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0)) then
       longest = token
     end
   end
@@ -73,7 +76,7 @@ function send_signal(run, name, id, payload, by)
   if longest then
     receive(run, longest, signal, payload)
   else
-    put_signal(run, signal)
+    put(run, F_SIGNAL .. id, pack(unpack(signal, 1, S_LAST)))
     enter(kept_key(run[R_NAME]), id, seq)
   end
 end
