@@ -189,6 +189,6 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
 
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
     # Those with services are in test_services.py.
-    elsewhere = {"embedding", "saga", "polling", "enrichment", "services", "in_python"}
+    elsewhere = {"embedding", "saga", "polling", "enrichment", "services", "in_python", "patterns"}
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested
