@@ -8,6 +8,7 @@
     │   ├── ConditionError     … in a condition
     │   └── TemplateError      … in a template
     ├── OutputError            a value that is not JSON, or too large or deep to be stored
+    ├── SignalTimeoutError     a node waited for a signal, and its time was over
     ├── HandlerError           a handler could not be found or called
     │   └── SecretError        a node reads a secret that it does not declare, or that is not there
     ├── ServiceError           a service that a node called did not do what it was asked
@@ -129,6 +130,16 @@ class InputLimitError(MinuetError):
             "elsewhere and return where it is"
         )
         self.size, self.limit = size, limit
+
+
+class SignalTimeoutError(MinuetError):
+    """A node waited for a signal, and its time was over before one came."""
+
+    code = "signal_timeout"
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(f"signal {name!r} did not come within {seconds:g} s")
+        self.name, self.seconds = name, seconds
 
 
 class HandlerError(MinuetError):

@@ -158,6 +158,18 @@ class NodeResumed(Fact, frozen=True, tag="node.resumed"):
     #: The time was over before anything came. Earlier versions did not say so: their `resolution`
     #: is the same as that of such an event now.
     timed_out: bool = False
+    #: Number of the event of the signal that it received, which holds the data; 0: none.
+    signal: int = 0
+
+
+class SignalReceived(Fact, frozen=True, tag="signal.received"):
+    """Somebody sent the run a signal. `node.resumed` says which instance gets it."""
+
+    name: str
+    #: Names the signal within its run. Sending it again changes nothing.
+    id: str
+    data: msgspec.Raw = msgspec.Raw(b"null")
+    by: str = ""
 
 
 class StepRecorded(Fact, frozen=True, tag="step.recorded"):
@@ -255,6 +267,7 @@ Event: TypeAlias = (
     | NodeFailed
     | NodeWaiting
     | NodeResumed
+    | SignalReceived
     | StepRecorded
     | LeaseExpired
     | LeaseReturned

@@ -46,6 +46,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.TemplateError: Outcome(INVALID, 422, "Invalid template"),
     errors.OutputError: Outcome(INVALID, 422, "Value cannot be stored"),
     errors.InputLimitError: Outcome(INVALID, 422, "Inputs too large"),
+    errors.SignalTimeoutError: Outcome(FAILED, 504, "No signal came in time"),
     errors.HandlerError: Outcome(INVALID, 422, "Handler not usable"),
     errors.SecretError: Outcome(INVALID, 422, "Secret not available"),
     errors.RunError: Outcome(INVALID, 400, "Run error"),

@@ -114,7 +114,7 @@ METHODS = {
 
 
 #: The short forms of an App: what they pass on is checked there.
-SHORT = ("start", "start_many", "wait", "follow", "events", "cancel")
+SHORT = ("start", "start_many", "wait", "follow", "events", "cancel", "signal")
 
 #: Each call of these is about a run of its own.
 CHANGES = ("cancel", "pause", "resume", "retry", "trigger")

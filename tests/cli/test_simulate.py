@@ -645,3 +645,50 @@ def test_nothing_outside_is_called_and_every_turn_is_taken(
     assert report["ends"] == {"COMPLETED": 40}
     assert {found["node"] for found in findings(called, "repeated")} <= {"pay"}
     assert not findings(called, "never-taken")
+
+
+# ── signals ─────────────────────────────────────────────────────────────────────────────────
+
+PAYMENT = """
+name: payment
+nodes:
+  - {id: payment, type: wait, config: {signal: paid}}
+  - {id: ship, type: noop, dependencies: [payment]}
+"""
+
+TIMED_PAYMENT = """
+name: payment
+nodes:
+  - id: payment
+    type: wait
+    config: {signal: paid, timeout_seconds: 86400}
+    on_error: [remind]
+  - id: ship
+    type: transform
+    dependencies: [payment]
+    config: {value: "{{ payment.output.amount }}"}
+  - {id: remind, type: noop}
+"""
+
+
+def test_a_signal_comes_in_most_seeds_and_a_wait_without_end_is_reported(
+    folder: Any, minuet: Any
+) -> None:
+    folder.write("payment.yaml", PAYMENT)
+
+    called = minuet("simulate", "payment.yaml", "--seeds", "20", "--json")
+
+    assert called.code == 0
+    assert called.json["ends"].keys() == {"COMPLETED", "WAITS"}
+    (found,) = called.json["findings"]
+    assert (found["code"], found["node"]) == ("waits", "payment")
+    assert "the run waits for signal 'paid'" in found["message"]
+
+
+def test_both_ways_of_a_wait_with_a_timeout_are_taken(folder: Any, minuet: Any) -> None:
+    folder.write("payment.yaml", TIMED_PAYMENT)
+
+    called = minuet("simulate", "payment.yaml", "--seeds", "20", "--json")
+
+    assert called.json["ends"] == {"COMPLETED": 20}
+    assert called.json["findings"] == []

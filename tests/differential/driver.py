@@ -43,6 +43,7 @@ from minuet.store.records import (
     Resume,
     Retried,
     RetryRun,
+    SendSignal,
     Slot,
     Snapshot,
     Start,
@@ -89,9 +90,10 @@ EXPECTED = {
     *(("list_unreported", r) for r in ("some", "none")),
     *(
         (name, r)
-        for name in ("start", "cancel", "pause", "resume", "retry_run", "new_plan")
+        for name in ("start", "cancel", "pause", "resume", "retry_run", "new_plan", "signal")
         for r in ("changed", "RunConflictError", "RunNotFoundError")
     ),
+    *(("signal", r) for r in ("received", "kept", "again")),
     *(("resolve", r) for r in ("True", "False")),
     *(("record_step", r) for r in ("first", "again", "lost")),
     *(("delete_runs", r) for r in ("some", "none")),
@@ -147,6 +149,7 @@ class Driver:
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
             *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
+            *[self.signal] * 2,
             *[self.delete, self.discard, self.look, self.blob, self.report] * 1,
             self.put,
             *[self.worker, self.collect, self.deploy] * (not self._has_moved),
@@ -492,6 +495,24 @@ class Driver:
                 return "retry_run", RetryRun(deadline_ms=deadline_ms, parent=parent)
         new = tuple((rng.choice(NODES), "", d) for d in self._deliveries(rng))
         return "new_plan", NewPlan(rng.choice(("p1", "p1", "p2")), new, by="me")
+
+    async def signal(self, rng: Random) -> None:
+        """A signal: mostly to a run in which something waits, often not the first of its id."""
+        tenant = rng.choice(TENANTS) if rng.random() < 0.1 else "a"
+        waiting = [t.run for t in await self._stores[0].list_waiting(tenant, "signal")]
+        runs = waiting if waiting and rng.random() < 0.6 else [r for _, r in self._runs[-8:]]
+        run = rng.choice(runs) if runs and rng.random() < 0.95 else "none"
+        name, id = rng.choice(("", "k1", "ключ")), f"id{rng.randint(0, 30)}"
+        data = rng.choice((b'{"ok": [1.50]}', b" null ", TIMED_OUT))
+        before = await self._stores[0].read_run(tenant, run)
+        change = SendSignal(name, id, data, by=rng.choice(("", "me")))
+        answer = await self._ask(lambda s: s.change_run(tenant, run, change))
+        if isinstance(answer, MinuetError):
+            self.seen["signal", type(answer).__name__] += 1
+            return
+        self.seen["signal", "changed"] += 1
+        more = answer.seq - (before.seq if before else 0)
+        self.seen["signal", ("again", "kept", "received")[more]] += 1
 
     async def resolve(self, rng: Random) -> None:
         tenant = rng.choice(TENANTS) if rng.random() < 0.1 else "a"

@@ -73,6 +73,10 @@ class SameAnswers(RuleBasedStateMachine):
         self._do("sweep", random)
 
     @rule(random=random)
+    def signal(self, random: Random) -> None:
+        self._do("signal", random)
+
+    @rule(random=random)
     def resolve(self, random: Random) -> None:
         self._do("resolve", random)
 

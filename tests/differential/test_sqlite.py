@@ -36,8 +36,14 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
         ("find_waiters", lambda rows, tenant, slot: [], 35),
         ("has_arrival", lambda rows, key, source: False, 9),
         ("find_tokens", lambda rows, run, states: [], 1),
+        ("find_signals", lambda rows, run: [], 1),
+        ("load_signal", lambda rows, run, id: None, 1),
+        ("find_waiting", lambda rows, run, kind, key: [], 1),
     ],
-    ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],
+    ids=[
+        *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
+        *("signals not kept", "signals not known", "nobody waits for signals"),
+    ],
 )
 async def test_a_planted_bug_is_found(
     monkeypatch: pytest.MonkeyPatch, name: str, bug: object, seed: int

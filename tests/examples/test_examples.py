@@ -54,6 +54,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
             }
         },
     ),
+    "payment/payment.yaml": (
+        ["-i", "order=A-1", "-i", "seconds=0.01"],
+        {"give_up": "A-1 is cancelled."},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 
@@ -105,6 +109,24 @@ def test_order_takes_the_branch_that_fits(
     assert {
         name for name, node in record["nodes"].items() if node["status"] == "SKIPPED"
     } == skipped
+
+
+def test_payment_ships_when_the_signal_comes(root: Path, tmp_path: Path) -> None:
+    file = str(root / "examples/payment/payment.yaml")
+    begun = run(
+        *(root, tmp_path, "-m", "minuet", "run", file, "-i", "order=A-1"),
+        *("--timeout", "0.05", "--json"),
+    )
+    run_id = json.loads(begun.stdout)["run_id"]
+
+    sent = run(root, tmp_path, "-m", "minuet", "signal", run_id, "paid", "-d", '{"amount": 5}')
+    ended = run(root, tmp_path, "-m", "minuet", "resume", run_id, "--json")
+
+    assert sent.returncode == 0, sent.stderr
+    record = json.loads(ended.stdout)
+    assert record["output"] == {"ship": "A-1 is on its way."}
+    assert record["nodes"]["payment"]["output"] == {"amount": 5}
+    assert record["nodes"]["remind"]["status"] == "SKIPPED"
 
 
 def test_embedding_does_what_it_prints(root: Path, tmp_path: Path) -> None:
@@ -168,7 +190,7 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     listed = set(re.findall(r"^\| \[(\w+)\]", text, re.MULTILINE))
     # Those with services are in test_services.py.
     elsewhere = {
-        *("embedding", "services", "in_python"),
+        *("embedding", "services", "in_python", "patterns"),
         *("saga", "polling", "enrichment", "etl", "family"),
     }
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere

@@ -280,6 +280,34 @@ _ALL = (
         transition=wrong.DataMeansATimeout,
     ),
     Bug(
+        name="early-signal-dropped",
+        summary="a signal that nobody waits for is acknowledged and lost",
+        without=("lossy",),
+        transition=wrong.EarlySignalsAreDropped,
+    ),
+    Bug(
+        name="kept-signal-forgotten",
+        summary="a node does not look for a signal that came before it began to wait",
+        transition=wrong.KeptSignalsAreForgotten,
+    ),
+    Bug(
+        name="signal-received-twice",
+        summary="a signal that was received is received again",
+        transition=wrong.SignalsStay,
+    ),
+    Bug(
+        name="signal-counted-twice",
+        summary="a signal that is sent again with the same id counts again",
+        transition=wrong.SignalsCountAgain,
+    ),
+    Bug(
+        name="newest-waiter-first",
+        summary="a signal goes to the node that began to wait last",
+        first=200,
+        seeds=300,
+        transition=wrong.NewestWaiterFirst,
+    ),
+    Bug(
         name="wait-uncounted",
         summary="a waiting token does not count",
         transition=wrong.TimersWithoutCounting,

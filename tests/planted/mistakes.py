@@ -43,6 +43,8 @@ from minuet.store.records import (
     Result,
     Retried,
     Run,
+    SendSignal,
+    Signal,
     Swept,
     Token,
 )
@@ -413,6 +415,56 @@ class ResolvesTwice(Transition):
         if token is not None and run is not None and token.resolution is not None:
             token.state = "waiting"
         return super().resume(tenant, key, resolution, by=by, wait_key=wait_key)
+
+
+class EarlySignalsAreDropped(Transition):
+    def _send_signal(self, run: Run, change: SendSignal) -> str | None:
+        if self._longest_waiting(run, change.name) is None and run.status not in TERMINAL:
+            return None
+        return super()._send_signal(run, change)
+
+
+class KeptSignalsAreForgotten(Transition):
+    def _receive_kept(self, run: Run, token: Token) -> None:
+        """It waits for the next one."""
+
+
+class SignalsStay(Transition):
+    """What was received is received again."""
+
+    def _receive(self, run: Run, token: Token, signal: Signal, data: bytes) -> None:
+        super()._receive(run, token, signal, data)
+        signal.node, signal.scope = "", ""
+
+
+class SignalsCountAgain(Transition):
+    """A signal that is sent again is another one."""
+
+    def _send_signal(self, run: Run, change: SendSignal) -> str | None:
+        source = self._source
+        self._source = _KnowsNoSignal(source)
+        try:
+            return super()._send_signal(run, change)
+        finally:
+            self._source = source
+
+
+class _KnowsNoSignal:
+    def __init__(self, source: Any) -> None:
+        self._source = source
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._source, name)
+
+    def load_signal(self, run: str, id: str) -> None:
+        return None
+
+
+class NewestWaiterFirst(Transition):
+    def _longest_waiting(self, run: Run, name: str) -> Token | None:
+        waiting = self._source.find_waiting(run, "signal", name)
+        found = max(waiting, key=lambda token: token.wait_event, default=None)
+        return None if found is None else self.tokens.setdefault(found.key, found)
 
 
 class DataMeansATimeout(Transition):

@@ -17,6 +17,7 @@ from tests import pooler, servers
 from minuet.blobs.folder import FolderBlobs
 from minuet.clock import Clock, ManualClock
 from minuet.events import COUNTED, NodeCompleted, decode_event, event_type
+from minuet.kernel.mailbox import Mailbox
 from minuet.store.base import Store
 from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
@@ -298,6 +299,10 @@ def check_sound(snapshot: Snapshot) -> None:
         enough = join.live >= need or join.live + join.skipped >= join.total
         assert join.fired == enough
         assert join.fired == any(t.key == join.key for t in snapshot.tokens)
+    mailbox = Mailbox()
+    for seq, event in enumerate(events, 1):
+        mailbox.count(seq, event)
+    assert [*mailbox.broken, *mailbox.unmatched()] == []
 
 
 @pytest.fixture

@@ -183,6 +183,12 @@ class Facade:
         """Short for `app.runs.cancel`."""
         return await self.runs.cancel(run_id, reason=reason)
 
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, idempotency_key: str | None = None
+    ) -> Run:
+        """Short for `app.runs.signal`."""
+        return await self.runs.signal(run_id, name, data, idempotency_key=idempotency_key)
+
 
 class App(Facade):
     """A store and, unless `worker` is False, a worker on it.

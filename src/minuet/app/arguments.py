@@ -306,6 +306,8 @@ RULES: dict[str, Rule] = {
     # Changing.
     "dry_run": instance(bool),
     "reason": text(REASON_LENGTH_MAX),
+    "Runs.signal.name": _NAME,
+    "data": anything,  # encoded
     # Asking.
     "after": whole(0, SEQ_MAX),
     "at": optional(whole(1, SEQ_MAX)),

@@ -89,3 +89,9 @@ class RunHandle(str):
     async def retry(self) -> Run:
         """Run again what failed or was cut off."""
         return await self._runs.retry(self.id)
+
+    async def signal(
+        self, name: str, data: Any = None, *, idempotency_key: str | None = None
+    ) -> Run:
+        """Send the run a signal."""
+        return await self._runs.signal(self.id, name, data, idempotency_key=idempotency_key)

@@ -14,6 +14,7 @@ from minuet.kernel.explain.answer import Explanation as Explanation
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
+from minuet.kernel.view import WaitView as WaitView
 from minuet.types import Json, RunStatus, Scope
 
 
@@ -37,6 +38,8 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     instances: int = 0
     #: Number of the event that holds the output; 0: there is none.
     event: int = 0
+    #: While it is WAITING: for what, since when, and until when at the latest.
+    waiting_for: WaitView | None = None
 
 
 class RunResult(msgspec.Struct, frozen=True):
@@ -110,6 +113,7 @@ def node_result(view: NodeView | InstanceView) -> NodeResult:
         ended_ms=view.ended_ms,
         instances=instances,
         event=view.event,
+        waiting_for=view.waiting_for,
     )
 
 

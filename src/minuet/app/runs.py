@@ -20,8 +20,10 @@ from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.bridge.reporting import report_named
+from minuet.bridge.values import encode_value, needs_blob
 from minuet.errors import (
     InputError,
+    OutputError,
     RunConflictError,
     RunNotFoundError,
     RunTimeoutError,
@@ -30,7 +32,17 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.kernel.fold import NumberedEvent
-from minuet.store.records import Cancel, Change, Pause, Resume, RetryRun, Run, Start
+from minuet.store.blob import blob_value
+from minuet.store.records import (
+    Cancel,
+    Change,
+    Pause,
+    Resume,
+    RetryRun,
+    Run,
+    SendSignal,
+    Start,
+)
 from minuet.types import TERMINAL
 
 #: Longest wait for a change before the next poll.
@@ -239,6 +251,29 @@ class Runs(Questions):
         run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms))
         self._behind.work_on([run_id])
         return run
+
+    @checked
+    async def signal(
+        self, run_id: str, name: str, data: Any = None, *, idempotency_key: str | None = None
+    ) -> Run:
+        """Send a run a signal, and return the run once the signal is durable.
+
+        The node that has waited for a signal of this name the longest receives it; if none waits,
+        it is kept for the next one. With an idempotency key, sending it again changes nothing.
+        RunConflictError when the run is over, or keeps 1,000 signals that no node has received.
+        """
+        self._behind.check_open()
+        if not is_storable(run_id):
+            raise RunNotFoundError(run_id)
+        try:
+            value = encode_value(data)
+        except OutputError as error:
+            raise InputError([f"data: {error}"], argument="data") from error
+        if needs_blob(value):
+            ref = await self._store.put_blob(value, run=run_id, tenant=self._tenant)
+            value = blob_value(ref, len(value))
+        signal_id = idempotency_key or self._behind.engine.ids.token()
+        return await self._change(run_id, SendSignal(name, signal_id, value))
 
     @checked
     async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:

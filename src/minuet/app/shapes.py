@@ -20,7 +20,7 @@ from minuet.outcomes import outcome_of
 from minuet.types import Json
 
 if TYPE_CHECKING:
-    from minuet.app.results import NodeResult, RunResult, RunTree
+    from minuet.app.results import NodeResult, RunResult, RunTree, WaitView
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
@@ -160,6 +160,16 @@ def node(found: NodeResult) -> Shape:
         "ended_at": moment(found.ended_ms),
         "instances": found.instances,
         "event": found.event,
+        "waiting_for": None if found.waiting_for is None else _waiting_for(found.waiting_for),
+    }
+
+
+def _waiting_for(found: WaitView) -> Shape:
+    return {
+        "kind": found.kind,
+        "key": found.key,
+        "since": moment(found.since_ms),
+        "until": moment(found.until_ms),
     }
 
 

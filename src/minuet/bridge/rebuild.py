@@ -29,6 +29,7 @@ from minuet.store.records import (
     Join,
     Read,
     Run,
+    Signal,
     Snapshot,
     Token,
 )
@@ -65,6 +66,10 @@ def rebuild(stored: Snapshot, program: Program | None, now_ms: int) -> Snapshot:
         events=stored.events,
         steps=tuple((*key, value) for key, value in sorted(state.steps.items())),
         dead_letters=tuple(_dead_letters(stored, state, traces, maker)),
+        signals=tuple(
+            Signal(stored.run.run, id, signal.name, signal.seq, *(signal.received_by or ()))
+            for id, signal in sorted(state.signals.items())
+        ),
     )
 
 
@@ -165,6 +170,7 @@ class _Maker:
             resolution=self._traces.resolutions.get(place),
             event=view.event,
             lost=view.lost,
+            wait_event=self._fold.details[place].wait_event if view.state == "waiting" else 0,
         )
         if stored is not None:
             self._keep_holder(stored, token)

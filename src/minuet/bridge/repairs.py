@@ -24,7 +24,7 @@ class Repaired(msgspec.Struct, frozen=True):
 def compare(before: Snapshot, after: Snapshot) -> list[Repaired]:
     """What a repair changes, row by row and field by field."""
     found = list(_fields("run", before.run, after.run))
-    for kind in ("tokens", "joins", "arrivals", "dead_letters"):
+    for kind in ("tokens", "joins", "arrivals", "dead_letters", "signals"):
         ours = {_name(row): row for row in getattr(before, kind)}
         theirs = {_name(row): row for row in getattr(after, kind)}
         for key in sorted(ours.keys() | theirs.keys(), key=str):

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 from minuet.errors import DamagedRowError
 from minuet.events import Event, NodeCompleted, RunCreated, RunPatched, decode_event
-from minuet.kernel.fold import JoinView, NumberedEvent, State, TokenView
+from minuet.kernel.fold import JoinView, NumberedEvent, SignalView, State, TokenView
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.kernel.metadata import metadata
 from minuet.store.lenient import DAMAGE
-from minuet.store.records import LEASE_MS_MAX, EventRecord, Snapshot, Token
+from minuet.store.records import LEASE_MS_MAX, EventRecord, Signal, Snapshot, Token
 from minuet.types import Json
 
 
@@ -96,7 +96,14 @@ def state_of(snapshot: Snapshot, outputs: Mapping[int, bytes] | None = None) -> 
             for join in snapshot.joins
         },
         steps={(node, scope, name): value for node, scope, name, value in snapshot.steps},
+        signals={signal.id: signal_view(signal) for signal in snapshot.signals},
     )
+
+
+def signal_view(signal: Signal) -> SignalView:
+    """A stored signal as the kernel sees it."""
+    place = (signal.node, signal.scope)
+    return SignalView(signal.name, signal.seq, place if signal.node else None)
 
 
 def view_of(token: Token, output: bytes | None) -> TokenView:

@@ -14,7 +14,7 @@ from minuet.errors import MinuetError
 from minuet.events import COUNTED, Place
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.ledger import SETTLING, sent_by
-from minuet.store.records import Arrival, Snapshot
+from minuet.store.records import TIMED_OUT, Arrival, Snapshot
 
 _ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
@@ -42,6 +42,10 @@ class Traces:
         self._counts: dict[Place, tuple[int, int]] = {}
         self.resolutions: dict[Place, bytes] = {}
         self.deliveries: dict[Place, int] = {}
+        #: Data of signals, by the number of their event.
+        self._signals: dict[int, bytes] = {}
+        #: Instances that have failed in this generation.
+        self._failed: set[Place] = set()
         self.failures: dict[tuple[str, str, int], tuple[int, happened.NodeFailed]] = {}
         self.started_ms: int | None = None
         self.ended_ms: int | None = None
@@ -50,12 +54,12 @@ class Traces:
         self._run = stored.run.run
         for seq, at_ms, event in history:
             known = len(self.hops)
-            self._note(at_ms, event)
+            self._note(seq, at_ms, event)
             # A token has its hop from the moment it is ready.
             for place in islice(reversed(self.hops), len(self.hops) - known):
                 self.ready[place] = self.ready.get(self.issued.get(place, place), seq)
 
-    def _note(self, at_ms: int, event: happened.Event) -> None:
+    def _note(self, seq: int, at_ms: int, event: happened.Event) -> None:
         if isinstance(event, SETTLING):
             place = (event.node, event.scope)
             self.deliveries[place] = self.deliveries.get(place, 0) + 1
@@ -66,12 +70,21 @@ class Traces:
         elif isinstance(event, happened.RunRetried):
             self.ended_ms, self._generation = None, event.generation
             self.deadline_ms = event.deadline_ms
+            for place in self._failed:
+                if self.resolutions.get(place) == TIMED_OUT:
+                    del self.resolutions[place]
+            self._failed.clear()
+        elif isinstance(event, happened.SignalReceived):
+            self._signals[seq] = bytes(event.data)
         elif isinstance(event, happened.NodeWaiting):
             self.resolutions.pop((event.node, event.scope), None)
         elif isinstance(event, happened.NodeResumed):
-            self.resolutions[event.node, event.scope] = bytes(event.resolution)
-        elif isinstance(event, happened.NodeFailed) and event.dead_letter is not None:
-            self.failures[event.node, event.scope, self._generation] = (at_ms, event)
+            data = self._signals[event.signal] if event.signal else bytes(event.resolution)
+            self.resolutions[event.node, event.scope] = data
+        elif isinstance(event, happened.NodeFailed):
+            self._failed.add((event.node, event.scope))
+            if event.dead_letter is not None:
+                self.failures[event.node, event.scope, self._generation] = (at_ms, event)
         for source, sent in sent_by(event):
             self._deliver(source, getattr(event, "scope", None), sent)
 

@@ -64,6 +64,7 @@ def build_parser() -> Parser:
     _add_documents(commands)
     _add_simulate(commands)
     _add_runs(commands)
+    _add_signal(commands)
     _add_fleet(commands)
     _add_blobs(commands)
     _add_operations(commands)
@@ -299,6 +300,33 @@ def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
     add_store(parser)
     return parser
+
+
+def _add_signal(commands: Commands[Parser]) -> None:
+    parser = add(
+        commands,
+        "signal",
+        "signal:send",
+        "send a signal to a run",
+        "Send a signal to a run. The node that has waited for a signal of this name the longest\n"
+        "receives it. If none waits, the run keeps it for the next one that does.",
+    )
+    parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    parser.add_argument("name", metavar="NAME", help="the name that a node waits for")
+    parser.add_argument(
+        "-d",
+        "--data",
+        metavar="JSON",
+        default="null",
+        help="the output of the node that receives it: JSON, or @FILE (@- for standard input); "
+        "default: null",
+    )
+    parser.add_argument(
+        "--idempotency-key",
+        metavar="KEY",
+        help="sending a signal again with this key changes nothing",
+    )
+    add_store(parser)
 
 
 def _add_fleet(commands: Commands[Parser]) -> None:

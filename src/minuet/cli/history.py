@@ -40,7 +40,12 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
                 _instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until
             )
         case happened.NodeResumed():
-            return EventLine(_instance(event), "QUEUED", "what it waited for has come")
+            text = "its time was over" if event.timed_out else "what it waited for has come"
+            text = f"received the signal of event {event.signal}" if event.signal else text
+            return EventLine(_instance(event), "QUEUED", text)
+        case happened.SignalReceived():
+            text = f"{brief(event.name)}: {_value(event.data)}"
+            return EventLine("", "SIGNAL", text + _by(event.by))
         case happened.StepRecorded():
             return EventLine(
                 _instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}"

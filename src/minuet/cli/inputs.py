@@ -56,6 +56,14 @@ def _read_one(value: str) -> Json:
     return _parse(value.encode("utf-8", "surrogateescape"), f"input {_shown(value)}")
 
 
+def read_data(value: str) -> Json:
+    """What an option of JSON says: JSON, or @FILE."""
+    if value.startswith("@"):
+        return _read_file(value[1:])
+    data = value.encode("utf-8", "surrogateescape")
+    return _parse(data, f"data {_shown(value)}", forms="JSON or @FILE")
+
+
 def _read_file(name: str) -> Json:
     if name == "-":
         return _parse(sys.stdin.buffer.read(), "the input on standard input")
@@ -76,13 +84,11 @@ def _guess(text: str) -> Json:
         return text
 
 
-def _parse(data: bytes, what: str) -> Json:
+def _parse(data: bytes, what: str, *, forms: str = "JSON, @FILE or key=value") -> Json:
     try:
         return msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise ConfigError(
-            f"{what} is not valid JSON ({error}); write JSON, @FILE or key=value"
-        ) from None
+        raise ConfigError(f"{what} is not valid JSON ({error}); write {forms}") from None
 
 
 def _shown(value: str) -> str:

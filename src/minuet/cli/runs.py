@@ -25,6 +25,7 @@ from minuet.cli.output import (
     print_table,
     trace_text,
 )
+from minuet.cli.signal import awaited_signals, signal_command
 from minuet.cli.stores import find_run, with_app
 
 
@@ -81,6 +82,9 @@ def show(arguments: Namespace) -> int:
         else:
             _print_result(result, each)
             await _print_relatives(app, run_id)
+            for name in awaited_signals(result):
+                command = signal_command(arguments.store, run_id, name)
+                print(f"Send signal {clean(repr(name))} with: {command}")
 
     return _ask(arguments, ask)
 
@@ -171,6 +175,9 @@ def why(arguments: Namespace) -> int:
             print_json(shapes.explanation(explanation))
         else:
             print(clean(explanation_text(explanation)))
+            wait = explanation.details.get("waiting_for", {})
+            if wait.get("kind") == "signal":
+                print(f"Send it with: {signal_command(arguments.store, run_id, wait['key'])}")
 
     return _ask(arguments, ask)
 
@@ -272,7 +279,8 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         took = ""
         if node.started_ms is not None and node.ended_ms is not None:
             took = format_duration(node.ended_ms - node.started_ms)
-        text = error_text(node.error) or (node.reason or "").replace("_", " ")
+        text = _wait_text(node) or error_text(node.error)
+        text = text or (node.reason or "").replace("_", " ")
         if not text and node.output is not None:
             text = brief(node.output, 60)
         attempts = str(node.attempts or "")
@@ -284,3 +292,11 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         trace = trace_text(node.error)
         if trace:
             print(f"\n{clean(name)}: {clean(error_text(node.error))}\n{trace}")
+
+
+def _wait_text(node: NodeResult) -> str:
+    wait = node.waiting_for
+    if wait is None:
+        return ""
+    until = "" if wait.until_ms is None else f" until {format_moment(wait.until_ms)}"
+    return f"waits for {wait.kind}{f' {wait.key!r}' if wait.key else ''}{until}"

@@ -59,6 +59,16 @@ class JoinView(msgspec.Struct):
     sources: dict[str, bool] = {}
 
 
+class SignalView(msgspec.Struct):
+    """A signal that the run was sent."""
+
+    name: str
+    #: Number of the event that holds its data.
+    seq: int
+    #: The instance that has received it. None: it is kept.
+    received_by: Place | None = None
+
+
 class Detail(msgspec.Struct):
     """Details of a token for people. They are not part of the state that is compared."""
 
@@ -70,6 +80,9 @@ class Detail(msgspec.Struct):
     error: dict[str, Any] | None = None
     notes: list[Any] | None = None
     source: str = ""
+    #: The event with which it began to wait, and when that was.
+    wait_event: int = 0
+    wait_ms: int = 0
 
 
 class State(msgspec.Struct):
@@ -86,6 +99,8 @@ class State(msgspec.Struct):
     tokens: dict[Place, TokenView] = {}
     joins: dict[Place, JoinView] = {}
     steps: dict[tuple[str, str, str], bytes] = {}
+    #: By id.
+    signals: dict[str, SignalView] = {}
 
     def live(self) -> int:
         """The number of live tokens."""
@@ -98,6 +113,8 @@ class Fold:
     def __init__(self) -> None:
         self.state = State()
         self.details: dict[Place, Detail] = {}
+        #: The signals that are kept, by the number of their event.
+        self._kept: dict[int, SignalView] = {}
 
     def apply(self, seq: int, at_ms: int, event: Event) -> None:
         """Apply the next event. InvariantError if it cannot follow."""
@@ -136,9 +153,18 @@ class Fold:
             case happened.NodeWaiting():
                 token = self._settle(kind, event, at_ms)
                 token.wait, token.wait_key, token.due_ms = event.kind, event.key, event.due_ms
+                detail = self.details[event.node, event.scope]
+                detail.wait_event, detail.wait_ms = seq, at_ms
             case happened.NodeResumed():
                 token = self._settle(kind, event, at_ms)
+                if event.signal:
+                    self._received(token, event)
                 token.wait, token.wait_key, token.due_ms = "", "", None
+            case happened.SignalReceived():
+                if event.id in state.signals:
+                    raise InvariantError(f"signal {event.id!r} came twice")
+                signal = SignalView(event.name, seq)
+                state.signals[event.id] = self._kept[seq] = signal
             case happened.LeaseExpired():
                 token = self._settle(kind, event, at_ms)
                 token.expiry = event.expiry
@@ -181,6 +207,16 @@ class Fold:
         if token.state != "waiting":
             detail.due_ms = None
         return token
+
+    def _received(self, token: TokenView, event: happened.NodeResumed) -> None:
+        signal = self._kept.pop(event.signal, None)
+        if signal is None:
+            raise InvariantError(
+                f"{event.node!r} received the signal of event {event.signal}, which is not kept"
+            )
+        if (token.wait, token.wait_key) != ("signal", signal.name):
+            raise InvariantError(f"{event.node!r} did not wait for signal {signal.name!r}")
+        signal.received_by = (event.node, event.scope)
 
     def _returned(self, token: TokenView, event: happened.LeaseReturned) -> None:
         if event.lease not in token.lost:

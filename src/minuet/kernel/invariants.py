@@ -139,7 +139,7 @@ def differences(folded: State, stored: State) -> Iterator[str]:
         ours, theirs = getattr(folded, name), getattr(stored, name)
         if ours != theirs:
             yield f"{name}: the events say {ours!r}, the store has {theirs!r}"
-    for kind in ("tokens", "joins", "steps"):
+    for kind in ("tokens", "joins", "steps", "signals"):
         ours, theirs = getattr(folded, kind), getattr(stored, kind)
         for key in sorted(ours.keys() | theirs.keys()):
             what = f"{kind[:-1]} {key}"
@@ -344,6 +344,13 @@ def dead_letters_are_dead_tokens(seen: Evidence) -> Iterator[str]:
         yield f"{key[:2]} is a dead letter of generation {key[2]}, in which it did not fail"
 
 
+def signals_are_queues(seen: Evidence) -> Iterator[str]:
+    """I38: a signal is received once, the oldest first, by the instance that has waited the
+    longest; no instance waits for a signal that is kept."""
+    yield from seen.ledger.mailbox.broken
+    yield from seen.ledger.mailbox.unmatched()
+
+
 def _settling(seen: Evidence) -> Iterator[tuple[int, Any]]:
     for seq, _, event in seen.events:
         if isinstance(event, SETTLING):
@@ -366,6 +373,7 @@ INVARIANTS: dict[str, Check] = {
     "I16": limits_are_kept,
     "I19": plan_is_followed,
     "I34": dead_letters_are_dead_tokens,
+    "I38": signals_are_queues,
     # Last: a history that breaks another rule may be impossible to fold.
     "I6": fold_equals_stored,
 }

@@ -12,6 +12,7 @@ from typing import Any
 from minuet import events as happened
 from minuet.events import COUNTED, Event, Place, Sent, event_type
 from minuet.kernel.fold import JoinView, NumberedEvent
+from minuet.kernel.mailbox import Mailbox
 
 #: Events that name the lease under which they were handed in.
 SETTLING = (
@@ -63,6 +64,7 @@ class Ledger:
         self.joins: dict[Place, JoinView] = {}
         #: Live deliveries of each instance.
         self.fanout: dict[Place, int] = {}
+        self.mailbox = Mailbox()
         #: (node, scope, generation) of tokens that failed with a reason to keep them.
         self.dead_letters: set[tuple[str, str, int]] = set()
         #: (event, counter that it states, counter as counted here)
@@ -83,6 +85,7 @@ class Ledger:
 
     def count(self, seq: int, event: Event) -> None:
         """Count the next event."""
+        self.mailbox.count(seq, event)
         if isinstance(event, _ENDS):
             self._ended |= self._live
             self._live.clear()

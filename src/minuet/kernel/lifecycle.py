@@ -37,6 +37,7 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.failed": (_OPEN, ""),
     "node.waiting": (_OPEN, ""),
     "node.resumed": (_OPEN, ""),
+    "signal.received": (("PENDING", *_OPEN), ""),
     "step.recorded": (_OPEN, ""),
     "lease.expired": (_OPEN, ""),
     "lease.returned": (_OPEN, ""),

@@ -67,6 +67,8 @@ def _cause(seq: int, event: Event, led: dict[Place, int]) -> int | None:
     if isinstance(event, happened.RunStarted | happened.RunCompleted | happened.RunFailed):
         # It began with its creation; it ends by the very event before.
         return seq - 1
+    if isinstance(event, happened.NodeResumed) and event.signal:
+        return event.signal
     place = _place(event)
     return None if place is None else led[place]
 

@@ -46,6 +46,18 @@ _REASONS = {
 }
 
 
+class WaitView(msgspec.Struct, frozen=True):
+    """What an instance waits for."""
+
+    #: `timer`, `signal`, …
+    kind: str
+    #: Of a signal: its name.
+    key: str
+    since_ms: int
+    #: When the wait ends even if nothing comes; None: never.
+    until_ms: int | None = None
+
+
 class InstanceView(msgspec.Struct, frozen=True):
     """One node in one scope."""
 
@@ -61,6 +73,7 @@ class InstanceView(msgspec.Struct, frozen=True):
     ended_ms: int | None = None
     #: Number of the event that holds its output. 0: no event does.
     event: int = 0
+    waiting_for: WaitView | None = None
 
 
 class NodeView(msgspec.Struct, frozen=True):
@@ -80,6 +93,8 @@ class NodeView(msgspec.Struct, frozen=True):
     instances: tuple[InstanceView, ...] = ()
     #: Number of the event that holds `output`. 0: there is none.
     event: int = 0
+    #: Of the instance shown.
+    waiting_for: WaitView | None = None
 
 
 class Step(msgspec.Struct, frozen=True):
@@ -243,7 +258,15 @@ def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
         started_ms=detail.started_ms,
         ended_ms=detail.ended_ms,
         event=token.event if token.output is not None else 0,
+        waiting_for=wait_view(token, detail),
     )
+
+
+def wait_view(token: TokenView, detail: Detail) -> WaitView | None:
+    """What a token waits for. None: it does not wait."""
+    if token.state != "waiting":
+        return None
+    return WaitView(token.wait, token.wait_key, detail.wait_ms, token.due_ms)
 
 
 def _summarize(
@@ -266,6 +289,7 @@ def _summarize(
         ended_ms=chosen.ended_ms,
         instances=tuple(instances),
         event=latest.event if latest is not None else 0,
+        waiting_for=chosen.waiting_for,
     )
 
 

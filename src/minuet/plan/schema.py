@@ -54,7 +54,15 @@ def find_config_problems(
         found = _follow(config, where)
         depends_on_text = isinstance(found, str) or error.kind.name not in SHALLOW
         if not (depends_on_text and has_template(found)):
-            yield where, error.message
+            yield where, _described(schema, tuple(error.schema_path), found) or error.message
+
+
+def _described(schema: Any, path: tuple[str | int, ...], found: Json) -> str | None:
+    """What a value is not, if the schema says in words what its pattern means."""
+    if path[-1:] != ("pattern",):
+        return None
+    text = _follow(schema, path[:-1]).get("description")
+    return f"{found!r:.100} is not {text}" if text else None
 
 
 def check_input_schema(workflow: Workflow, problems: Problems) -> None:

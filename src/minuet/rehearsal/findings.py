@@ -118,9 +118,22 @@ class Findings:
             )
             self._note(seen, finding)
 
+        for wait in seen.waits:
+            node, _, what = wait.partition(": ")
+            finding = Finding(
+                "warning",
+                "waits",
+                node,
+                f"the run waits for {what}, and nothing ends the wait if it does not come",
+                "give the node a `timeout_seconds`, and say with `on_error` what follows",
+            )
+            self._note(seen, finding)
+
     def _failure_hint(self, node: str, code: str) -> str:
         if code.startswith("exceeded_max"):
             return "raise the limit, or make the workflow do less"
+        if code == "signal_timeout":
+            return "say with `on_error: [node]` what follows if the signal does not come"
         if code == "loop_exhausted":
             return "give the loop a `timeout_path`, or more `max_iterations`"
         is_data = code in ("template-error", "condition-error", "handler-error")

@@ -27,6 +27,7 @@ from minuet.kernel.program import Program
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.handlers import Cast, Role, SimulatedSecrets, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
+from minuet.rehearsal.values import draw_output
 from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
 from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script
@@ -39,7 +40,7 @@ from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged
-from minuet.store.records import LIVE_STATES, Run, Token
+from minuet.store.records import LIVE_STATES, SIGNAL_WAIT, Key, Run, Token
 from minuet.types import TERMINAL, Json
 from minuet.worker.identity import Identity
 from minuet.worker.preparing import CRASHES_MAX
@@ -62,6 +63,10 @@ EVENTS_MAX = 1_000
 #: Waits longer than this many milliseconds are skipped, up to this close to their end.
 SKIP_MS = 2_000
 CLOSE_MS = 500
+
+#: How likely it is that a signal comes that the run waits for, and after how many seconds.
+SIGNALS_SENT = 0.75
+SIGNAL_S = 0.5
 
 #: A line of the story: seconds since the start, the store's time, and what happened.
 Line: TypeAlias = tuple[float, int, str | Event]
@@ -209,6 +214,9 @@ class Stage:
         self._hangs: list[str] = []
         self._waits: list[str] = []
         self._too_long = False
+        #: Waits for signals that were seen, and how many signals are on their way.
+        self._awaited: set[tuple[Key, int]] = set()
+        self._sending = 0
 
     # ── building ────────────────────────────────────────────────────────────────────────
 
@@ -241,9 +249,9 @@ class Stage:
         script = Script(workflow, workflow, self._input, "rehearsal", 0.0)
         ids = SeededIds(self.streams.get("ids").getrandbits(62))
         app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
-        client = Client(app, ids, [script], Promises(), self._coverage)
-        process = self.loop.process("client")
-        process.spawn(self._run_client(app, client))
+        self._client = Client(app, ids, [script], Promises(), self._coverage)
+        self._client_process = self.loop.process("client")
+        self._client_process.spawn(self._run_client(app, self._client))
 
     async def _run_client(self, app: App, client: Client) -> None:
         try:
@@ -251,6 +259,24 @@ class Stage:
             await client.run()
         except Exception as error:
             self.fail(BrokenRule("client", f"it ended with {type(error).__name__}: {error}"))
+
+    def _send_signals(self, waiting: list[Token]) -> None:
+        """Send most of the signals that the run waits for. The others never come."""
+        for token in waiting:
+            wait = (token.key, token.wait_event)
+            if token.wait != SIGNAL_WAIT or wait in self._awaited:
+                continue
+            self._awaited.add(wait)
+            chance = random.Random(f"{self.streams.seed}/{wait}")
+            if chance.random() < SIGNALS_SENT:
+                data = draw_output(chance, self._setup.shapes.get(token.node, Shape()))
+                self._sending += 1
+                self._client_process.spawn(self._send(token, data, f"{wait}"))
+
+    async def _send(self, token: Token, data: Json, id: str) -> None:
+        await asyncio.sleep(SIGNAL_S)
+        await self._client.send(token.run, token.wait_key, id, data)
+        self._sending -= 1
 
     # ── playing ─────────────────────────────────────────────────────────────────────────
 
@@ -320,10 +346,13 @@ class Stage:
         live, now_ms = self._live(), self.clock.now_ms()
         if not live:
             return False  # The end of a child run is on its way up.
+        self._send_signals([token for token in live if token.state == "waiting"])
+        if self._sending:
+            return False
         if any(token.state == "leased" or (token.due_ms or now_ms) <= now_ms for token in live):
             waiting = [token for token in live if token.state == "waiting" and not token.due_ms]
             if waiting and len(waiting) == len(live) and run.deadline_ms is None:
-                self._waits = [f"{t.node}: {t.wait} {t.wait_key}".strip() for t in waiting]
+                self._waits = [f"{t.node}: {t.wait} {t.wait_key!r}" for t in waiting]
                 return True
             return False
         moments = [token.due_ms for token in live if token.due_ms is not None]

@@ -18,6 +18,7 @@ from minuet.events import (
     LeaseReturned,
     NodeCompleted,
     NodeFailed,
+    NodeResumed,
     NodeRetried,
     NodeSkipped,
     Place,
@@ -360,7 +361,7 @@ class Checker:
                     folding = error
                 else:
                     self._check_event(run, book, event)
-            self._note(run, event)
+            self._note(run, record.seq, event)
             # A rollback may have lost a plan. Its run then fails and says so.
             if isinstance(event, RunCreated | RunPatched) and not (
                 self._model.timeline or self._has_blob(row.tenant, run, event.plan)
@@ -451,7 +452,7 @@ class Checker:
     def _broken(self, id_: str, message: str, run: str = "") -> None:
         self._fail(BrokenRule(id_, message, run))
 
-    def _note(self, run: str, event: Event) -> None:
+    def _note(self, run: str, seq: int, event: Event) -> None:
         hit = self._coverage.hit
         if isinstance(event, RunCompleted | RunFailed | RunCancelled):
             self._ended[run] = self._now()
@@ -466,6 +467,8 @@ class Checker:
                 hit("node withdrawn", len(event.withdrawn))
                 if event.error is not None and event.error.get("code") == "timeout":
                     hit("timed out")
+                if event.error is not None and event.error.get("code") == "signal_timeout":
+                    hit("signal timed out")
             case NodeSkipped():
                 hit("node skipped")
             case NodeRetried():
@@ -483,6 +486,9 @@ class Checker:
                     hit("crash loop")
                 elif event.dead_letter == "limit":
                     hit("limit")
+            case NodeResumed():
+                if event.signal:
+                    hit("signal was early" if event.signal < seq - 1 else "signal received")
             case LeaseExpired():
                 hit("node expired")
             case LeaseReturned():

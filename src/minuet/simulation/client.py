@@ -29,6 +29,7 @@ from minuet.errors import (
 from minuet.ids import Ids
 from minuet.kernel.scope import decode
 from minuet.simulation.coverage import Coverage
+from minuet.simulation.documents import SIGNALS
 from minuet.store.records import (
     DEFAULT_TENANT,
     TIMED_OUT,
@@ -40,7 +41,7 @@ from minuet.store.records import (
     Snapshot,
     Start,
 )
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, Json
 
 #: How long a client waits for an end before it reads the run again.
 PATIENCE = 5.0
@@ -68,6 +69,8 @@ class Script(msgspec.Struct, frozen=True):
     #: Try to delete the run right after its start, and delete it when it is over.
     deletes_early: bool = False
     deletes: bool = False
+    #: Signals that it sends: (seconds to wait before, name, how often).
+    signals: tuple[tuple[float, str, int], ...] = ()
 
     @property
     def name(self) -> str:
@@ -102,6 +105,8 @@ class Promises:
         self.started: dict[str, str] = {}
         self.made: list[Promise] = []
         self.seen: list[Seen] = []
+        #: Run and id of signals.
+        self.signals: list[tuple[str, str]] = []
         #: Actions that got a reply, by script and position in it.
         self.done: set[tuple[str, int]] = set()
         #: Completed scripts.
@@ -118,6 +123,14 @@ def draw_actions(chance: random.Random) -> tuple[tuple[float, str], ...]:
         if kind == "pause":
             found.append((chance.expovariate(1), "resume"))
     return tuple(found)
+
+
+def draw_signals(chance: random.Random) -> tuple[tuple[float, str, int], ...]:
+    """Draw the signals to a run: some come early, some twice, some too late."""
+    return tuple(
+        (chance.choice((0.0, 0.3, 1.0, 3.0)), chance.choice(SIGNALS), chance.choice((1, 1, 2)))
+        for _ in range(chance.choice((0, 2, 4, 8)))
+    )
 
 
 class Client:
@@ -146,6 +159,7 @@ class Client:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(0.0, script.start_at - loop.time()))
         run = await self._start(script)
+        sending = loop.create_task(self._send(run, script))
         if script.deletes_early:
             await self._delete(run, script)
         for number, (delay, action) in enumerate(script.actions):
@@ -158,6 +172,7 @@ class Client:
             if not left or status not in ("FAILED", "CANCELLED"):
                 break
             await self._retry(run, script)
+        await sending
         if script.deletes:
             await self._delete(run, script)
         self._promises.finished.add(script.name)
@@ -230,6 +245,24 @@ class Client:
             self._coverage.hit("race cancel won")
         self._acknowledge(what, run, row.seq, sent_at)
         return True
+
+    async def _send(self, run: str, script: Script) -> None:
+        """Send the signals. A client that starts again sends them again."""
+        for number, (delay, name, times) in enumerate(script.signals):
+            await asyncio.sleep(delay)
+            for _ in range(times):
+                await self.send(run, name, f"signal-{number}", {"v": 1, "odd": False})
+
+    async def send(self, run: str, name: str, id: str, data: Json) -> None:
+        """Send a signal, again and again until there is a reply."""
+        try:
+            await self.repeat(lambda: self._app.signal(run, name, data, idempotency_key=id))
+        except (RunConflictError, RunNotFoundError):
+            self._coverage.hit("signal refused")
+            return
+        if (run, id) in self._promises.signals:
+            self._coverage.hit("signal sent again")
+        self._promises.signals.append((run, id))
 
     async def _cancel(self, run: str, script: Script) -> None:
         await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))

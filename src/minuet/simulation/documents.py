@@ -28,6 +28,9 @@ HANDLERS = {
     "large": 0.3,
 }
 
+#: Names of signals. Two are enough, and several nodes wait for the same one.
+SIGNALS = ("s0", "s1")
+
 #: How many documents are drawn to find one that compiles.
 _TRIES = 50
 
@@ -217,6 +220,7 @@ class Maker:
         self._extra_edges()
         self._reads()
         self._foreach()
+        self._signals()
         document: dict[str, Any] = {"name": name, "nodes": list(self.nodes.values())}
         self._limits(document)
         if self.maybe(0.2):
@@ -286,6 +290,20 @@ class Maker:
                 node["config"] = {"x": "{{ item }}"}
                 if chance.random() < 0.4:
                     node["handler"] = chance.choice(("broken", "flaky"))
+
+    def _signals(self) -> None:
+        """Let some nodes wait for a signal, which have waited for a time or done nothing. Drawn
+        from a separate stream."""
+        chance = random.Random(f"signals {self.nodes}")
+        for node in self.nodes.values():
+            if node.get("type") not in ("wait", "noop") or chance.random() < 0.6:
+                continue
+            self.constructs.add("signal")
+            timeout_s = chance.choice((0, 0.5, 2, 6))
+            config = {"signal": chance.choice(SIGNALS), "timeout_seconds": timeout_s}
+            node |= {"type": "wait", "config": config}
+            if chance.random() < 0.7:
+                node["on_error"] = "continue"
 
     def _limits(self, document: dict[str, Any]) -> None:
         limits: dict[str, Any] = {}

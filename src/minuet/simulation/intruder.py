@@ -34,6 +34,7 @@ from minuet.store.records import (
     Retried,
     RetryRun,
     Run,
+    SendSignal,
     Slot,
     Snapshot,
     Take,
@@ -167,7 +168,10 @@ class Intruder:
         return lambda: self._model.exchange(request), is_silent
 
     def _change_run(self, tenant: str, run: Run, token: Token | None) -> Attempt:
-        changes: tuple[Change, ...] = (Cancel(), Pause(), Resume(), RetryRun(), NewPlan(run.plan))
+        changes: tuple[Change, ...] = (
+            *(Cancel(), Pause(), Resume(), RetryRun(), NewPlan(run.plan)),
+            SendSignal("s0", "intruder"),
+        )
         change = self._chance.choice(changes)
         return (
             lambda: self._model.change_run(tenant, run.run, change),

@@ -96,6 +96,9 @@ def _promises_are_kept(world: World) -> None:
         if not any(isinstance(event, wanted) for _, _, event in history[: promise.seq]):
             message = f"{promise.what} was acknowledged at event {promise.seq} and is not there"
             world.fail(BrokenRule("I27", message, promise.run))
+    for run, id in world.promises.signals:
+        if run not in deleted and id not in world.checker.state(run).signals:
+            world.fail(BrokenRule("I27", f"signal {id} was acknowledged and is not there", run))
 
 
 def _ends_stay(world: World) -> None:

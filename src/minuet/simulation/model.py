@@ -6,7 +6,7 @@ import copy
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from minuet.bridge.snapshot import view_of
+from minuet.bridge.snapshot import signal_view, view_of
 from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
@@ -19,7 +19,8 @@ from minuet.store.rules.transition import Transition
 
 #: What the store would lose in a failover that loses everything.
 _TABLES = (
-    *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_dead_letters", "_sessions"),
+    *("_runs", "_tokens", "_joins", "_arrivals", "_steps", "_signals", "_dead_letters"),
+    "_sessions",
     *("_logged", "_unlogged"),
     *("_workers", "_removed"),
     *("_named", "_versions"),
@@ -114,6 +115,7 @@ class ModelStore(HotMemoryStore):
         known = {key[0] for table in (self._tokens, self._joins) for key in table}
         known |= {key[0] for table in (self._arrivals, self._steps) for key, _ in table}
         known |= {key[0] for key, _ in self._dead_letters} | set(self._events)
+        known |= {run for run, _ in self._signals}
         known |= self._blobs.owners
         return sorted(known - self._runs.keys())
 
@@ -160,6 +162,7 @@ class ModelStore(HotMemoryStore):
                 if key[0] == run
             },
             steps={(*key[1:], name): v for (key, name), v in self._steps.items() if key[0] == run},
+            signals={s.id: signal_view(s) for s in self._signals.of("run", run).values()},
         )
 
     def facts(self, run: str) -> RunFacts:

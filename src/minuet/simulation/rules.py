@@ -165,11 +165,12 @@ def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) 
 
 
 def _was_resolved(model: ModelStore, key: Key) -> bool:
-    """Whether somebody has ended a token's last wait. Clients give their name, sweeps have none."""
+    """Whether somebody has ended a token's last wait. Clients give their name, signals their event,
+    and sweeps have neither."""
     for record in reversed(model.events(key[0])):
         event = decode_event(record.data)
         if isinstance(event, NodeResumed) and (event.node, event.scope) == key[1:]:
-            return bool(event.by)
+            return bool(event.by or event.signal)
     return False
 
 
@@ -190,7 +191,7 @@ def event_rules(
     fired.update(new)
     for message in _withdrawals(program, state, new, event):
         yield "withdrawn", message
-    if isinstance(event, NodeResumed) and event.timed_out == bool(event.by):
+    if isinstance(event, NodeResumed) and event.timed_out == bool(event.by or event.signal):
         yield "timeout", f"{(event.node, event.scope)}: timed_out is {event.timed_out}"
     if isinstance(event, NodeCompleted):
         for node, scope, live, _, total in event.to:

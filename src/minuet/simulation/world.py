@@ -27,7 +27,7 @@ from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
 from minuet.plan.digest import digest_plan, encode_plan
 from minuet.simulation.checker import BrokenRule, Checker
-from minuet.simulation.client import Client, Promises, Script, draw_actions
+from minuet.simulation.client import Client, Promises, Script, draw_actions, draw_signals
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.contents import Contents
 from minuet.simulation.coverage import Coverage
@@ -236,6 +236,7 @@ class World:
             self.tenants[number % len(self.tenants)],
             deleting.random() < 0.1 and not self.config.calm_clients,
             deleting.random() < 0.25 and not self.config.calm_clients,
+            draw_signals(self.streams.get("signals")),
         )
 
     def _adjust(self, document: dict[str, Any]) -> None:

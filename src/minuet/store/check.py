@@ -16,11 +16,13 @@ import msgspec
 from minuet.errors import InputError, RunConflictError, StoreError
 from minuet.store.identifiers import is_long, shown, too_long
 from minuet.store.records import (
+    PAYLOAD_BYTES_MAX,
     TIMED_OUT,
     Change,
     Delivery,
     NewPlan,
     NewRun,
+    SendSignal,
     Start,
     WorkerRecord,
     WorkflowVersion,
@@ -44,13 +46,16 @@ def check_new_runs(runs: Sequence[NewRun]) -> None:
     _check_names(runs)
 
 
-def check_change(run: str, change: Change) -> None:
-    """As `check_new_runs`, for a change and its event."""
+def check_change(run: str, change: Change) -> Change:
+    """As `check_new_runs`, for a change and its event. Return it as stores make it."""
     _check(change, _read_change, "a change")
     if isinstance(change, Start):
         _check_deliveries(run, change.entries)
     elif isinstance(change, NewPlan):
         _check_deliveries(run, [delivery for _, _, delivery in change.deliveries])
+    elif isinstance(change, SendSignal):
+        return _checked_signal(run, change)
+    return change
 
 
 def check_worker(record: WorkerRecord) -> None:
@@ -81,6 +86,18 @@ def check_resolution(data: bytes) -> bytes:
             [f"a resolution must be valid JSON: {error}"], argument="resolution"
         ) from None
     return data if data.strip() != TIMED_OUT else TIMED_OUT.replace(b":", b": ")
+
+
+def _checked_signal(run: str, signal: SendSignal) -> SendSignal:
+    for what, name in (("name", signal.name), ("id", signal.id)):
+        if is_long(name):
+            raise RunConflictError(run, f"the {what} of a signal {too_long(name)}")
+    if not signal.id or "\0" in signal.id:
+        raise InputError(["the id of a signal must be text without U+0000"], argument="id")
+    if len(signal.data) > PAYLOAD_BYTES_MAX:
+        problem = f"the data of a signal has at most {PAYLOAD_BYTES_MAX:,} bytes: put it as a blob"
+        raise InputError([problem], argument="data")
+    return msgspec.structs.replace(signal, data=check_resolution(signal.data.strip()))
 
 
 def check_name(what: str, name: str) -> None:

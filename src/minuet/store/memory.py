@@ -46,6 +46,7 @@ from minuet.store.records import (
     Reply,
     Result,
     Run,
+    Signal,
     Snapshot,
     Swept,
     Take,
@@ -98,6 +99,7 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         self._steps: Table[tuple[Key, str], bytes] = Table(
             run=lambda key: key[0][0], token=lambda key: key[0]
         )
+        self._signals: Table[tuple[str, str], Signal] = Table(run=lambda key: key[0])
         self._dead_letters: Table[tuple[Key, int], DeadLetter] = Table(run=lambda key: key[0][0])
         self._sessions: dict[tuple[str, str], _LastCall] = {}
         self._blobs = BlobTable()
@@ -169,6 +171,16 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         found = self._events.get(run, [])
         return found[seq - 1].data if 0 < seq <= len(found) else None
 
+    def load_signal(self, run: str, id: str) -> Signal | None:
+        return copy.copy(self._signals.get((run, id)))
+
+    def find_signals(self, run: str) -> Iterable[Signal]:
+        return [copy.copy(s) for s in self._signals.of("run", run).values() if not s.node]
+
+    def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
+        tokens = self.find_tokens(run.run, ("waiting",))
+        return [t for t in tokens if (t.wait, t.wait_key) == (kind, key)]
+
     def _commit(self, step: Transition) -> None:
         step.promote_waiters()
         for run in step.changed_runs:
@@ -179,6 +191,7 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             self._joins[key] = step.joins[key]
         self._arrivals.update(step.arrivals)
         self._steps.update(step.steps)
+        self._signals.update(step.signals)
         for event in step.events:
             self._events.setdefault(event.run, []).append(event)
         for run in step.reprocessed:
@@ -436,7 +449,7 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
-        check_change(run, change)
+        change = check_change(run, change)
         step = self._transition(self, self._clock.now_ms())
         changed = step.change_run(tenant, run, change, expected_seq)
         self._commit(step)
@@ -495,6 +508,7 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
         self._joins.remove("run", runs)
         self._arrivals.remove("run", runs)
         self._steps.remove("run", runs)
+        self._signals.remove("run", runs)
         self._dead_letters.remove("run", runs)
 
     async def put_run(
@@ -580,6 +594,9 @@ class MemoryStore(MemoryBlobs, MemoryWorkflows):
             ),
             dead_letters=tuple(
                 copy.copy(self._dead_letters[k]) for k in sorted(self._dead_letters.of("run", run))
+            ),
+            signals=tuple(
+                copy.copy(row) for _, row in sorted(self._signals.of("run", run).items())
             ),
         )
 

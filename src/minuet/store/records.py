@@ -59,6 +59,12 @@ CHILD_ENDED = b"{}"
 #: gives data that equals it another one.
 TIMED_OUT = b'{"timed_out":true}'
 
+#: The kind of wait that a signal ends; the key of such a wait is the signal's name.
+SIGNAL_WAIT = "signal"
+
+#: Most signals of one run that no instance has received yet.
+KEPT_SIGNALS_MAX = 1_000
+
 TokenState: TypeAlias = Literal["ready", "leased", "waiting", "done", "dead"]
 
 #: The states of a token that counts: the run's counter is the number of these.
@@ -368,7 +374,19 @@ class NewPlan(Record, frozen=True, tag="plan"):
     by: str = ""
 
 
-Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan
+class SendSignal(Record, frozen=True, tag="signal"):
+    """Send a run a signal: the instance that has waited for its name the longest gets it. If none
+    waits, it is kept for the next one."""
+
+    name: str
+    #: Random, or the sender's own: a run gets a signal of each id once.
+    id: str
+    #: JSON.
+    data: bytes = b"null"
+    by: str = ""
+
+
+Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal
 
 
 class Run(msgspec.Struct, gc=False):
@@ -450,6 +468,8 @@ class Token(msgspec.Struct, gc=False):
     slot_limit: int = 0
     #: Leases that expired, the oldest first; "" stands for one whose worker came back too late.
     lost: tuple[str, ...] = ()
+    #: Number of the event with which it began to wait; 0: it does not wait.
+    wait_event: int = 0
 
     @property
     def key(self) -> Key:
@@ -485,6 +505,23 @@ class Arrival(Record, frozen=True, array_like=True):
     live: bool
     #: It came when the join had fired: its node is run without it, in every attempt.
     late: bool = False
+
+
+class Signal(msgspec.Struct, gc=False):
+    """A signal that a run was sent."""
+
+    run: str
+    id: str
+    name: FreeText
+    #: Number of the event that holds its data.
+    seq: int
+    #: The instance that has received it; "": it is kept.
+    node: str = ""
+    scope: str = ""
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return (self.run, self.id)
 
 
 class DeadLetter(msgspec.Struct, gc=False):
@@ -524,6 +561,7 @@ class Snapshot(Record, frozen=True):
     events: tuple[EventRecord, ...] = ()
     steps: tuple[tuple[str, str, str, bytes], ...] = ()
     dead_letters: tuple[DeadLetter, ...] = ()
+    signals: tuple[Signal, ...] = ()
 
 
 class Swept(Record, frozen=True):

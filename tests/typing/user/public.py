@@ -227,6 +227,8 @@ def explain(error: minuet.MinuetError) -> str:
             return error.source
         case minuet.ExpressionError():
             return error.source
+        case minuet.SignalTimeoutError():
+            assert_type((error.name, error.seconds), tuple[str, float])
         case minuet.InputLimitError():
             assert_type((error.size, error.limit), tuple[int, int])
         case minuet.StoreUnavailableError() | minuet.StoreUnusableError() | minuet.SessionError():

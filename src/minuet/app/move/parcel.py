@@ -88,6 +88,7 @@ def wrap(snapshot: Snapshot, now_ms: int) -> Snapshot:
         events=records,
         steps=snapshot.steps,
         dead_letters=snapshot.dead_letters,
+        signals=snapshot.signals,
     )
 
 
@@ -119,7 +120,7 @@ def is_held(snapshot: Snapshot) -> bool:
 
 
 def refs_of(rows: Snapshot) -> Iterator[str]:
-    """The blobs that a run names: its plans, its input, outputs, steps, resolutions."""
+    """The blobs that a run names: its plans, its input, outputs, steps, signals, resolutions."""
     yield rows.run.plan
     yield from refs_in(rows.run.input)
     for record in rows.events:

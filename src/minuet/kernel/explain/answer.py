@@ -21,7 +21,7 @@ from minuet.kernel.fold import Detail, Fold, JoinView, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode, read_reference, show
-from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status
+from minuet.kernel.view import ALL_SKIPPED, NodeView, node_views, token_status, wait_view
 from minuet.plan.plan import HIDDEN, Node, author_of, item_id, items_id
 from minuet.types import TERMINAL, Scope
 
@@ -253,6 +253,9 @@ class _Inquiry:
                 details["decisions"] = [each.details for each in because if each.details]
         else:
             phrase = self.causes.phrase(token)
+            waiting_for = wait_view(token, detail)
+            if waiting_for is not None:
+                details["waiting_for"] = msgspec.to_builtins(waiting_for)
             if self.state.status == "PAUSED":
                 reasons.append("the run is paused: nothing is handed out")
         if detail.error is not None:

@@ -128,7 +128,7 @@ class Causes:
         place = (token.node, token.scope)
         fact, detail = self._facts.get(place, Fact()), self._details.get(place, Detail())
         if token.state == "waiting":
-            return _wait_phrase(token)
+            return _wait_phrase(token, detail)
         if token.skip:
             return "is being skipped"
         if fact.get("state") == "leased":
@@ -162,7 +162,10 @@ def _unserved_phrase(queue: str, needs: str, known: int) -> str:
     return f"is queued, and no {lacking}{why}; {fleet}"
 
 
-def _wait_phrase(token: TokenView) -> str:
+def _wait_phrase(token: TokenView, detail: Detail) -> str:
+    if token.wait == "signal":
+        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
+        return f"waits for signal {token.wait_key!r} since {_time(detail.wait_ms)}{until}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""

@@ -53,6 +53,7 @@ from minuet.store.records import (
     Resume,
     RetryRun,
     Run,
+    SendSignal,
     Snapshot,
     Start,
     Swept,
@@ -85,6 +86,7 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
     Resume: events.RunResumed,
     RetryRun: events.RunRetried,
     NewPlan: events.RunPatched,
+    SendSignal: events.SignalReceived,
 }
 
 
@@ -226,7 +228,15 @@ class LoggedStore:
         before = await self._seq(tenant, run)
         changed = await self._with_run(tenant, run, make)
         wanted = _LEAVES[type(change)]
-        await self._acknowledge(tenant, run, before, lambda event: isinstance(event, wanted))
+
+        def is_it(event: events.Event) -> bool:
+            if isinstance(change, SendSignal) and getattr(event, "id", "") != change.id:
+                return False
+            return isinstance(event, wanted)
+
+        # A signal that was sent again may have its event before.
+        earlier = 0 if isinstance(change, SendSignal) else before
+        await self._acknowledge(tenant, run, before, is_it, earlier)
         return changed
 
     async def resolve(
@@ -302,14 +312,22 @@ class LoggedStore:
             return await call()
 
     async def _acknowledge(
-        self, tenant: str, run: str, before: int, is_it: Callable[[events.Event], bool]
+        self,
+        tenant: str,
+        run: str,
+        before: int,
+        is_it: Callable[[events.Event], bool],
+        earlier: int | None = None,
     ) -> None:
-        """Wait until what was just done to a run after event `before` is in the log.
+        """Wait until what was just done to a run after event `before` is in the log; or, if that
+        was done already, what was done after `earlier`.
 
         The hot half may have lost it by now. Or it lacked events when it did this, and the log has
         another event in its place. Then StoreUnavailableError.
         """
         made = await self._find_made(tenant, run, before, is_it)
+        if made is None and earlier is not None and earlier < before:
+            made = await self._find_made(tenant, run, earlier, is_it)
         await self._durable(run)
         if made is None or not await self._has(tenant, made):
             raise StoreUnavailableError(f"run {run}: this was lost before it was durable")

@@ -13,6 +13,7 @@ from minuet.store.records import (
     EventRecord,
     Join,
     Run,
+    Signal,
     Token,
     WorkflowVersion,
 )
@@ -31,13 +32,14 @@ _SOURCE_EVENT = "source_event"
 _BEGINS_WITH = (
     *("state", "outcome", "attempt", "expiry", "delivery", "lease", "session", "taken_ms"),
     *("cursor", "wait", "wait_key", "resolution", "event", "slot", "slot_limit", "lost"),
+    "wait_event",
 )
 
 #: What a process knows of a token that it has just taken: it has said so itself, or a token that
 #: can be taken has its default there. Lost leases matter only to the workers that lost them.
 _KNOWN_OF_TAKEN = (
     *("tenant", "state", "outcome", "due_ms", "lease", "session", "taken_ms"),
-    *("wait", "wait_key", "lane", "lost"),
+    *("wait", "wait_key", "wait_event", "lane", "lost"),
 )
 
 #: What comes with a token of its run is what the next exchange needs. The input comes apart.
@@ -76,6 +78,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "numbered_event": ("run_id", *names(EventRecord, without=("run",))),
     "dead_letter": names(DeadLetter),
     "workflow_version": names(WorkflowVersion),
+    "signal": names(Signal),
 }
 
 #: What else functions name: limits, a condition, and settings that keep plans which were made while

@@ -13,6 +13,7 @@ from minuet.store.postgres.rows import (
     event_of,
     join_of,
     run_of,
+    signal_of,
     token_of,
 )
 from minuet.store.postgres.statements import statement
@@ -31,6 +32,7 @@ _READ_JOINS = statement("read_joins")
 _READ_ARRIVALS = statement("read_arrivals")
 _READ_RUN_STEPS = statement("read_run_steps")
 _READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
+_READ_RUN_SIGNALS = statement("read_run_signals")
 _READ_STEPS = statement("read_steps")
 _LIST_WAITING = statement("list_waiting")
 _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
@@ -105,6 +107,7 @@ async def read_snapshot(link: Link, tenant: str, run: str) -> Snapshot | None:
         events=tuple(await read_events(link, tenant, run, 0, _ALL)),
         steps=tuple((node, scope, name.decode(), value) for node, scope, name, value in steps),
         dead_letters=tuple(map(dead_letter_of, await link.rows(_READ_RUN_DEAD_LETTERS, run))),
+        signals=tuple(map(signal_of, await link.rows(_READ_RUN_SIGNALS, run))),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
@@ -15,6 +16,7 @@ from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
 from minuet.store.records import (
+    SIGNAL_WAIT,
     Arrival,
     DeadLetter,
     Done,
@@ -23,6 +25,7 @@ from minuet.store.records import (
     Join,
     Key,
     Run,
+    Signal,
     Token,
 )
 from minuet.store.rules.transition import Transition
@@ -34,6 +37,11 @@ _INSERT_RUNS = statement("insert_runs")
 _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+_KEPT_SIGNALS = statement("kept_signals")
+_LOAD_SIGNALS = statement("load_signals")
+_WAITING_IN_RUN = statement("waiting_in_run")
+_LOAD_EVENTS = statement("load_events")
+_WRITE_SIGNALS = statement("write_signals")
 
 #: Rows as they come from the database. Those that come as a table's row may have more columns by
 #: the time a later version has changed the table.
@@ -42,6 +50,7 @@ token_of = decoder(Token, LISTS["stored_token"], DIALECT, is_open=True)
 join_of = decoder(Join, LISTS["join"], DIALECT, is_open=True)
 arrival_of = decoder(Arrival, LISTS["arrival"], DIALECT)
 dead_letter_of = decoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+signal_of = decoder(Signal, LISTS["signal"], DIALECT)
 event_of = decoder(EventRecord, names(EventRecord), DIALECT)
 
 #: Records as functions and statements take them.
@@ -58,6 +67,7 @@ _join_row = encoder(Join, LISTS["join"], DIALECT)
 _arrival_row = encoder(Arrival, LISTS["arrival"], DIALECT)
 _event_row = encoder(EventRecord, LISTS["numbered_event"], DIALECT, given=("run_id",))
 _dead_letter_row = encoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+_signal_row = encoder(Signal, LISTS["signal"], DIALECT)
 
 
 class LastCall(msgspec.Struct):
@@ -90,6 +100,9 @@ class Rows:
         self.steps: dict[tuple[Key, str], bytes | None] = {}
         self.first_events: dict[str, bytes] = {}
         self._blobs: set[tuple[str, str]] = set()
+        self._kept: list[Signal] = []
+        self._signals: dict[tuple[str, str], Signal] = {}
+        self._events: dict[tuple[str, int], bytes] = {}
 
     # ── loading ─────────────────────────────────────────────────────────────────────────
 
@@ -120,6 +133,24 @@ class Rows:
         if wanted.blobs:
             runs, refs = zip(*wanted.blobs, strict=True)
             self._blobs = {tuple(row) for row in await link.rows(_FIND_BLOBS, runs, refs)}
+        if wanted.kept:
+            await self._load_signals(link)
+
+    async def _load_signals(self, link: Link) -> None:
+        """What a step about signals needs; most steps are not, and ask for none of it."""
+        wanted = self._wanted
+        kept = await link.rows(_KEPT_SIGNALS, list(wanted.kept))
+        self._kept = [signal_of(row) for row in kept]
+        if wanted.signals:
+            found = map(signal_of, await link.rows(_LOAD_SIGNALS, *_columns(wanted.signals)))
+            self._signals = {signal.key: signal for signal in found}
+        for run, name in wanted.waiting:
+            asked = (wanted.tenant, SIGNAL_WAIT, name.encode(), run)
+            for row in await link.rows(_WAITING_IN_RUN, *asked):
+                self.tokens[row[0], row[1], row[2]] = token_of(row)
+        if wanted.events:
+            events = await link.rows(_LOAD_EVENTS, *_columns(wanted.events))
+            self._events = {(run, seq): data for run, seq, data in events}
 
     def add_run(self, row: Row) -> Run:
         """Add a run that was loaded in another way."""
@@ -210,8 +241,29 @@ class Rows:
         return self.steps[key, name]
 
     def load_event(self, run: str, seq: int) -> bytes | None:
-        assert seq == 1
-        return self.first_events.get(run)
+        if seq == 1:
+            return self.first_events.get(run)
+        if (run, seq) not in self._wanted.events:
+            raise MissingRows("event", (run, seq))
+        return self._events.get((run, seq))
+
+    def load_signal(self, run: str, id: str) -> Signal | None:
+        assert (run, id) in self._wanted.signals
+        return self._signals.get((run, id))
+
+    def find_signals(self, run: str) -> list[Signal]:
+        if run not in self._wanted.kept:
+            raise MissingRows("kept", run)
+        return [signal for signal in self._kept if signal.run == run]
+
+    def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
+        assert (run.run, key) in self._wanted.waiting
+        return [
+            token
+            for token in self.tokens.values()
+            if (token.run, token.state, token.wait, token.wait_key)
+            == (run.run, "waiting", kind, key)
+        ]
 
     # ── writing back ────────────────────────────────────────────────────────────────────
 
@@ -228,6 +280,8 @@ class Rows:
         if step.dead_letters:
             letters = [_dead_letter_row(letter) for letter in step.dead_letters]
             await link.run(_INSERT_DEAD_LETTERS, letters)
+        if step.signals:
+            await link.run(_WRITE_SIGNALS, [_signal_row(one) for one in step.signals.values()])
 
     def changes(self, step: Transition) -> tuple[list[Row], ...]:
         """What a step has changed, as `write_rows` takes it."""
@@ -264,6 +318,11 @@ class Rows:
 
     def _changed_run(self, run: Run) -> Row:
         return _run_change(run, run.input if self._inputs else None)
+
+
+def _columns(keys: Iterable[tuple[Any, Any]]) -> tuple[list[Any], ...]:
+    """Pairs as a statement takes them: a list for each column."""
+    return tuple(list(column) for column in zip(*keys, strict=True))
 
 
 def _changed(step: Transition) -> Iterable[Key]:

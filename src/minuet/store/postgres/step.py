@@ -19,7 +19,8 @@ async def write_step(
     link: Link, rows: Rows, step: Transition, call: tuple[Any, ...], takes: tuple[Any, ...]
 ) -> list[Any]:
     """Write what a step has changed and take tokens."""
-    if step.new_runs or step.steps or step.reprocessed or step.dead_letters:
+    rare = (step.new_runs, step.steps, step.reprocessed, step.dead_letters, step.signals)
+    if any(rare):
         await rows.write_rare(link, step)
     return await link.rows(_WRITE_ROWS, *call, *rows.changes(step), *takes)
 

@@ -47,6 +47,7 @@ from minuet.store.records import (
     QueueDepth,
     Reply,
     Run,
+    SendSignal,
     Snapshot,
     Swept,
     Token,
@@ -244,7 +245,7 @@ class PostgresStore(SharedWorkflows):
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
-        check_change(run, change)
+        change = check_change(run, change)
         wanted = Wanted(tenant)
         wanted.want_change(run, change)
         changed = await self._step(
@@ -252,6 +253,8 @@ class PostgresStore(SharedWorkflows):
             lambda link, wanted: changes.change_run(
                 link, wanted, run, change, expected_seq, self._now_ms()
             ),
+            # A run gets a signal of each id once.
+            repeatable=isinstance(change, SendSignal),
         )
         self._hints.tell(work=True)
         if changed.status in TERMINAL:

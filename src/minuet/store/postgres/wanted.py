@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from minuet.store.blob import blob_of
 from minuet.store.identifiers import slot_key
 from minuet.store.records import (
+    SIGNAL_WAIT,
     Cancel,
     Change,
     Delivery,
@@ -24,6 +25,7 @@ from minuet.store.records import (
     Pause,
     Resume,
     RetryRun,
+    SendSignal,
     Slot,
     Start,
     Waiting,
@@ -58,6 +60,12 @@ class Wanted:
         self.slots: dict[SlotKey, None] = {}
         #: Run and reference.
         self.blobs: dict[tuple[str, str], None] = {}
+        #: Runs whose kept signals are wanted; signals by run and id; run and name of a signal that
+        #: tokens wait for; events by run and number.
+        self.kept: dict[str, None] = {}
+        self.signals: dict[tuple[str, str], None] = {}
+        self.waiting: dict[tuple[str, str], None] = {}
+        self.events: dict[tuple[str, int], None] = {}
 
     def arguments(self) -> tuple[list[Any], ...]:
         """As `load_rows` takes them: a list for each column."""
@@ -96,6 +104,10 @@ class Wanted:
                 self.slots[key] = None
             case "blob":
                 self.blobs[key] = None
+            case "kept":
+                self.kept[key] = None
+            case "event":
+                self.events[key] = None
 
     # ── by what is asked for ────────────────────────────────────────────────────────────
 
@@ -112,6 +124,8 @@ class Wanted:
                 self.whole[item.run] = None
             elif isinstance(item, Waiting) and item.kind == "child":
                 self.runs[item.key] = None
+            elif isinstance(item, Waiting) and item.kind == SIGNAL_WAIT:
+                self.kept[item.run] = None
             elif isinstance(item, Slot):
                 self.slots[request.tenant, slot_key(item)] = None
         for held in request.renew:
@@ -136,6 +150,10 @@ class Wanted:
                 for source, scope, delivery in change.deliveries:
                     self.tokens[run, source, scope] = None
                     self.want_deliveries(run, source, (delivery,))
+            case SendSignal():
+                self.kept[run] = None
+                self.signals[run, change.id] = None
+                self.waiting[run, change.name] = None
             case Cancel() | Pause() | Resume() | RetryRun():
                 self.whole[run] = None
         if isinstance(change, RetryRun) and change.parent is not None:

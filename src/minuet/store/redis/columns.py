@@ -20,7 +20,16 @@ from msgspec.structs import FieldInfo
 
 from minuet.store.fields import is_optional, sort_of
 from minuet.store.lenient import default_of, plain_type
-from minuet.store.records import Arrival, DeadLetter, Join, Read, Run, Token, WorkflowVersion
+from minuet.store.records import (
+    Arrival,
+    DeadLetter,
+    Join,
+    Read,
+    Run,
+    Signal,
+    Token,
+    WorkflowVersion,
+)
 
 #: No time, where a number is needed.
 NEVER = -(2**53)
@@ -41,6 +50,7 @@ FIELDS = {
     "step": "s",
     "event": "e",
     "dead_letter": "d",
+    "signal": "g",
     # Up to which event the log behind this store has the run.
     "logged": "m",
 }
@@ -261,6 +271,14 @@ VERSION = Layout(
     tail=("plan", "document", "message", "created_ms", "created_by"),
 )
 
+SIGNAL = Layout(
+    "S",
+    Signal,
+    implied=("run", "id"),
+    tail=("name", "seq", "node", "scope"),
+    of_call=_nothing(("id",)),
+)
+
 #: By the name that constructors in scripts have for them.
 LAYOUTS = {
     "origin": ORIGIN,
@@ -271,4 +289,5 @@ LAYOUTS = {
     "listed": LISTED,
     "dead_letter": DEAD_LETTER,
     "version": VERSION,
+    "signal": SIGNAL,
 }

@@ -98,8 +98,11 @@ class Connection:
         )
         return found[0][1][-1][0] if found else None
 
-    async def run(self, verb: str, partition: str, request: bytes) -> Any:
-        """Call a verb on a partition."""
+    async def run(
+        self, verb: str, partition: str, request: bytes, *, once: bool | None = None
+    ) -> Any:
+        """Call a verb on a partition; `once`: whether it is not repeated, if that depends on
+        what is asked."""
         functions = library()
         words = ("FCALL", functions.function(verb), 1, partition, request, *self._flags)
 
@@ -120,7 +123,7 @@ class Connection:
             await client.execute_command("FUNCTION LOAD", "REPLACE", functions.text)
             return await client.execute_command(*words, **options)
 
-        return await self._repeat(call, once=verb in _ONCE)
+        return await self._repeat(call, once=verb in _ONCE if once is None else once)
 
     async def _repeat(self, call: Callable[[Any], Awaitable[Any]], *, once: bool = False) -> Any:
         self._calls += 1

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from minuet.events import RunCreated, decode_event
+from minuet.events import RunCreated, SignalReceived, decode_event
 from minuet.store.records import LIVE_STATES, EventRecord, Snapshot, Token
 from minuet.store.redis.columns import (
     ARRIVAL,
@@ -22,6 +22,7 @@ from minuet.store.redis.columns import (
     NEVER,
     ORIGIN,
     RUN,
+    SIGNAL,
     TOKEN,
     Column,
     Layout,
@@ -57,6 +58,7 @@ class WholeRun:
             (x.status, f"{run.run}\0{x.node}\0{x.scope}\0{x.generation:08d}", x.at_ms)
             for x in rows.dead_letters
         ]
+        self.kept = [(signal.id, signal.seq) for signal in rows.signals if not signal.node]
         self.fields = [
             *_origin(rows),
             *_joins(rows),
@@ -64,6 +66,7 @@ class WholeRun:
             *((f"{FIELDS['event']}{event.seq}", _event(event)) for event in rows.events),
             *((f"{FIELDS['step']}{n}\0{s}\0{name}", value) for n, s, name, value in rows.steps),
             *_letters(rows),
+            *((f"{FIELDS['signal']}{s.id}", _packed_row(SIGNAL, s)) for s in rows.signals),
         ]
 
     def portions(self) -> Iterator[list[Field]]:
@@ -160,18 +163,22 @@ def _letters(rows: Snapshot) -> Iterator[Field]:
         yield f"{FIELDS['dead_letter']}{letter.generation}", _packed_row(DEAD_LETTER, letter)
 
 
-class _Output(msgspec.Struct):
-    """The one field of an event that is wanted."""
+class _Values(msgspec.Struct):
+    """The fields of an event that are wanted."""
 
+    type: str
     output: msgspec.Raw = msgspec.Raw(b"")
+    data: msgspec.Raw = msgspec.Raw(b"")
 
 
-_decode_output = msgspec.json.Decoder(_Output).decode
+_decode_values = msgspec.json.Decoder(_Values).decode
+_SIGNAL_RECEIVED = str(SignalReceived.__struct_config__.tag)
 
 
 def _event(event: EventRecord) -> bytes:
-    """An event's record: when, and the place of the output in it."""
-    output = bytes(_decode_output(event.data).output)
+    """An event's record: when, and the place of the output in it, or of a signal's data."""
+    values = _decode_values(event.data)
+    output = bytes(values.data if values.type == _SIGNAL_RECEIVED else values.output)
     # Any place that holds these bytes will do.
     first = RECORD.size + event.data.index(output) + 1 if output else 0
     last = first + len(output) - 1 if output else 0

@@ -31,6 +31,7 @@ from minuet.store.records import (
     Resume,
     Retried,
     RetryRun,
+    SendSignal,
     Slot,
     Start,
     Waiting,
@@ -233,3 +234,5 @@ def _change(change: Change) -> tuple[Any, ...]:
         case NewPlan():
             deliveries_by_source = [(s, scope, _delivery(d)) for s, scope, d in change.deliveries]
             return ("plan", change.plan, deliveries_by_source, change.by)
+        case SendSignal():
+            return ("signal", change.name, change.id, opaque(change.data), change.by)

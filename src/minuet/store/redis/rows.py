@@ -33,6 +33,7 @@ from minuet.store.records import (
     Read,
     Run,
     RunHeader,
+    Signal,
     Snapshot,
     Token,
     WorkerEntry,
@@ -47,6 +48,7 @@ from minuet.store.redis.columns import (
     NEVER,
     ORIGIN,
     RUN,
+    SIGNAL,
     TOKEN,
     VERSION,
     Column,
@@ -111,8 +113,8 @@ def _head(count: int) -> bytes:
     return b"\xdc" + count.to_bytes(2, "big")
 
 
-_ORIGIN, _RUN_TAIL, _TOKEN_TAIL, _JOIN, _ARRIVAL, _LETTER, _VERSION = map(
-    _Packed, (ORIGIN, RUN, TOKEN, JOIN, ARRIVAL, DEAD_LETTER, VERSION)
+_ORIGIN, _RUN_TAIL, _TOKEN_TAIL, _JOIN, _ARRIVAL, _LETTER, _VERSION, _SIGNAL = map(
+    _Packed, (ORIGIN, RUN, TOKEN, JOIN, ARRIVAL, DEAD_LETTER, VERSION, SIGNAL)
 )
 _decode_values = msgspec.msgpack.Decoder(list[Any]).decode
 _decode_reads = msgspec.msgpack.Decoder(tuple[Read, ...]).decode
@@ -374,11 +376,16 @@ def snapshot_of(tenant: str, run: str, fields: dict[bytes, bytes]) -> Snapshot:
         ),
         steps=tuple((n, s, name, value) for (n, s, name), value in rows("step")),
         dead_letters=tuple(sorted(letters, key=lambda x: (x.node, x.scope, x.generation))),
+        signals=tuple(_signal(run, id, data) for (id,), data in rows("signal")),
     )
 
 
 def _join(run: str, node: str, scope: str, data: bytes) -> Join:
     return Join(run=run, node=node, scope=scope, **_fields(JOIN, _JOIN.decode(data)))
+
+
+def _signal(run: str, id: str, data: bytes) -> Signal:
+    return Signal(run=run, id=id, **_fields(SIGNAL, _SIGNAL.decode(data)))
 
 
 def _arrival(run: str, node: str, scope: str, source: str, data: bytes) -> Arrival:

@@ -57,6 +57,8 @@ def _names() -> dict[str, str]:
     codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
+    names |= {"L_SIGNAL_WAIT": _quote(records.SIGNAL_WAIT)}
+    names |= {"L_TIMED_OUT": _quote(records.TIMED_OUT.decode())}
     for layout in LAYOUTS.values():
         places = _places(layout)
         names |= {f"{layout.letter}_{name.upper()}": str(at) for name, at in places.items()}

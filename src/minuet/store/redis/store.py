@@ -54,6 +54,7 @@ from minuet.store.records import (
     QueueDepth,
     Reply,
     Run,
+    SendSignal,
     Snapshot,
     Swept,
     Token,
@@ -287,9 +288,11 @@ class RedisStore(RedisWorkflows):
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
-        check_change(run, change)
+        change = check_change(run, change)
         packed = requests.change_run(tenant, run, change, expected_seq, self._now_ms())
-        kind, *answer = await self._connection.run("change_run", self._home(run), packed)
+        # A run gets a signal of each id once.
+        once = not isinstance(change, SendSignal)
+        kind, *answer = await self._connection.run("change_run", self._home(run), packed, once=once)
         if kind == b"missing":
             raise RunNotFoundError(run)
         if kind == b"conflict":
@@ -386,7 +389,7 @@ class RedisStore(RedisWorkflows):
         answer, *rest = await self._run(
             *("put_run", home, run.tenant, run.run, expected_seq, opaque(whole.row)),
             *(run.idempotency_key, place, sum(map(len, early)), packed(last)),
-            *(whole.live, whole.scoped, whole.letters),
+            *(whole.live, whole.scoped, whole.letters, whole.kept),
             *await self._stage_blobs(run.tenant, run.run, blobs),
         )
         if answer == b"key":

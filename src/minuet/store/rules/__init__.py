@@ -6,8 +6,8 @@ So the stores cannot disagree on what an exchange means; they can only disagree 
 saving, which the conformance and differential tests check.
 
 One file for each kind of thing, each using those before it: `slots`, `tokens`, `joins`, `leases`,
-`runs`, `items`. Redis has the same rules in Lua: the same files in `redis/lua/rules`, with the same
-functions in the same order, which a test compares.
+`signals`, `runs`, `items`. Redis has the same rules in Lua: the same files in `redis/lua/rules`,
+with the same functions in the same order, which a test compares.
 
 What holds in all of them:
 

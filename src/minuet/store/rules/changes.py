@@ -16,6 +16,7 @@ from minuet.store.records import (
     Join,
     Key,
     Run,
+    Signal,
     Token,
 )
 
@@ -51,6 +52,16 @@ class Source(Protocol):
 
     def load_event(self, run: str, seq: int) -> bytes | None: ...
 
+    def load_signal(self, run: str, id: str) -> Signal | None: ...
+
+    def find_signals(self, run: str) -> Iterable[Signal]:
+        """The signals of a run that are kept: no instance has received them."""
+        ...
+
+    def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
+        """The tokens of a run that wait for something of this kind and key."""
+        ...
+
     def has_own_blob(self, run: str, ref: str) -> bool:
         """Whether a run has a blob, or may have it where this cannot look."""
         ...
@@ -84,6 +95,8 @@ class Changes:
         #: Runs whose pending dead letters were taken up again.
         self.reprocessed: set[str] = set()
         self.steps: dict[tuple[Key, str], bytes] = {}
+        #: Signals by run and id that are new or have been received.
+        self.signals: dict[tuple[str, str], Signal] = {}
         #: Outputs that this step has committed.
         self.outputs: dict[Key, bytes] = {}
         #: Change in the number of holders of a slot, and slots that may have room.

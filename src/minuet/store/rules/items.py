@@ -10,6 +10,7 @@ from minuet.store.identifiers import are_long, is_long
 from minuet.store.records import (
     CHILD_ENDED,
     PAYLOAD_BYTES_MAX,
+    SIGNAL_WAIT,
     DeadLetter,
     Done,
     Exchange,
@@ -151,7 +152,7 @@ class Items(Runs):
         token.wait, token.wait_key, token.resolution = item.kind, item.key, None
         self._free_slot(token)
         self.changed_tokens.add(token.key)
-        self._append(
+        token.wait_event = self._append(
             run,
             events.NodeWaiting(
                 token.node,
@@ -168,6 +169,8 @@ class Items(Runs):
         if item.kind == "child" and self._is_over(run, item.key):
             # It has ended before anything waited for it.
             self.resume(run.tenant, token.key, CHILD_ENDED, by=item.key)
+        if item.kind == SIGNAL_WAIT:
+            self._receive_kept(run, token)
 
     def _released(self, run: Run, token: Token) -> None:
         self._make_ready(run, token, self.now_ms)

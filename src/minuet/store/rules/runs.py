@@ -12,6 +12,7 @@ from minuet.store.lenient import DAMAGE
 from minuet.store.records import (
     DEPTH_MAX,
     LIVE_STATES,
+    TIMED_OUT,
     Cancel,
     Change,
     Delivery,
@@ -22,11 +23,12 @@ from minuet.store.records import (
     Resume,
     RetryRun,
     Run,
+    SendSignal,
     Snapshot,
     Start,
 )
-from minuet.store.rules.leases import Leases
 from minuet.store.rules.shared import check_rows, key_conflict
+from minuet.store.rules.signals import Signals
 from minuet.store.rules.slots import slot_of
 from minuet.types import TERMINAL, RunStatus
 
@@ -40,7 +42,7 @@ def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int 
     return run.tenant == tenant and run.seq == expected_seq
 
 
-class Runs(Leases):
+class Runs(Signals):
     """The rules of runs."""
 
     def _close(self, run: Run, status: RunStatus, error: dict[str, Any] | None) -> None:
@@ -236,9 +238,13 @@ class Runs(Leases):
         run.generation += 1
         run.counter = len(tokens)
         for token in tokens:
+            has_failed = token.outcome == "failed"
             token.state, token.outcome, token.due_ms = "ready", "", self.now_ms
             token.attempt, token.expiry, token.lease, token.lane = 1, 0, "", ""
             token.lost = ()
+            if has_failed and token.resolution == TIMED_OUT:
+                # Its node failed because nothing came: it waits again.
+                token.resolution = None
             self.changed_tokens.add(token.key)
         self.reprocessed.add(run.run)
         places = [(t.node, t.scope) for t in tokens]
@@ -260,6 +266,11 @@ class Runs(Leases):
             withdrawn += gone
         self._append(run, events.RunPatched(change.plan, to, run.counter, change.by, withdrawn))
 
+    def _signal_run(self, run: Run, change: SendSignal) -> None:
+        refusal = self._send_signal(run, change)
+        if refusal is not None:
+            raise self._conflict(run, refusal)
+
     def change_run(self, tenant: str, run_id: str, change: Change, expected: int | None) -> Run:
         """Change a run from outside; `expected` is the event number the caller has seen."""
         run = self.run(run_id)
@@ -280,6 +291,8 @@ class Runs(Leases):
                 self._retry_run(run, change)
             case NewPlan():
                 self._patch_run(run, change)
+            case SendSignal():
+                self._signal_run(run, change)
         self.rewritten_runs.add(run.run)
         return run
 
@@ -338,6 +351,7 @@ class Runs(Leases):
         self.arrivals = {((a.run, a.node, a.scope), a.source): a for a in rows.arrivals}
         self.steps = {((run.run, n, scope), name): v for n, scope, name, v in rows.steps}
         self.dead_letters = list(rows.dead_letters)
+        self.signals = {signal.key: signal for signal in rows.signals}
         for token in rows.tokens:
             if token.slot and token.lane != "slot":
                 self._hold_slot(slot_of(token))

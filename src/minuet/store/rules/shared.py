@@ -19,7 +19,7 @@ def check_rows(rows: Snapshot) -> None:
     owned = {(token.run, token.tenant) for token in rows.tokens}
     owned |= {(letter.run, letter.tenant) for letter in rows.dead_letters}
     runs = {join.run for join in rows.joins} | {arrival.run for arrival in rows.arrivals}
-    runs |= {event.run for event in rows.events}
+    runs |= {event.run for event in rows.events} | {signal.run for signal in rows.signals}
     if not owned <= {(name, tenant)} or not runs <= {name}:
         raise StoreError(f"run {name}: there are rows of another run or tenant among its own")
     long = [t.slot or t.wait_key for t in rows.tokens if is_long(t.slot) or is_long(t.wait_key)]

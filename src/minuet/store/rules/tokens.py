@@ -90,7 +90,7 @@ class Tokens(Slots):
     ) -> None:
         """A live token ends: it no longer counts."""
         token.state, token.outcome = state, outcome
-        token.due_ms, token.wait, token.wait_key = None, "", ""
+        token.due_ms, token.wait, token.wait_key, token.wait_event = None, "", "", 0
         if token.slot:
             self._free_slot(token)
         token.lane = ""
@@ -99,7 +99,7 @@ class Tokens(Slots):
 
     def _make_ready(self, run: Run, token: Token, due_ms: int) -> None:
         token.state, token.due_ms = "ready", due_ms
-        token.wait, token.wait_key = "", ""
+        token.wait, token.wait_key, token.wait_event = "", "", 0
         self._free_slot(token)
         token.lane = lane_of(run)
         self.changed_tokens.add(token.key)
@@ -110,6 +110,15 @@ class Tokens(Slots):
         self.unreported.add(run.run)
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
+
+    def _end_wait(
+        self, run: Run, token: Token, resolution: bytes, resumed: events.NodeResumed
+    ) -> None:
+        """What a token waits for has come: a worker may take it."""
+        token.resolution = resolution
+        self._append(run, resumed)
+        token.lease = ""
+        self._make_ready(run, token, self.now_ms)
 
     def resume(
         self,
@@ -129,9 +138,8 @@ class Tokens(Slots):
             return False
         if wait_key is not None and token.wait_key != wait_key:
             return False
-        token.resolution = TIMED_OUT if resolution is None else resolution
-        raw = msgspec.Raw(token.resolution)
-        self._append(run, events.NodeResumed(*key[1:], raw, by, timed_out=resolution is None))
-        token.lease = ""
-        self._make_ready(run, token, self.now_ms)
+        data = TIMED_OUT if resolution is None else resolution
+        raw = msgspec.Raw(data)
+        resumed = events.NodeResumed(*key[1:], raw, by, timed_out=resolution is None)
+        self._end_wait(run, token, data, resumed)
         return True

@@ -5,7 +5,16 @@ from __future__ import annotations
 
 from minuet.store import fields
 from minuet.store.fields import Dialect, names
-from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Run, Token, WorkflowVersion
+from minuet.store.records import (
+    Arrival,
+    DeadLetter,
+    EventRecord,
+    Join,
+    Run,
+    Signal,
+    Token,
+    WorkflowVersion,
+)
 
 #: As this store keeps values. `lost` came later than its table and cannot be NULL.
 DIALECT = Dialect(has_numbers_for_flags=True, empty={"lost": ""})
@@ -23,4 +32,5 @@ LISTS = {
     "numbered_event": ("run_id", *names(EventRecord, without=("run",))),
     "dead_letter": names(DeadLetter),
     "workflow_version": names(WorkflowVersion),
+    "signal": names(Signal),
 }

@@ -16,6 +16,7 @@ from minuet.store.sqlite.rows import (
     event_of,
     join_of,
     run_of,
+    signal_of,
     token_of,
 )
 from minuet.store.sqlite.statements import statement
@@ -35,6 +36,7 @@ _READ_JOINS = statement("read_joins")
 _READ_ARRIVALS = statement("read_arrivals")
 _READ_RUN_STEPS = statement("read_run_steps")
 _READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
+_READ_RUN_SIGNALS = statement("read_run_signals")
 _READ_STEPS = statement("read_steps")
 _LIST_WAITING = statement("list_waiting")
 _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
@@ -133,6 +135,7 @@ def _snapshot(db: apsw.Connection, run: Run) -> Snapshot:
         events=tuple(read_events(db, run.tenant, run.run, 0, _ALL)),
         steps=tuple(db.execute(_READ_RUN_STEPS, name)),
         dead_letters=tuple(map(dead_letter_of, db.execute(_READ_RUN_DEAD_LETTERS, name))),
+        signals=tuple(map(signal_of, db.execute(_READ_RUN_SIGNALS, name))),
     )
 
 

@@ -15,6 +15,7 @@ from minuet.store.records import (
     Join,
     Key,
     Run,
+    Signal,
     Token,
 )
 from minuet.store.rules.transition import Transition
@@ -49,6 +50,10 @@ _INSERT_EVENT = statement("insert_event")
 _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+_LOAD_SIGNAL = statement("load_signal")
+_KEPT_SIGNALS = statement("kept_signals")
+_WAITING_IN_RUN = statement("waiting_in_run")
+_WRITE_SIGNAL = statement("write_signal")
 
 #: Rows as statements return them: runs and tokens with their numbers in the file.
 run_of = decoder(Run, LISTS["numbered_run"], DIALECT)
@@ -56,6 +61,7 @@ token_of = decoder(Token, LISTS["numbered_token"], DIALECT)
 join_of = decoder(Join, LISTS["join"], DIALECT)
 arrival_of = decoder(Arrival, LISTS["arrival"], DIALECT)
 dead_letter_of = decoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+signal_of = decoder(Signal, LISTS["signal"], DIALECT)
 event_of = decoder(EventRecord, names(EventRecord), DIALECT)
 
 #: Records as statements write them, and what a step changes of them, with the number last.
@@ -67,6 +73,7 @@ _join_row = encoder(Join, LISTS["join"], DIALECT)
 _arrival_row = encoder(Arrival, LISTS["arrival"], DIALECT)
 _event_row = encoder(EventRecord, LISTS["numbered_event"], DIALECT, given=("run_id",))
 _dead_letter_row = encoder(DeadLetter, LISTS["dead_letter"], DIALECT)
+_signal_row = encoder(Signal, LISTS["signal"], DIALECT)
 
 
 class Rows:
@@ -208,6 +215,18 @@ class Rows:
         value = self._db.execute(_LOAD_EVENT, (run, seq)).get
         return None if value is None else bytes(value)
 
+    def load_signal(self, run: str, id: str) -> Signal | None:
+        for row in self._db.execute(_LOAD_SIGNAL, (run, id)):
+            return signal_of(row)
+        return None
+
+    def find_signals(self, run: str) -> list[Signal]:
+        return [signal_of(row) for row in self._db.execute(_KEPT_SIGNALS, (run,))]
+
+    def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
+        asked = (run.tenant, kind, key, run.run)
+        return [self._token(row) for row in self._db.execute(_WAITING_IN_RUN, asked)]
+
     # ── writing back ────────────────────────────────────────────────────────────────────
 
     def write(self, step: Transition) -> None:
@@ -234,6 +253,8 @@ class Rows:
             self._db.execute(_REPROCESS_DEAD_LETTERS, (run,))
         for letter in step.dead_letters:
             self._db.execute(_INSERT_DEAD_LETTER, _dead_letter_row(letter))
+        for signal in step.signals.values():
+            self._db.execute(_WRITE_SIGNAL, _signal_row(signal))
         for key, output in step.outputs.items():
             if len(output) <= BYTES_MAX:
                 self._known.outputs[key] = output

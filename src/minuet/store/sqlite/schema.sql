@@ -21,6 +21,8 @@ CREATE INDEX runs_newest ON runs (tenant, run);
 
 CREATE INDEX runs_unreported ON runs (run) WHERE unreported = 1;
 
+CREATE INDEX signals_kept ON signals (run, seq) WHERE node = '';
+
 CREATE INDEX tokens_due ON tokens (state, due_ms)
     WHERE state = 'leased' OR state = 'waiting';
 
@@ -148,6 +150,16 @@ CREATE TABLE sessions (
     PRIMARY KEY (tenant, session)
 ) STRICT, WITHOUT ROWID;
 
+CREATE TABLE signals (
+    run TEXT NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    seq INTEGER NOT NULL,
+    node TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    PRIMARY KEY (run, id)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE steps (
     run TEXT NOT NULL,
     node TEXT NOT NULL,
@@ -189,7 +201,7 @@ CREATE TABLE tokens (
     event INTEGER NOT NULL,
     lane TEXT NOT NULL CHECK (lane = '' OR lane = 'pause' OR lane = 'slot'),
     slot TEXT NOT NULL,
-    slot_limit INTEGER NOT NULL, lost TEXT NOT NULL DEFAULT '',
+    slot_limit INTEGER NOT NULL, lost TEXT NOT NULL DEFAULT '', wait_event INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, node, scope),
     CONSTRAINT outcome_exactly_when_settled
         CHECK ((outcome <> '') = (state = 'done' OR state = 'dead')),

@@ -230,7 +230,7 @@ class SqliteStore:
     async def change_run(
         self, tenant: str, run: str, change: Change, expected_seq: int | None = None
     ) -> Run:
-        check_change(run, change)
+        change = check_change(run, change)
         changed: Run = await self._write(
             lambda write: changes.change_run(write, tenant, run, change, expected_seq)
         )

@@ -8,6 +8,7 @@ CREATE TYPE minuet.join_row AS ({join of joins});
 CREATE TYPE minuet.arrival_row AS ({arrival of arrivals});
 CREATE TYPE minuet.event_row AS ({numbered_event of events});
 CREATE TYPE minuet.dead_letter_row AS ({dead_letter of dead_letters});
+CREATE TYPE minuet.signal_row AS ({signal of signals});
 
 -- What a step changes.
 CREATE TYPE minuet.run_advance AS (run text, counter integer, seq integer);

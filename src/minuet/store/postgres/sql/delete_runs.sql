@@ -25,5 +25,6 @@ WITH
     t AS (DELETE FROM minuet.tokens WHERE run = ANY ($1)),
     j AS (DELETE FROM minuet.joins WHERE run = ANY ($1)),
     a AS (DELETE FROM minuet.arrivals WHERE run = ANY ($1)),
-    s AS (DELETE FROM minuet.steps WHERE run = ANY ($1))
+    s AS (DELETE FROM minuet.steps WHERE run = ANY ($1)),
+    m AS (DELETE FROM minuet.signals WHERE run = ANY ($1))
 DELETE FROM minuet.dead_letters WHERE run = ANY ($1);

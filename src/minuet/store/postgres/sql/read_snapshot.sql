@@ -9,3 +9,6 @@ SELECT node, scope, name, value FROM minuet.steps WHERE run = $1 ORDER BY node, 
 
 -- name: read_run_dead_letters
 SELECT {dead_letter} FROM minuet.dead_letters WHERE run = $1 ORDER BY node, scope, generation;
+
+-- name: read_run_signals
+SELECT {signal} FROM minuet.signals WHERE run = $1 ORDER BY id;

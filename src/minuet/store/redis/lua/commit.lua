@@ -137,7 +137,9 @@ function commit()
   -- The first key of these was not checked: if it is of another kind, nothing is written yet.
   for key, members in pairs(removed) do send('ZREM', key, members) end
   for _, run in ipairs(written_runs) do
-    if run.replaces then call('UNLINK', run[R_KEY], scopes_key(run[R_NAME])) end
+    if run.replaces then 
+      call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), kept_key(run[R_NAME]))
+    end
     if run.staged then
       call('RENAME', run.staged, run[R_KEY])
       call('PERSIST', run[R_KEY])

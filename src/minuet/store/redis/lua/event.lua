@@ -10,7 +10,8 @@ local events = {}
 local HEAD_BYTES = 16
 
 -- Exports. Everything else stays local to this block.
-local begin_events, place, issued_fragment, record_of, completed_record, event_field, output_of, reason_error
+local begin_events, place, issued_fragment, record_of, signal_record, completed_record
+local event_field, output_of, reason_error
 
 do
 
@@ -99,6 +100,13 @@ local HEAD = '>dI4I4'
 
 function record_of(event) return struct_pack(HEAD, now, 0, 0) .. event end
 
+-- The record of a signal: its data is found like an output.
+function signal_record(name, id, payload, by)
+  local event, before = events.signal_received(name, id, payload, by)
+  local first = HEAD_BYTES + before + 1
+  return struct_pack(HEAD, now, first, first + #payload - 1) .. event
+end
+
 function event_field(seq)
   local field = event_fields[seq]
   if not field then
@@ -161,9 +169,16 @@ function events.node_waiting(token, payload)
     .. taken_by(token) .. '}'
 end
 
-function events.node_resumed(token, resolution, by, timed_out)
+function events.node_resumed(token, resolution, by, timed_out, signal)
   return about('node.resumed', token) .. json('resolution', resolution) .. text('by', by)
-    .. (timed_out and ',"timed_out":true' or '') .. '}'
+    .. (timed_out and ',"timed_out":true' or '') .. number('signal', signal) .. '}'
+end
+
+-- Also how many bytes come before the data.
+function events.signal_received(name, id, payload, by)
+  local before = '{"type":"signal.received","name":' .. quote(name) .. ',"id":' .. quote(id)
+    .. ',"data":'
+  return before .. payload .. text('by', by) .. '}', #before
 end
 
 function events.step_recorded(token, name, value)

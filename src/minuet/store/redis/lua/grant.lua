@@ -1,6 +1,11 @@
 -- What a token taken comes with: the outputs that it needs, and its run. An answer is one flat list:
 -- a table for each token would cost more than all the rest.
 
+-- Exports. Everything else stays local to this block.
+local begin_answer, fit, grant, add_header
+
+do
+
 --: As many outputs may be loaded before their size is known.
 local UNSIZED = 16
 
@@ -9,11 +14,6 @@ local DAMAGED = -1
 
 --: Before the name of a node whose instance failed: no node has it in its name.
 local FAILED = '!'
-
--- Exports. Everything else stays local to this block.
-local begin_answer, fit, grant, add_header
-
-do
 
 --: Outputs that are in the answer, by run, then by event: {number, bytes, data until it is sent};
 -- how many there are, and how many bytes more may come.

@@ -20,6 +20,7 @@ end
 
 local function stage_key(name) return base .. ':stage:' .. name end
 local function scopes_key(name) return base .. ':scopes:' .. name end
+local function kept_key(name) return base .. ':kept:' .. name end
 local function blobs_key(name) return base .. ':blobs:' .. name end
 local function session_key(session) return base .. ':session:' .. session end
 local function waiters_key(slot) return base .. ':waiters:' .. slot end

@@ -42,7 +42,8 @@ local function remove_doomed()
   local released = {}
   for _, pair in ipairs(doomed) do
     local run, idempotency_key = pair[1], pair[2]
-    call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), blobs_key(run[R_NAME]))
+    call('UNLINK', run[R_KEY], scopes_key(run[R_NAME]), kept_key(run[R_NAME]),
+      blobs_key(run[R_NAME]))
     if logged then call('ZREM', UNLOGGED, run[R_NAME]) end
     if idempotency_key then
       local field = run[R_TENANT] .. '\0' .. idempotency_key

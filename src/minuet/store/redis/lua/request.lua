@@ -2,7 +2,7 @@
 -- rest. An item is fifteen values, one after the other: kind, run, node, scope, lease, nine that the
 -- kind needs, and how many deliveries follow, with ten values each (`request.py` writes them).
 
-local ITEM, DELIVERY = 15, 10
+local ITEM = 15
 
 --: The request, and up to where it has been read.
 local data, offset
@@ -17,6 +17,8 @@ end
 local next_delivery, each_of, skip_deliveries, load_with_target, runs_of
 
 do
+
+local DELIVERY = 10
 
 -- The values of the next delivery: what `joins.lua` makes of it, and its form in an event.
 function next_delivery()

@@ -11,6 +11,7 @@ DELETE FROM tokens WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM joins WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM arrivals WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM steps WHERE run IN (SELECT value FROM json_each(:runs));
+DELETE FROM signals WHERE run IN (SELECT value FROM json_each(:runs));
 DELETE FROM dead_letters WHERE run IN (SELECT value FROM json_each(:runs));
 
 -- name: delete_runs

@@ -9,3 +9,6 @@ SELECT node, scope, name, value FROM steps WHERE run = :run ORDER BY node, scope
 
 -- name: read_run_dead_letters
 SELECT {dead_letter} FROM dead_letters WHERE run = :run ORDER BY node, scope, generation;
+
+-- name: read_run_signals
+SELECT {signal} FROM signals WHERE run = :run ORDER BY id;

@@ -81,11 +81,12 @@ local function waiting(run, token, _, kind, key, due_ms, delay_ms, payload)
   token[T_STATE], token[T_DUE_MS] = 'waiting', due_ms
   token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION] = kind, key, nil
   free_slot(token)
-  append(run, events.node_waiting(token, payload))
+  token[T_WAIT_EVENT] = append(run, events.node_waiting(token, payload))
   if kind == 'child' and is_over(run, key) then
     -- It has ended before anything waited for it.
     resume(run[R_TENANT], run[R_NAME], token[T_NODE], token[T_SCOPE], CHILD_ENDED, key)
   end
+  if kind == L_SIGNAL_WAIT then receive_kept(run, token) end
 end
 
 local function released(run, token) make_ready(run, token, now) end

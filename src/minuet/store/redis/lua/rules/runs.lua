@@ -194,6 +194,10 @@ local function retry_run(run, by, deadline_ms, held)
   run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
   for _, token in ipairs(again) do
     touch_token(token)
+    if token[T_OUTCOME] == 'failed' and token[T_RESOLUTION] == L_TIMED_OUT then
+      -- Its node failed because nothing came: it waits again.
+      token[T_RESOLUTION] = nil
+    end
     token[T_STATE], token[T_OUTCOME], token[T_DUE_MS] = 'ready', '', now
     token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
     token[T_LOST] = nil
@@ -217,8 +221,13 @@ local function patch_run(run, plan, deliveries, by)
   append(run, events.run_patched(run, to, by, gone))
 end
 
+local function signal_run(run, ...)
+  local refusal = send_signal(run, ...)
+  return refusal and conflict(run, refusal)
+end
+
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
-  retry = retry_run, plan = patch_run }
+  retry = retry_run, plan = patch_run, signal = signal_run }
 
 -- Change a run from outside; `expected` is the event number that the caller has seen. Result: nil, or
 -- why not.

@@ -1,7 +1,7 @@
 -- Tokens: how they come, wait, become ready again and end.
 
 -- Exports. Everything else stays local to this block.
-local emit, issue, end_token, make_ready, leave_unreported, resume
+local emit, issue, end_token, make_ready, leave_unreported, end_wait, resume
 
 do
 
@@ -54,7 +54,7 @@ end
 function end_token(run, token, state, outcome)
   touch_token(token)
   token[T_STATE], token[T_OUTCOME] = state, outcome
-  token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY] = nil, nil, nil
+  token[T_DUE_MS], token[T_WAIT], token[T_WAIT_KEY], token[T_WAIT_EVENT] = nil, nil, nil, nil
   free_slot(token)
   token[T_LANE] = nil
   run[R_COUNTER] = run[R_COUNTER] - 1
@@ -63,7 +63,7 @@ end
 function make_ready(run, token, due_ms)
   touch_token(token)
   token[T_STATE], token[T_DUE_MS] = 'ready', due_ms
-  token[T_WAIT], token[T_WAIT_KEY] = nil, nil
+  token[T_WAIT], token[T_WAIT_KEY], token[T_WAIT_EVENT] = nil, nil, nil
   free_slot(token)
   token[T_LANE] = lane_of(run)
 end
@@ -75,17 +75,22 @@ function leave_unreported(run)
   unreported[#unreported + 1] = run[R_NAME]
 end
 
+-- What a token waits for has come: a worker may take it.
+function end_wait(run, token, resolution, resumed)
+  touch_token(token)
+  token[T_RESOLUTION] = resolution
+  append(run, resumed)
+  token[T_LEASE] = ''
+  make_ready(run, token, now)
+end
+
 -- Give a waiting token what it waits for; false when it does not wait (any more). `timed_out`: nothing
 -- has come, and its time is over.
 function resume(tenant, name, node, scope, resolution, by, wait_key, timed_out)
   local token, run = load_token(name, node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_STATE] ~= 'waiting' then return false end
   if wait_key and token[T_WAIT_KEY] ~= wait_key then return false end
-  touch_token(token)
-  token[T_RESOLUTION] = resolution
-  append(run, events.node_resumed(token, resolution, by, timed_out))
-  token[T_LEASE] = ''
-  make_ready(run, token, now)
+  end_wait(run, token, resolution, events.node_resumed(token, resolution, by, timed_out))
   return true
 end
 

@@ -1,9 +1,11 @@
 -- Deployed workflows: which version a call adds, and which one its tags name.
 
 -- Exports. Everything else stays local to this block.
-local compared, deploy, is_same, number_of
+local deploy, number_of
 
 do
+
+local compared, is_same
 
 -- The numbers of the versions that a new one may be the same as, in this order.
 function compared(newest, named, asked, tags)

@@ -8,7 +8,7 @@ local given, tenant, name, expected = unpack(asked, 1, 4)
 now = clock(given)
 local run = load_run(name)
 if not run or run[R_TENANT] ~= tenant then return { 'missing' } end
-local refusal = change_run(run, expected, unpack(asked, 5, 8))
+local refusal = change_run(run, expected, unpack(asked, 5, 9))
 if refusal then return refusal end
 local wake = commit()
 return { 'run', run_reply(run), wake }

@@ -2,12 +2,13 @@
 -- request: tenant, run, expected seq or nil, the run's row, idempotency key or nil, where fields
 -- were kept aside (nil: nowhere) and how many, {field, value, …} (the rest of them), live tokens
 -- {node, scope, row}, where scoped outputs are {node \0 scope}, dead letters {status, member,
--- when}, where blobs that it brings were kept aside (nil: nowhere) and how many.
+-- when}, kept signals {id, seq}, where blobs that it brings were kept aside (nil: nowhere) and how
+-- many.
 -- Result: {'put', whether there is work, idempotency keys that are free again}, {'no'},
 --   {'key', the run that has the idempotency key} or {'gone'}: what was kept aside is.
 
 local tenant, name, expected, row, key, staged, staged_count, fields, live, scoped, letters,
-  blobs, blobs_count = unpack(unpack_row(request), 1, 13)
+  kept, blobs, blobs_count = unpack(unpack_row(request), 1, 14)
 local old = load_run(name)
 if not is_expected(old, tenant, expected) then return { 'no' } end
 expect(IDEMPOTENCY, 'hash')
@@ -26,6 +27,7 @@ run[R_OUT], run[R_COUNT] = fields, #fields
 written_runs[#written_runs + 1] = run
 for _, member in ipairs(scoped) do enter(scopes_key(name), member, 0) end
 for _, letter in ipairs(letters) do enter(dead_key(tenant, letter[1]), letter[2], letter[3]) end
+for _, signal in ipairs(kept) do enter(kept_key(name), signal[1], signal[2]) end
 local work = commit()
 keep_staged(name, blobs)
 

@@ -1,0 +1,68 @@
+"""Signals: a run's signals of one name are a queue, and so are the instances that wait for it.
+
+The oldest signal goes to the instance that has waited the longest, in the step in which the second
+of the two comes. So no instance waits for a signal that is kept, and what each gets does not depend
+on which of them came first.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet import events
+from minuet.store.records import KEPT_SIGNALS_MAX, SIGNAL_WAIT, Run, SendSignal, Signal, Token
+from minuet.store.rules.leases import Leases
+from minuet.types import TERMINAL
+
+
+class Signals(Leases):
+    """The rules of signals."""
+
+    def _kept_signals(self, run: Run) -> list[Signal]:
+        """The signals of a run that no instance has received by now, the oldest first."""
+        found = {s.key: self.signals.get(s.key, s) for s in self._source.find_signals(run.run)}
+        return sorted((s for s in found.values() if not s.node), key=lambda s: s.seq)
+
+    def _receive(self, run: Run, token: Token, signal: Signal, data: bytes) -> None:
+        signal.node, signal.scope = token.node, token.scope
+        self.signals[signal.key] = signal
+        resumed = events.NodeResumed(token.node, token.scope, signal=signal.seq)
+        self._end_wait(run, token, data, resumed)
+
+    def _receive_kept(self, run: Run, token: Token) -> None:
+        """Give a token that has just begun to wait the oldest signal of that name, if there is
+        one."""
+        for signal in self._kept_signals(run):
+            if signal.name == token.wait_key:
+                sent = events.decode_event(self._source.load_event(run.run, signal.seq) or b"")
+                assert isinstance(sent, events.SignalReceived)
+                self._receive(run, token, signal, bytes(sent.data))
+                return
+
+    def _longest_waiting(self, run: Run, name: str) -> Token | None:
+        """The instance that has waited for a signal the longest."""
+        waiting = self._source.find_waiting(run, SIGNAL_WAIT, name)
+        found = min(waiting, key=lambda token: (token.wait_event, token.key), default=None)
+        return None if found is None else self.tokens.setdefault(found.key, found)
+
+    def _send_signal(self, run: Run, change: SendSignal) -> str | None:
+        """Give a signal to the instance that has waited the longest, or keep it; say why not.
+
+        A signal that the run has already changes nothing, whatever has become of the run.
+        """
+        known = self._source.load_signal(run.run, change.id)
+        if known is not None:
+            is_same = known.name == change.name
+            return None if is_same else f"has a signal of this id with the name {known.name}"
+        if run.status in TERMINAL:
+            return f"is {run.status} and cannot receive signals"
+        longest = self._longest_waiting(run, change.name)
+        if longest is None and len(self._kept_signals(run)) >= KEPT_SIGNALS_MAX:
+            return f"keeps {KEPT_SIGNALS_MAX} signals that no node has received, and takes no more"
+        data = msgspec.Raw(change.data)
+        seq = self._append(run, events.SignalReceived(change.name, change.id, data, change.by))
+        signal = Signal(run.run, change.id, change.name, seq)
+        self.signals[signal.key] = signal
+        if longest is not None:
+            self._receive(run, longest, signal, change.data)
+        return None

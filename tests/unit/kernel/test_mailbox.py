@@ -1,0 +1,82 @@
+"""The rules of signals, counted from events: what is wrong with a history is found."""
+
+from __future__ import annotations
+
+import pytest
+
+from minuet.events import (
+    Event,
+    NodeCompleted,
+    NodeResumed,
+    NodeWaiting,
+    RunCancelled,
+    SignalReceived,
+)
+from minuet.kernel.mailbox import Mailbox
+
+
+def waits(node: str, name: str = "paid") -> Event:
+    return NodeWaiting(node, "", "signal", name)
+
+
+def sent(id: str, name: str = "paid") -> Event:
+    return SignalReceived(name, id)
+
+
+def received(node: str, signal: int) -> Event:
+    return NodeResumed(node, "", signal=signal)
+
+
+def problems(*events: Event) -> list[str]:
+    mailbox = Mailbox()
+    for seq, event in enumerate(events, 1):
+        mailbox.count(seq, event)
+    return [*mailbox.broken, *mailbox.unmatched()]
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [waits("a"), sent("1"), received("a", 2)],
+        [sent("1"), waits("a"), received("a", 1)],
+        [sent("1", "other"), waits("a")],
+        [waits("a"), NodeResumed("a", "", timed_out=True), sent("1")],
+        [waits("a"), RunCancelled(), sent("1")],
+        [waits("a"), NodeCompleted("b", "", withdrawn=[("a", "")]), sent("1")],
+        [waits("a"), waits("b"), sent("1"), received("a", 3), sent("2"), received("b", 5)],
+        [sent("1"), sent("2"), waits("a"), received("a", 1), waits("a"), received("a", 2)],
+    ],
+)
+def test_a_history_that_follows_the_rules_has_no_problem(events: list[Event]) -> None:
+    assert problems(*events) == []
+
+
+@pytest.mark.parametrize(
+    ("events", "problem"),
+    [
+        ([sent("1"), sent("1")], "event 2: signal '1' is there already"),
+        ([waits("a"), sent("1")], "('a', '') waits for signal 'paid', which is kept"),
+        (
+            [waits("a"), received("a", 1)],
+            "event 2: ('a', '') received event 1, which is not a signal",
+        ),
+        (
+            [waits("a"), sent("1"), received("a", 2), waits("a"), received("a", 2)],
+            "event 5: ('a', '') received signal 'paid' of event 2 once more",
+        ),
+        (
+            [waits("a", "other"), sent("1"), received("a", 2)],
+            "event 3: ('a', '') received signal 'paid', for which it did not wait",
+        ),
+        (
+            [waits("a"), waits("b"), sent("1"), received("b", 3), RunCancelled()],
+            "event 4: ('b', '') received signal 'paid'; ('a', '') has waited longer",
+        ),
+        (
+            [sent("1"), sent("2"), waits("a"), received("a", 2)],
+            "event 4: ('a', '') received event 2; event 1 is older",
+        ),
+    ],
+)
+def test_what_breaks_a_rule_is_found(events: list[Event], problem: str) -> None:
+    assert problems(*events) == [problem]
