@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from minuet.builder.workflow import Workflow
     from minuet.errors import (
         AmbiguousRunError,
+        BlobError,
         ConditionError,
         ConfigError,
         DamagedRowError,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AmbiguousRunError",
     "App",
+    "BlobError",
     "Call",
     "ConditionError",
     "ConfigError",

@@ -61,6 +61,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.StoreError: Outcome(INVALID, 500, "Store error"),
     errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),
     errors.StoreUnusableError: Outcome(INVALID, 500, "Store unusable"),
+    errors.BlobError: Outcome(INVALID, 404, "Blob cannot be read"),
     errors.SessionError: Outcome(INVALID, 409, "Unknown session"),
     errors.NotOpenError: Outcome(INVALID, 500, "App not open"),
     errors.InvariantError: Outcome(INVALID, 500, "Invariant broken"),

@@ -116,20 +116,24 @@ class Granted:
 
     def missing_blobs(self) -> list[str]:
         """Blobs that must be loaded before the values can be read."""
-        grant = self.grant
-        refs = [
-            ref
-            for output in (*grant.inputs, *grant.reads)
-            if (ref := blob_of(output.data)) is not None
-            and (output.node, output.scope) not in self._values
-        ]
-        refs += self._other_refs()
-        return [ref for ref in refs if ref not in self.blobs]
+        grant, refs = self.grant, self._other_refs()
+        for output in (*grant.inputs, *grant.reads):
+            # Almost no value is a blob, and every token comes this way.
+            if output.data.startswith(BLOB_START):
+                ref = blob_of(output.data)
+                if ref is not None and (output.node, output.scope) not in self._values:
+                    refs.append(ref)
+        return [ref for ref in refs if ref not in self.blobs] if refs else refs
 
     def _other_refs(self) -> list[str]:
         """Blobs that stand for the run's input, and for what the node waited for."""
-        values = (self.header.input, self.grant.resolution or b"")
-        return [ref for value in values if (ref := blob_of(value)) is not None]
+        refs = []
+        for value in (self.header.input, self.grant.resolution):
+            if value is not None and value.startswith(BLOB_START):
+                ref = blob_of(value)
+                if ref is not None:
+                    refs.append(ref)
+        return refs
 
     def _value(self, data: bytes, what: str) -> Json:
         """Decode a stored value, or the blob that it names."""

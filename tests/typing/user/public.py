@@ -231,6 +231,8 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type((error.name, error.seconds), tuple[str, float])
         case minuet.InputLimitError():
             assert_type((error.size, error.limit), tuple[int, int])
+        case minuet.BlobError():
+            assert_type((error.ref, error.problem), tuple[str, str])
         case minuet.StoreUnavailableError() | minuet.StoreUnusableError() | minuet.SessionError():
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
