@@ -25,10 +25,15 @@ PYTHON = Path(rules.__file__).parent
 #: Functions that only one language has, and why.
 ONLY_IN_PYTHON = {
     "leases": {
-        "hold_open": "a server runs one call at a time, so nobody else can take the token meanwhile"
+        "hold_open": (
+            "a server runs one call at a time, so nobody else can take the token meanwhile"
+        ),
+        "lease_length": "a request has bounded the lengths before they are sent",
     }
 }
-ONLY_IN_LUA: dict[str, dict[str, str]] = {}
+ONLY_IN_LUA: dict[str, dict[str, str]] = {
+    "leases": {"begin_leases": "a call keeps the lengths of its request in the script's memory"}
+}
 
 #: What is about rows, and not about rules, has files of its own.
 NOT_RULES = {"__init__", "changes", "shared", "transition"}
