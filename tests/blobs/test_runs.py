@@ -69,7 +69,7 @@ async def names(url: str) -> list[str]:
 
 async def collect(app: App, grace_ms: int = HOUR_MS) -> int:
     found = 0
-    async for deleted in app.retention.collect(grace_ms=grace_ms):
+    async for deleted in app.retention.collect(grace=grace_ms / 1000):
         found = deleted.contents
     return found
 

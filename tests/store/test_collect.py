@@ -11,16 +11,19 @@ from tests.store.conftest import World
 
 from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow, compile_source
-from minuet.app.retention import GRACE_MS, Deleted
+from minuet.app.retention import GRACE_S, Deleted
 from minuet.app.starting import LATE_MS
 from minuet.clock import ManualClock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.families import child_id
 from minuet.store.memory import MemoryStore
-from minuet.store.records import BlobEntry, Cancel, NewRun, Run
+from minuet.store.records import BlobEntry, Cancel, Held, NewRun, Run
 
 DAY_MS = 86_400_000
+
+GRACE_MS = 1000 * GRACE_S
 
 
 def workflow(name: str, **node: Any) -> CompiledWorkflow:
@@ -42,7 +45,8 @@ async def collect(app: App, **options: Any) -> Deleted:
 
 
 async def delete_older(app: App, older_than_ms: int, **options: Any) -> Deleted:
-    return [deleted async for deleted in app.retention.delete_older(older_than_ms, **options)][-1]
+    deleting = app.retention.delete_older(older_than_ms / 1000, **options)
+    return [deleted async for deleted in deleting][-1]
 
 
 async def stored(store: Store, compiled: CompiledWorkflow) -> bool:
@@ -125,11 +129,20 @@ async def test_only_runs_of_the_statuses_asked_for_are_deleted(
     assert (await delete_older(app, DAY_MS, statuses=("CANCELLED",))).runs == 1
 
 
+async def start_child(world: World, run: str) -> str:
+    """Start a child run of a run's only token."""
+    grant = await world.take_one(runs=(run,))
+    key = (grant.run, grant.node, grant.scope)
+    parent = Held(*key, grant.lease)
+    (child,) = await world.create(world.new("a", run=child_id(key), parent=parent))
+    return str(child.run)
+
+
 async def test_what_an_open_run_descends_from_is_spared(world: World, app: App) -> None:
     grandparent = await world.start("a")
-    parent = await world.start("a", parent=grandparent)
+    parent = await start_child(world, grandparent)
+    await start_child(world, parent)
     stranger = await world.start("a")
-    await world.start("a", parent=parent)
     for run in (grandparent, parent, stranger):
         await world.change(run, Cancel())
     world.clock.advance(DAY_MS)
@@ -206,7 +219,7 @@ async def test_a_plan_that_was_just_stored_stays(
 
 async def test_a_grace_that_is_too_short_is_refused(app: App) -> None:
     with pytest.raises(ConfigError, match="at least 10 minutes"):
-        await collect(app, grace_ms=1000)
+        await collect(app, grace=1)
 
 
 async def test_a_plan_that_was_removed_is_put_again_by_the_process_that_starts_a_run(

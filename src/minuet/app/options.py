@@ -154,6 +154,11 @@ def to_ms(seconds: float) -> int:
     return round(seconds * 1000)
 
 
+def duration_ms(duration: Seconds) -> int:
+    """A duration in milliseconds."""
+    return to_ms(as_seconds(duration) or 0)
+
+
 def worker_settings(settings: Settings) -> OptionArguments:
     """The options that settings give to the worker of every command.
 

@@ -29,8 +29,10 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 
 import msgspec
 
+from minuet.app.arguments import checked
 from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
+from minuet.app.options import Seconds, duration_ms
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
@@ -41,8 +43,8 @@ from minuet.types import OPEN, TERMINAL, RunStatus
 
 #: How long a plan that no run names is kept, and the least that can be asked for: longer than a
 #: process takes from storing a plan to creating a run with it.
-GRACE_MS = 3_600_000
-GRACE_MS_MIN = 600_000
+GRACE_S = 3_600
+GRACE_S_MIN = 600
 
 #: Runs read in one page, and runs deleted in one step.
 PAGE = 500
@@ -84,6 +86,7 @@ class Retention:
 
     # ── runs ────────────────────────────────────────────────────────────────────────────
 
+    @checked
     async def delete(self, run_ids: Sequence[str], *, dry_run: bool = False) -> Deleted:
         """Delete runs that are over. RunNotFoundError, or RunConflictError for one that is open
         or that an open run names as its parent: then nothing is deleted."""
@@ -103,9 +106,10 @@ class Retention:
             deleted.runs = await self._store.delete_runs(self._tenant, sorted(found))
         return deleted
 
+    @checked
     async def delete_older(
         self,
-        older_than_ms: int,
+        older_than: Seconds,
         *,
         statuses: Iterable[RunStatus] = (),
         tenants: Sequence[str] | None = None,
@@ -116,16 +120,13 @@ class Retention:
         A run that was moved to another store is kept: this may be its only complete copy.
         """
         wanted = frozenset(statuses) or TERMINAL
-        latest_ms = self._clock.now_ms() - older_than_ms
+        latest_ms = self._clock.now_ms() - duration_ms(older_than)
         deleted = Deleted()
         for tenant in [self._tenant] if tenants is None else tenants:
             named = await self._ancestors(tenant)
             async for page in self._pages(tenant, _OVER):
                 doomed = []
                 for run in page:
-                    if run.run in named:
-                        # Parents are older than their children, so they come later.
-                        named.add(run.parent or "")
                     if run.status not in wanted or (run.ended_ms or 0) > latest_ms:
                         continue
                     if run.run in named:
@@ -144,13 +145,16 @@ class Retention:
         yield deleted
 
     async def _ancestors(self, tenant: str) -> set[str]:
-        """Runs that open runs name as their parents."""
-        return {
-            run.parent
-            async for page in self._pages(tenant, OPEN)
-            for run in page
-            if run.parent is not None
-        }
+        """The runs above open runs, over all levels."""
+        found: set[str] = set()
+        async for page in self._pages(tenant, OPEN):
+            for run in page:
+                above = run.parent
+                while above is not None and above not in found:
+                    found.add(above)
+                    parent = await self._store.read_run(tenant, above)
+                    above = None if parent is None else parent.parent
+        return found
 
     async def _pages(
         self, tenant: str, statuses: tuple[RunStatus, ...]
@@ -165,13 +169,15 @@ class Retention:
 
     # ── what belongs to no run ──────────────────────────────────────────────────────────
 
+    @checked
     async def collect(
-        self, *, grace_ms: int = GRACE_MS, dry_run: bool = False
+        self, *, grace: Seconds = GRACE_S, dry_run: bool = False
     ) -> AsyncIterator[Deleted]:
         """Delete plans and configs that nothing names, and forget sessions and workers that were
         silent for long; of all tenants. Yields the counts after each step."""
-        if grace_ms < GRACE_MS_MIN:
-            raise ConfigError(f"the grace is at least {GRACE_MS_MIN // 60_000} minutes")
+        grace_ms = duration_ms(grace)
+        if grace_ms < GRACE_S_MIN * 1000:
+            raise ConfigError(f"the grace is at least {GRACE_S_MIN // 60} minutes")
         forgotten = Forgotten() if dry_run else await self._store.forget_idle()
         deleted = Deleted(sessions=forgotten.sessions, workers=forgotten.workers)
         yield deleted

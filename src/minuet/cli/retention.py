@@ -11,7 +11,7 @@ import msgspec
 
 from minuet import outcomes
 from minuet.app.app import App
-from minuet.app.retention import GRACE_MS, Deleted
+from minuet.app.retention import GRACE_S, Deleted
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import find_run, with_app
 from minuet.errors import ConfigError, RunNotFoundError
@@ -42,7 +42,7 @@ def delete_runs(arguments: Namespace) -> int:
 async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Deleted:
     if not arguments.runs:
         deleting = app.retention.delete_older(
-            arguments.older_than, statuses=arguments.status, dry_run=dry_run
+            arguments.older_than / 1000, statuses=arguments.status, dry_run=dry_run
         )
         return await _follow(deleting, quiet=dry_run)
     try:
@@ -63,7 +63,7 @@ def collect(arguments: Namespace) -> int:
 
             def deleting(*, dry_run: bool) -> AsyncIterator[Deleted]:
                 return app.retention.delete_older(
-                    arguments.older_than, tenants=tenants, dry_run=dry_run
+                    arguments.older_than / 1000, tenants=tenants, dry_run=dry_run
                 )
 
             runs = await _follow(deleting(dry_run=True), quiet=True)
@@ -72,8 +72,8 @@ def collect(arguments: Namespace) -> int:
                     arguments, f"Delete {_count(runs.runs, 'run')} of {masked(arguments.store)}?"
                 )
                 runs = await _follow(deleting(dry_run=False))
-        grace_ms = GRACE_MS if arguments.grace is None else arguments.grace
-        collecting = app.retention.collect(grace_ms=grace_ms, dry_run=arguments.dry_run)
+        grace = GRACE_S if arguments.grace is None else arguments.grace / 1000
+        collecting = app.retention.collect(grace=grace, dry_run=arguments.dry_run)
         deleted = await _follow(collecting)
         return msgspec.structs.replace(deleted, runs=runs.runs, named=runs.named, moved=runs.moved)
 
