@@ -73,8 +73,15 @@ if pooler.program() is not None:
     FACTORIES["pgbouncer"] = lambda folder, clock: PostgresStore(servers.pooled_url(), clock=clock)
 
 
-#: What goes through the pooler in every run of the tests; `make faults` has all of it go.
-POOLED = {"test_take", "test_hand_in", "test_reads", "test_durability"}
+#: What goes through these stores in every run of the tests; `make faults` has all of it go. A
+#: pooler changes how calls reach the store; contents outside, what becomes of blobs.
+ONLY = {
+    "pgbouncer": {"test_take", "test_hand_in", "test_reads", "test_durability"},
+    "outside": {
+        *("test_blobs", "test_large", "test_collect", "test_retention", "test_put_run"),
+        *("test_done", "test_durability", "test_workflows"),
+    },
+}
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -88,8 +95,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _is_left_out(item: pytest.Item) -> bool:
     parameters = getattr(item, "callspec", None)
-    pooled = parameters is not None and parameters.params.get("store") == "pgbouncer"
-    return pooled and item.path.stem not in POOLED
+    wanted = None if parameters is None else ONLY.get(parameters.params.get("store"))
+    return wanted is not None and item.path.stem not in wanted
 
 
 async def never_rebuild(logged: Snapshot) -> Snapshot:
