@@ -458,3 +458,14 @@ async def test_each_item_of_a_foreach_has_its_own_child_run(scene: Any) -> None:
         assert result.output == {"c": [2, 4, 6]}, result.error
         assert len(await children_of(s, result.run_id)) == 3
         assert len((await s.app.runs.tree(result.run_id)).children) == 3
+
+
+async def test_a_worker_with_queues_of_its_own_starts_child_runs_too(scene: Any) -> None:
+    async def work(n: int) -> int:
+        return n + 1
+
+    inner = workflow(task("work", config={"n": "{{ input.n }}"}), output="{{ work.output }}")
+    each = {"items": "{{ input }}"}
+    document = workflow(child("c", inner, input={"n": "{{ item }}"}, foreach=each))
+    async with scene({"work": work}, queues=["task:work"]) as s:
+        assert (await s.run(document, [1, 2])).output == {"c": [2, 3]}

@@ -1,9 +1,9 @@
 """Which queues a worker takes from, and which runs it serves.
 
-It always takes from the queues of inline nodes. It also takes from one queue for each handler,
-node type with I/O and registered node type that it has, and from those that `serve` added; or, if
-the user chose queues, only from these. Queues with placement constraints that it meets are added
-(`placed_queues`).
+It always takes from the queues of inline nodes and of `workflow` nodes. It also takes from one
+queue for each handler, node type with I/O and registered node type that it has, and from those that
+`serve` added; or, if the user chose queues, only from these. Queues with placement constraints that
+it meets are added (`placed_queues`).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
 from minuet.nodes.io.task import TASK
+from minuet.nodes.io.workflow import WORKFLOW
 from minuet.plan.placement import MARK, Offer, base_queue
 from minuet.store.records import Take
 from minuet.types import TYPE_QUEUE
@@ -48,7 +49,9 @@ class Queues:
         self.placed = PlacedQueues(self.offer())
         self._chosen = chosen
         if chosen is not None:
-            self._chosen = tuple(queue for queue in chosen if not self.placed.insist(queue))
+            plain = [queue for queue in chosen if not self.placed.insist(queue)]
+            # Child runs need no handler: every worker can start them, and none is busy with one.
+            self._chosen = tuple(dict.fromkeys((*plain, WORKFLOW.queue)))
         #: The runs whose tokens the worker takes; None: any run.
         self.runs: set[str] | None = set() if named_runs_only else None
 
