@@ -8,6 +8,7 @@
     │   ├── ConditionError     … in a condition
     │   └── TemplateError      … in a template
     ├── OutputError            a value that is not JSON, or too large or deep to be stored
+    ├── InputLimitError        the outputs that a node instance needs are too large together
     ├── SignalTimeoutError     a node waited for a signal, and its time was over
     ├── HandlerError           a handler could not be found or called
     │   └── SecretError        a node reads a secret that it does not declare, or that is not there
@@ -25,9 +26,11 @@
     │   ├── ChildDepthError    a child run would be too deep
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
     │   └── RunTimeoutError    the caller stopped waiting; the run goes on
+    ├── WorkflowNotFoundError  no deployed workflow has this name, version or tag
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
+    │   ├── BlobError               a blob is missing, damaged or out of reach
     │   └── SessionError            a session the store does not know, or a wrong sequence
     ├── NotOpenError           an App is used before it was opened or after it was closed
     ├── InvariantError         something that must always hold does not: a bug
@@ -418,11 +421,14 @@ class EgressError(ServiceRefusedError):
 
 
 class ChildFailedError(RunError):
-    """The child run of a node did not complete."""
+    """The child run of a node did not complete: it FAILED, or was CANCELLED (`child_cancelled`)."""
+
+    code = "child_failed"
 
     def __init__(self, run_id: str, status: str, error: Any) -> None:
         known: dict[str, Any] = error if isinstance(error, dict) else {}
-        self.code = "child_failed" if status == "FAILED" else "child_cancelled"
+        if status != "FAILED":
+            self.code = "child_cancelled"
         self.run_id, self.status = run_id, status
         #: Which run, where in it, and why; and the same of its own child run, if that has failed.
         self.child = {"run_id": run_id, "status": status}

@@ -221,8 +221,19 @@ def explain(error: minuet.MinuetError) -> str:
             return error.what
         case minuet.StartError():
             assert_type(error.answers, tuple[str | minuet.RunConflictError, ...])
+        case minuet.ChildFailedError() | minuet.ChildDepthError():
+            return "a child run"
         case minuet.RunError():
             return "about a run"
+        case minuet.WorkflowNotFoundError():
+            assert_type(error.close, tuple[str, ...])
+            assert_type((error.name, error.newest), tuple[str, int])
+        case minuet.EgressError():
+            assert_type((error.host, error.port), tuple[str, int])
+        case minuet.ServiceUnavailableError():
+            assert_type(error.after, float | None)
+        case minuet.ServiceRefusedError() | minuet.ServiceError():
+            assert_type(error.details, dict[str, Any])
         case minuet.ConditionError() | minuet.TemplateError():
             return error.source
         case minuet.ExpressionError():

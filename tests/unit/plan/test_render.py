@@ -92,6 +92,7 @@ def test_the_graph_has_everything_that_a_picture_needs(compiled: Any) -> None:
         "is_entry": False,
         "is_terminal": False,
         "is_output": False,
+        "foreach": False,
     }
     assert nodes["a"]["is_entry"]
     assert nodes["z"]["is_terminal"]
