@@ -8,6 +8,7 @@ it has no value yet.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, NoReturn
 
 from minuet.bridge.values import to_plain
@@ -215,13 +216,13 @@ def _no_value(expression: Expression, use: str, hint: str) -> NoReturn:
     refuse("not-a-value", message, hint)
 
 
-class Referable:
+class Referable(ABC):
     """Something whose output can be referred to."""
 
     @property
+    @abstractmethod
     def id(self) -> str:
         """Its name."""
-        raise NotImplementedError
 
 
 def tree_of(expression: Expression) -> Tree:

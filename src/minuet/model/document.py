@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import copy
 import os
+from abc import ABC, abstractmethod
 from typing import Any
 
 from minuet.errors import DocumentError
@@ -31,12 +32,12 @@ class Places:
         return None
 
 
-class DocumentSource:
+class DocumentSource(ABC):
     """Something that is not text and that a document can be read from."""
 
+    @abstractmethod
     def read(self) -> Document:
         """Read it. Raises DocumentError with all problems."""
-        raise NotImplementedError
 
 
 class Document:

@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from minuet.errors import ServiceRefusedError, ServiceUnavailableError
+from minuet.errors import ServiceRefusedError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import task
 from minuet.nodes.io.answers import error_of, is_expected, read_body, read_statuses
-from minuet.nodes.io.checking import check_config
+from minuet.nodes.io.checking import check_config, in_time
 from minuet.nodes.spec import Call, NodeType
 from minuet.types import Json
 
@@ -91,21 +91,9 @@ async def run(call: Call, ctx: Context) -> Json:
 
 async def request(config: dict[str, Any], ctx: Context) -> Json:
     """Make one call; an answer that is not expected is an error."""
-    # Not needed to read documents, and slow to import; so is the client.
-    import asyncio
-
     check_config("http", CONFIG_SCHEMA, config)
-    expected = _expected(config)
-    timeout_s = config.get("timeout_seconds", TIMEOUT_S)
-    try:
-        async with asyncio.timeout(timeout_s) as limit:
-            return await _request(config, ctx, expected)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise ServiceUnavailableError(
-            f"the call took longer than {timeout_s:g} s", code="service-timeout"
-        ) from None
+    calling = _request(config, ctx, _expected(config))
+    return await in_time(calling, config.get("timeout_seconds", TIMEOUT_S), "the call")
 
 
 async def _request(config: dict[str, Any], ctx: Context, expected: tuple[range, ...]) -> Json:

@@ -11,7 +11,7 @@ from minuet.errors import ServiceRefusedError, ServiceUnavailableError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import task
 from minuet.nodes.io.chat import Said, Usage, ask
-from minuet.nodes.io.checking import check_config
+from minuet.nodes.io.checking import check_config, in_time
 from minuet.nodes.spec import Call, NodeType
 from minuet.schemas import Schema, SchemaTooComplexError, compile_schema
 from minuet.types import Json
@@ -74,20 +74,9 @@ async def run(call: Call, ctx: Context) -> Json:
 
 async def request(config: dict[str, Any], ctx: Context) -> Json:
     """Ask a model; with a schema, once more if the answer does not fit."""
-    import asyncio
-
     check_config("llm", CONFIG_SCHEMA, config)
-    schema = _schema_of(config)
-    timeout_s = config.get("timeout_seconds", TIMEOUT_S)
-    try:
-        async with asyncio.timeout(timeout_s) as limit:
-            return await _request(config, schema, ctx)
-    except TimeoutError:
-        if not limit.expired():
-            raise
-        raise ServiceUnavailableError(
-            f"the model took longer than {timeout_s:g} s", code="service-timeout"
-        ) from None
+    asking = _request(config, _schema_of(config), ctx)
+    return await in_time(asking, config.get("timeout_seconds", TIMEOUT_S), "the model")
 
 
 async def _request(config: dict[str, Any], schema: Schema | None, ctx: Context) -> Json:

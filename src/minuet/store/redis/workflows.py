@@ -19,9 +19,7 @@ class RedisWorkflows:
 
     _partitions: Partitions
     _run: _Run
-
-    def _now_ms(self) -> int | None:
-        raise NotImplementedError
+    _now_ms: Callable[[], int | None]
 
     async def _ask(self, verb: str, tenant: str, *arguments: Any) -> Any:
         return await self._run(verb, self._partitions.of_run(tenant), *arguments)
