@@ -463,7 +463,8 @@ def test_every_command_works_on_every_store(
     folder.write("mended.yaml", MENDED)
 
     def call(*words: str, code: int = 0) -> Any:
-        used.add(" ".join(words[:2]) if words[0] in ("runs", "workers") else words[0])
+        groups = ("runs", "workers", "workflows", "blobs")
+        used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
         return called
@@ -498,7 +499,17 @@ def test_every_command_works_on_every_store(
     assert call("runs", "pause", idle, "--json").json["status"] == "PAUSED"
     assert idle in call("runs", "list", "--status", "PAUSED").out
     assert call("runs", "resume", idle, "--json").json["status"] == "RUNNING"
+    assert call("signal", idle, "hello", "-d", '{"a": 1}', "--json").json["run_id"] == idle
+    assert idle in call("runs", "tree", idle).out
     assert call("runs", "cancel", idle, "--json").json["status"] == "CANCELLED"
+
+    # What belongs to no run.
+    assert call("deploy", "double.yaml", "--json").json[0]["version"] == 1
+    assert [row["name"] for row in call("workflows", "list", "--json").json] == ["double"]
+    assert call("workflows", "show", "double@main", "--json").json["tags"] == {"main": 1}
+    reference = call("blobs", "put", "double.yaml").out.strip()
+    call("blobs", "get", reference, "copy.yaml")
+    assert (folder.path / "copy.yaml").read_text() == DOUBLE
 
     ids = [done["run_id"], waited["run_id"], failed, idle]
     assert [run["run_id"] for run in call("runs", "list", "--json").json] == ids[::-1]
