@@ -34,6 +34,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     fleet: bool | None = None
     #: Whether the worlds have child runs; None: as the seed says.
     families: bool | None = None
+    #: Whether the worlds have deployed workflows.
+    registry: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -48,6 +50,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             store=self.profile,
             fleet=self.fleet,
             families=self.families,
+            registry=self.registry,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -129,14 +132,16 @@ _ALL = (
     Bug(
         name="lost-lease-stays",
         summary="a worker whose lease expired and was granted again hands in twice",
-        faults=("forget", "drop_reply", "fail", "restart"),
-        first=150,
+        faults=("forget", "drop_reply", "fail", "restart", "clock", "disconnect"),
+        haste=6,
         transition=wrong.LostLeasesStayLost,
     ),
     Bug(
         name="pause-keeps-slot",
         summary="a paused run keeps the slots of tokens that do not run",
-        faults=("slow",),
+        faults=("slow", "pause", "fail"),
+        haste=6,
+        first=60,
         seeds=300,
         transition=wrong.PausedRunsKeepTheirSlots,
     ),
@@ -351,7 +356,8 @@ _ALL = (
         summary="a worker that cannot load a new plan drops the result",
         faults=("drop_request", "drop_reply", "latency", "slow"),
         worker=wrong.GivesUpOnTheNewPlan,
-        seeds=600,
+        first=170,
+        seeds=300,
     ),
     Bug(
         name="started-after-the-end",
@@ -441,6 +447,25 @@ _ALL = (
         summary="the children of a run that is over go on",
         families=True,
         patch=wrong.children_go_on,
+    ),
+    Bug(
+        name="child-without-lease",
+        summary="a child run is started by a worker that has lost the token",
+        families=True,
+        faults=("pause", "latency"),
+        transition=wrong.StartsChildrenWithoutLease,
+    ),
+    Bug(
+        name="version-replaced",
+        summary="a workflow that is deployed again replaces the version that its tag names",
+        registry=True,
+        store=wrong.ReplacesVersions,
+    ),
+    Bug(
+        name="version-of-another",
+        summary="a run that is started by a tag gets the number of the newest version",
+        registry=True,
+        patch=wrong.newest_number,
     ),
     Bug(
         name="key-per-attempt",

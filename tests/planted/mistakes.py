@@ -16,6 +16,7 @@ import msgspec
 
 from minuet import events
 from minuet.bridge import reporting
+from minuet.bridge.registry import Registry, Resolved
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.ids import SeededIds
 from minuet.nodes.context import Context
@@ -30,6 +31,7 @@ from minuet.store.records import (
     DEFAULT_TENANT,
     LIVE_STATES,
     Delivery,
+    Deployed,
     Done,
     Exchange,
     Failed,
@@ -47,8 +49,10 @@ from minuet.store.records import (
     Signal,
     Swept,
     Token,
+    WorkflowVersion,
 )
 from minuet.store.rules.transition import Transition
+from minuet.store.rules.workflows import Named
 from minuet.types import TERMINAL
 from minuet.worker import children
 from minuet.worker.assignment import Assignment
@@ -661,6 +665,43 @@ def key_per_attempt() -> Iterator[None]:
         Context.idempotency_key = right  # type: ignore[method-assign]
 
 
+# ── deployed workflows ──────────────────────────────────────────────────────────────────────
+
+
+class ReplacesVersions(ModelStore):
+    """What a tag names is replaced, under its number."""
+
+    async def deploy_workflow(
+        self, new: WorkflowVersion, tags: Sequence[str] = ()
+    ) -> Deployed | None:
+        named = self._named.get((new.tenant, new.name), Named())
+        number = named.tags.get(tags[0])
+        if number is None:
+            return await super().deploy_workflow(new, tags)
+        kept = msgspec.structs.replace(new, version=number)
+        self._versions[new.tenant, new.name, number] = kept
+        return Deployed(kept, is_new=True)
+
+
+@contextmanager
+def newest_number() -> Iterator[None]:
+    """A tag leads to a version's content, and to the newest number."""
+    right = Registry.find
+
+    async def wrong(self: Registry, tenant: str, text: str) -> Resolved:
+        found = await right(self, tenant, text)
+        newest = await self._store.read_workflow(tenant, found.version.name)
+        number = found.version.version if newest is None else newest.newest
+        version = msgspec.structs.replace(found.version, version=number)
+        return msgspec.structs.replace(found, version=version)
+
+    Registry.find = wrong  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Registry.find = right  # type: ignore[method-assign]
+
+
 # ── families ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -672,6 +713,11 @@ class ForgetsRelatives(Transition):
 class WaitsForWhatIsOver(Transition):
     def _is_over(self, run: Run, child: str) -> bool:
         return False
+
+
+class StartsChildrenWithoutLease(Transition):
+    def _is_held(self, tenant: str, held: Held) -> bool:
+        return True
 
 
 @contextmanager

@@ -20,10 +20,12 @@ for seed in map(int, sys.argv[1:]):
 """
 
 
-def histories(hash_seed: str) -> list[str]:
+def histories(
+    hash_seed: str, environment: dict[str, str] | None = None, *, seeds: range = SEEDS
+) -> list[str]:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, *map(str, SEEDS)],
-        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        [sys.executable, "-c", PROGRAM, *map(str, seeds)],
+        env={**(environment or os.environ), "PYTHONHASHSEED": hash_seed},
         capture_output=True,
         text=True,
         check=True,
@@ -37,6 +39,14 @@ def test_a_seed_gives_the_same_history_twice_and_under_every_hash_seed() -> None
     assert [simulate(Config(seed)).history for seed in SEEDS] == here
     for hash_seed in ("0", "1", "random"):
         assert histories(hash_seed) == here
+
+
+def test_a_seed_means_the_same_in_a_test_and_on_the_command_line() -> None:
+    """Tests watch what processes do, and none of that may reach a simulated world."""
+    some = SEEDS[:3]
+    here = [simulate(Config(seed)).history for seed in some]
+
+    assert histories("0", {"PATH": os.environ["PATH"]}, seeds=some) == here
 
 
 def test_every_seed_has_a_history_of_its_own() -> None:

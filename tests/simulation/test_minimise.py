@@ -53,7 +53,7 @@ def test_the_command_tells_the_seed_the_rule_and_the_last_lines(
     assert "BROKEN" in told
     assert f"python -m tests.planted {BUG.name} --trace --config" in told
     config = told.split("--config '")[1].split("'")[0]
-    assert json.loads(config) == {"seed": found.config.seed}
+    assert json.loads(config) == msgspec.to_builtins(BUG.describe(found.config.seed))
 
 
 def test_the_command_runs_a_sound_batch(capsys: pytest.CaptureFixture[str]) -> None:

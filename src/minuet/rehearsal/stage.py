@@ -36,6 +36,7 @@ from minuet.simulation.faults import Faults
 from minuet.simulation.loop import DeadlockError, SimLoop, StepsExceededError
 from minuet.simulation.model import ModelStore, StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.registry import Shelf
 from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
@@ -249,7 +250,8 @@ class Stage:
         script = Script(workflow, workflow, self._input, "rehearsal", 0.0)
         ids = SeededIds(self.streams.get("ids").getrandbits(62))
         app = App(SimStore(self.server), worker=False, clock=self.clock, ids=ids)
-        self._client = Client(app, ids, [script], Promises(), self._coverage)
+        shelf = Shelf(self.server.model, lambda: self.server.model.timeline, self.fail)
+        self._client = Client(app, ids, [script], Promises(), shelf, self._coverage)
         self._client_process = self.loop.process("client")
         self._client_process.spawn(self._run_client(app, self._client))
 

@@ -213,8 +213,11 @@ class Checker:
             if len(born) > 1:
                 message = f"{instance[1:]} has {len(born)} child runs"
                 self._broken("I22", message, new.parent.run)
+            if new.run in self._books or not born:
+                continue
             token = self._model.token(instance)
-            if new.run in self._books or not born or (token and token.lease == new.parent.lease):
+            held = ("leased", new.parent.lease)
+            if token is not None and (token.state, token.lease) == held:
                 continue
             self._broken("I22", "its child run was started without a lease", new.parent.run)
 

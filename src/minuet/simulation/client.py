@@ -30,6 +30,7 @@ from minuet.ids import Ids
 from minuet.kernel.scope import decode
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import SIGNALS
+from minuet.simulation.registry import Shelf, start_by_name
 from minuet.store.records import (
     DEFAULT_TENANT,
     TIMED_OUT,
@@ -71,6 +72,8 @@ class Script(msgspec.Struct, frozen=True):
     deletes: bool = False
     #: Signals that it sends: (seconds to wait before, name, how often).
     signals: tuple[tuple[float, str, int], ...] = ()
+    #: The tag of the deployed workflow that it starts a run of. None: it has the document.
+    tag: str | None = None
 
     @property
     def name(self) -> str:
@@ -137,13 +140,20 @@ class Client:
     """One client process with its own App."""
 
     def __init__(
-        self, app: App, ids: Ids, scripts: list[Script], promises: Promises, coverage: Coverage
+        self,
+        app: App,
+        ids: Ids,
+        scripts: list[Script],
+        promises: Promises,
+        shelf: Shelf,
+        coverage: Coverage,
     ) -> None:
         self._app = app
         self._tenant = scripts[0].tenant
         self._ids = ids
         self._scripts = scripts
         self._promises = promises
+        self._shelf = shelf
         self._coverage = coverage
         self._programs = Programs(app.store)
 
@@ -190,13 +200,7 @@ class Client:
 
     async def _start(self, script: Script) -> str:
         sent_at = asyncio.get_running_loop().time()
-        run: str = await self.repeat(
-            lambda: (
-                self._create(script)
-                if script.in_two_steps
-                else self._app.start(script.workflow, script.input, idempotency_key=script.key)
-            )
-        )
+        run: str = await self.repeat(lambda: self._submit(script))
         if script.name in self._promises.started:
             self._coverage.hit("start repeated")
         self._promises.started.setdefault(script.name, run)
@@ -204,6 +208,22 @@ class Client:
         if script.in_two_steps:
             await self._begin(run, script)
         return run
+
+    async def _submit(self, script: Script) -> str:
+        if script.tag is not None:
+            return await start_by_name(
+                self._app,
+                self._tenant,
+                script.workflow,
+                script.tag,
+                script.input,
+                script.key,
+                self._shelf,
+                self._coverage,
+            )
+        if script.in_two_steps:
+            return await self._create(script)
+        return await self._app.start(script.workflow, script.input, idempotency_key=script.key)
 
     async def _begin(self, run: str, script: Script) -> None:
         """Start a run that was only created."""

@@ -54,6 +54,7 @@ REQUIRED: tuple[str, ...] = (
     *(f"construct {c}" for c in ("continue", "path", "concurrency", "output", "deadline", "wait")),
     *("construct read", "construct child", "child run started", "child run cut off"),
     *("content put", "content deleted"),
+    *("workflow deployed", "workflow deployed again", "run started by name"),
     "construct signal",
     *(f"signal {w}" for w in ("received", "was early", "timed out", "sent again", "refused")),
 )

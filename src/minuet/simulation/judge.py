@@ -17,7 +17,7 @@ from minuet.simulation.checker import BrokenRule
 from minuet.simulation.handlers import Start
 from minuet.simulation.logged import LogModel
 from minuet.simulation.server import apply
-from minuet.store.records import Key
+from minuet.store.records import SIGNAL_WAIT, Key, Run
 
 if TYPE_CHECKING:
     from minuet.simulation.world import World
@@ -39,6 +39,7 @@ def judge(world: World) -> None:
     for run in world.model.runs():
         world.checker.check_again(run.run)
         world.coverage.hit(f"run {run.status}")
+    world.shelf.judge(_with_first_plans(world))
     if not world.model.timeline:
         _starts_are_explained(world)
     if not world.model.timeline or world.log is not None:
@@ -67,6 +68,14 @@ def _record_is_right(world: World, log: LogModel) -> None:
             world.fail(BrokenRule("I25", f"the chain of its record breaks at {found}", run.run))
     for name in log.orphans():
         world.fail(BrokenRule("I18", "blobs of it are left although it is gone", name))
+
+
+def _with_first_plans(world: World) -> Iterator[tuple[Run, str]]:
+    """All runs, with the plans that they were created with."""
+    for run in world.model.runs():
+        for _, _, event in world.checker.events(run.run)[:1]:
+            assert isinstance(event, happened.RunCreated)
+            yield run, event.plan
 
 
 def _leases_are_kept(world: World) -> None:
@@ -237,6 +246,9 @@ def _is_determined(world: World, run: str) -> bool:
     plan = world.programs[row.plan].plan
     if any(token.expiry >= world.crashes_max for token in world.model.tokens(run)):
         return False
+    if any(_waits_for_signal(event) for _, _, event in world.checker.events(run)):
+        # Whether a signal or the timeout comes first is a matter of time.
+        return False
     for node in plan.nodes:
         if node.type == "workflow":
             return False
@@ -251,6 +263,10 @@ def _is_determined(world: World, run: str) -> bool:
             if spoilers is None or any(world.faults.of(fault) for fault in spoilers):
                 return False
     return True
+
+
+def _waits_for_signal(event: happened.Event) -> bool:
+    return isinstance(event, happened.NodeWaiting) and event.kind == SIGNAL_WAIT
 
 
 def differing_results(

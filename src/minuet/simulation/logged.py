@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from minuet.errors import MinuetError, RunConflictError, StoreUnavailableError
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import SimLoop, current_process
+from minuet.simulation.model import ShownWorkflows
 from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
 from minuet.store.logged.base import (
@@ -84,7 +85,7 @@ class SimHotStore(SimStore):
         return await self._call("read_standings", lambda: model.read_standings(runs))
 
 
-class LogModel(MemoryLog):
+class LogModel(ShownWorkflows, MemoryLog):
     """The log, observed."""
 
     def find_blob(self, tenant: str, run: str, ref: str) -> bytes | None:

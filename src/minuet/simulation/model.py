@@ -13,9 +13,19 @@ from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.blob import BlobTable
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory import Taken
-from minuet.store.records import LEASE_MS_MAX, EventRecord, Exchange, Run, Take, Token
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    EventRecord,
+    Exchange,
+    Run,
+    Take,
+    Token,
+    WorkflowVersion,
+)
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
+from minuet.store.rules.workflows import Named
+from minuet.store.workflows import MemoryWorkflows
 
 #: What the store would lose in a failover that loses everything.
 _TABLES = (
@@ -39,7 +49,21 @@ class StoreClock:
         return self._start_ms + self.offset_ms + int(self._seconds() * 1000)
 
 
-class ModelStore(HotMemoryStore):
+class ShownWorkflows(MemoryWorkflows):
+    """Deployed workflows, with a view into them."""
+
+    @property
+    def versions(self) -> dict[tuple[str, str, int], WorkflowVersion]:
+        """All versions, by tenant, name and number."""
+        return dict(self._versions)
+
+    @property
+    def named(self) -> dict[tuple[str, str], Named]:
+        """Newest version and tags, by tenant and name."""
+        return dict(self._named)
+
+
+class ModelStore(ShownWorkflows, HotMemoryStore):
     """The reference store, with a view into it for the checker."""
 
     def __init__(self, clock: Clock, *, transition: type[Transition] = Transition) -> None:

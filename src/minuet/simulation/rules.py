@@ -119,6 +119,8 @@ def _results(
         if isinstance(item, Done) and token is not None and token.lease not in last:
             message = f"{key[1:]} was handed in under a lease that is not its last one"
             yield "I11", message, item.run
+        if token is not None and item.lease in token.lost:
+            yield "I13", f"{key[1:]} was handed in, and its lease counts as expired", item.run
         if isinstance(item, Slot) and result == "held":
             asked = slots[key, item.lease] = slots.get((key, item.lease), 0) + 1
             if asked > ASKED_MAX:
@@ -143,6 +145,8 @@ def _renewals(
             continue
         if token.lease != held.lease or grants.get((key, held.lease)) is not process:
             yield "I12", f"{process.name} renews {key[1:]} under another's lease", held.run
+        elif held.lease in token.lost:
+            yield "I13", f"{key[1:]} was renewed, and its lease counts as expired", held.run
         elif token.due_ms != lease_end(request, token.queue, reply.now_ms):
             yield "I13", f"{key[1:]} was renewed, and is due at {token.due_ms}", held.run
 

@@ -25,7 +25,6 @@ from minuet.errors import RunConflictError
 from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
-from minuet.plan.digest import digest_plan, encode_plan
 from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script, draw_actions, draw_signals
 from minuet.simulation.config import Config, Outcome
@@ -43,6 +42,7 @@ from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
+from minuet.simulation.registry import TAGS, Deployer, Shelf, revise, revisions
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
@@ -146,6 +146,14 @@ class World:
         self.is_fleet = drawn_fleet if config.fleet is None else config.fleet
         drawn_families = self.streams.get("families").random() < 0.3
         self.has_families = drawn_families if config.families is None else config.families
+        drawn_registry = self.streams.get("registry").random() < 0.25
+        self.has_registry = drawn_registry if config.registry is None else config.registry
+        #: A log is not rolled back.
+        self.shelf = Shelf(
+            self.log or self.model,
+            lambda: self.model.timeline if self.log is None else 0,
+            self.fail,
+        )
         self._placing = Placing(self.model, self.streams.get("placing"), self.coverage, self.fail)
         if self.is_fleet:
             self.checker.watch_exchange = self._placing.check_exchange
@@ -160,6 +168,7 @@ class World:
         self._members |= {f"{tenant}0": tenant for tenant in self.tenants[1:]}
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, self._restart_s)
         self.client_processes: list[Process] = []
+        self._deployers: list[Process] = []
         self.nemesis = Nemesis(
             self.loop,
             self.streams,
@@ -215,8 +224,13 @@ class World:
         workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage, adjust)
         if self.scripts and chance.random() < 0.3:
             workflow = self.scripts[-1].workflow
-        revised = _revise(workflow)
-        for compiled in (workflow, revised):
+        revised = revise(workflow, "revised")
+        tag = None
+        deployed: list[CompiledWorkflow] = []
+        if self.has_registry:
+            deployed = revisions(workflow)
+            tag = self.streams.get("registry").choice((None, *TAGS))
+        for compiled in (workflow, revised, *deployed):
             self.programs[compiled.digest] = Program(compiled.plan, compiled.digest)
         for child in workflow.children:
             self.coverage.hit("construct child")
@@ -232,11 +246,12 @@ class World:
             chance.choice((0.0, 0.0, 1.0, 4.0)),
             () if self.config.calm_clients else actions,
             chance.choice((0, 1, 2)),
-            chance.random() < 0.15,
+            chance.random() < 0.15 and tag is None,
             self.tenants[number % len(self.tenants)],
             deleting.random() < 0.1 and not self.config.calm_clients,
             deleting.random() < 0.25 and not self.config.calm_clients,
             draw_signals(self.streams.get("signals")),
+            tag,
         )
 
     def _adjust(self, document: dict[str, Any]) -> None:
@@ -337,9 +352,32 @@ class World:
         store = self._outside(self._make_store(process.name))
         app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
         try:
-            client = Client(app, ids, scripts, self.promises, self.coverage)
+            client = Client(app, ids, scripts, self.promises, self.shelf, self.coverage)
             await client.repeat(app.open)
             await client.run()
+        except Exception as error:
+            name = type(error).__name__
+            self.fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))
+
+    def _start_deployer(self, tenant: str) -> None:
+        process = self.loop.process(f"deployer-{tenant}")
+        self._deployers.append(process)
+        ids = SeededIds(self.streams.get("registry").getrandbits(62))
+        store = self._outside(self._make_store(process.name))
+        workflows = [script.workflow for script in self.scripts if script.tenant == tenant]
+        deployer = Deployer(
+            App(store, worker=False, tenant=tenant, clock=self.clock, ids=ids),
+            tenant,
+            workflows,
+            self.shelf,
+            self.streams.make(f"deployer/{tenant}"),
+            self.coverage,
+        )
+        process.spawn(self._run_deployer(deployer, process))
+
+    async def _run_deployer(self, deployer: Deployer, process: Process) -> None:
+        try:
+            await deployer.run()
         except Exception as error:
             name = type(error).__name__
             self.fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))
@@ -358,6 +396,9 @@ class World:
             self.intruder.process.spawn(self.intruder.run())
             if self.is_fleet:
                 self.foreman.process.spawn(self.foreman.run())
+            if self.has_registry:
+                for tenant in self.tenants:
+                    self._start_deployer(tenant)
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
@@ -366,6 +407,8 @@ class World:
             self.log_server.heal()
         self.intruder.process.kill()
         self.foreman.process.kill()
+        for deployer in self._deployers:
+            deployer.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
         while not self._is_over():
@@ -485,13 +528,6 @@ def _drawn(given: int | None, drawn: int) -> int:
     return drawn if given is None else given
 
 
-def _revise(workflow: CompiledWorkflow) -> CompiledWorkflow:
-    """The same plan with another description, and so with another digest."""
-    plan = msgspec.structs.replace(workflow.plan, description="revised")
-    data = encode_plan(plan)
-    return msgspec.structs.replace(workflow, plan=plan, data=data, digest=digest_plan(data))
-
-
 def simulate(config: Config, parts: Parts = REAL) -> Outcome:
     """Run one world and, if possible, compare it with the same world without faults."""
     world = World(config, parts)
@@ -505,6 +541,7 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
         calm_clients=True,
         fleet=world.is_fleet,
         families=world.has_families,
+        registry=world.has_registry,
     )
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:
