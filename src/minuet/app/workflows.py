@@ -171,6 +171,16 @@ class Workflows:
         return await self._view(found)
 
     @checked
+    async def tag(self, name: str, tag: str) -> WorkflowView:
+        """Have a tag name the version that `name`, `name@tag` or `name@version` names: an older
+        one to go back, a tried one to go on. No version is added, and runs keep theirs."""
+        view = await self.get(name)
+        version = await self._store.read_workflow(self._tenant, view.name, view.version)
+        assert version is not None  # Versions are never deleted.
+        await self._store.deploy_workflow(version.version, [tag])
+        return await self.get(f"{view.name}@{view.version}")
+
+    @checked
     async def list(self, *, after: str = "", limit: int = 100) -> WorkflowList:
         """The deployed workflows by name, each with its newest version; `after` is the last name
         of the previous page."""
