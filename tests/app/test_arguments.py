@@ -143,7 +143,10 @@ async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
         "worker": "nobody",
         "text": "nobody",
         "name": "nobody",
+        "tag": "canary",
     }
+    if (kind, name) == (Workflows, "tag"):
+        values["name"] = (await app.workflows.deploy(DOCUMENT)).name
     wanted = inspect.signature(METHODS[kind, name]).parameters.values()
     return {p.name: values[p.name] for p in wanted if p.default is p.empty and p.name != "self"}
 

@@ -19,8 +19,11 @@ from minuet.errors import (
     StoreUnusableError,
     WorkflowNotFoundError,
 )
+from minuet.nodes.context import Context
 from minuet.store.memory import MemoryStore
 from minuet.store.records import WorkflowVersion
+
+from ..scenario.harness import task
 
 
 def order(value: Any = 1, **fields: Any) -> dict[str, Any]:
@@ -29,7 +32,7 @@ def order(value: Any = 1, **fields: Any) -> dict[str, Any]:
     return {"name": "order", "description": "Orders.", "nodes": [node], **fields}
 
 
-@pytest.mark.shows("A-34", "A-35", "C-01")
+@pytest.mark.shows("A-34", "A-35", "C-01", "C-02")
 async def test_a_deployed_workflow_is_started_by_its_name(store_url: str) -> None:
     async with App(store_url) as app:
         deployed = await app.workflows.deploy(order("{{ input.x }}"), message="first", by="me")
@@ -47,19 +50,84 @@ async def test_a_deployed_workflow_is_started_by_its_name(store_url: str) -> Non
 
 
 @pytest.mark.shows("C-11", "C-17", "C-20")
-async def test_runs_go_on_with_the_version_that_they_began_with(store_url: str) -> None:
-    waiting = {"id": "wait", "type": "wait", "config": {"seconds": 3600}}
-    slow = order("old", nodes=[waiting, {**order("old")["nodes"][0], "dependencies": ["wait"]}])
-    async with App(store_url, worker=False) as app:
-        await app.workflows.deploy(slow)
-        before = await app.start("order")
-        await app.workflows.deploy(order("new"))
-        after = await app.start("order")
-        pinned = await app.start("order@1")
+async def test_runs_end_with_the_version_that_they_began_with_whatever_is_deployed(
+    scene: Any,
+) -> None:
+    held: asyncio.Queue[str] = asyncio.Queue()
+    go = asyncio.Event()
 
-        rows = [await app.runs.get(run.id) for run in (before, after, pinned)]
-        assert [(row.version, row.tag) for row in rows] == [(1, "main"), (2, "main"), (1, None)]
-        assert rows[0].plan == rows[2].plan != rows[1].plan
+    async def hold(ctx: Context) -> None:
+        held.put_nowait(ctx.run_id)
+        await go.wait()
+
+    def version(value: str) -> dict[str, Any]:
+        return order(nodes=[task("hold"), {**order(value)["nodes"][0], "dependencies": ["hold"]}])
+
+    async with scene({"hold": hold}) as s:
+        await s.app.workflows.deploy(version("old"))
+        before = await s.app.start("order")
+        assert await held.get() == before.id
+        await s.app.workflows.deploy(version("new"))
+        after = await s.app.start("order")
+        pinned = await s.app.start("order@1")
+        # Both versions are under way at once.
+        assert {await held.get(), await held.get()} == {after.id, pinned.id}
+        go.set()
+        results = [await s.end(run.id) for run in (before, after, pinned)]
+
+        assert [result.output for result in results] == [{"n": "old"}, {"n": "new"}, {"n": "old"}]
+        assert [(result.version, result.tag) for result in results] == [
+            (1, "main"),
+            (2, "main"),
+            (1, None),
+        ]
+
+
+@pytest.mark.shows("C-18")
+async def test_a_tag_that_is_moved_back_starts_the_older_version_again(store_url: str) -> None:
+    async with App(store_url) as app:
+        await app.workflows.deploy(order("old"), message="first")
+        await app.workflows.deploy(order("broken"))
+        assert (await app.run("order")).output == {"n": "broken"}
+
+        back = await app.workflows.tag("order@1", "main")
+
+        assert (back.version, back.newest, back.tags) == (1, 2, {"main": 1})
+        assert back.message == "first"
+        assert (await app.run("order")).output == {"n": "old"}
+        assert (await app.run("order@2")).output == {"n": "broken"}
+
+
+async def test_a_tag_names_what_another_tag_names(store_url: str) -> None:
+    async with App(store_url, worker=False) as app:
+        await app.workflows.deploy(order(1))
+        await app.workflows.deploy(order(2), "canary")
+
+        promoted = await app.workflows.tag("order@canary", "main")
+
+        assert promoted.tags == {"canary": 2, "main": 2}
+        with pytest.raises(WorkflowNotFoundError, match="no version 3"):
+            await app.workflows.tag("order@3", "main")
+        with pytest.raises(InputError, match="expected a tag"):
+            await app.workflows.tag("order", "3")
+        assert (await app.workflows.get("order")).tags == {"canary": 2, "main": 2}
+
+
+@pytest.mark.shows("C-19")
+async def test_every_change_of_a_workflow_can_be_looked_up(store_url: str) -> None:
+    changes = [("first", "Ann"), ("larger", "Zoë"), ("smaller", "Ann")]
+    async with App(store_url, worker=False) as app:
+        for number, (message, by) in enumerate(changes):
+            await app.workflows.deploy(order(number), message=message, by=by)
+
+        newest = (await app.workflows.get("order")).newest
+        trail = [await app.workflows.get(f"order@{n}") for n in range(1, newest + 1)]
+
+        assert [(view.message, view.created_by) for view in trail] == changes
+        times = [view.created_ms for view in trail]
+        assert times == sorted(times)
+        assert times[0] > 0
+        assert [view.document for view in trail] == [order(0), order(1), order(2)]
 
 
 async def test_a_run_that_waits_to_be_triggered_has_its_version_from_its_creation(

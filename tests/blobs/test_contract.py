@@ -59,7 +59,6 @@ async def test_odd_names_are_names(blobs: BlobStore, name: str) -> None:
     assert await names(blobs) == []
 
 
-@pytest.mark.shows("G-10")
 async def test_the_same_content_put_by_many_at_once_is_there_once(blobs: BlobStore) -> None:
     data = b"same" * 50_000
     await asyncio.gather(*(blobs.put("a/b/same", data) for _ in range(20)))

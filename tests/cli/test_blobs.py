@@ -42,7 +42,7 @@ def test_a_document_names_configs_and_schemas_that_were_put(minuet: Any, folder:
                 "config_ref": {"type_url": "example/Config@1", "cas_ref": config},
                 "branch": {"rules": [{"condition": condition, "next_nodes": ["b"]}]},
             },
-            {"id": "b", "type": "noop"},
+            {"id": "b", "type": "transform", "config_ref": config},
         ],
     }
     (folder.path / "w.json").write_text(json.dumps(document))
@@ -51,7 +51,7 @@ def test_a_document_names_configs_and_schemas_that_were_put(minuet: Any, folder:
 
     nodes = json.loads(done.out)["nodes"]
     assert (done.code, nodes["a"]["output"]) == (0, {"hello": "you"})
-    assert nodes["b"]["status"] == "COMPLETED"
+    assert nodes["b"]["output"] == {"hello": "you"}
 
 
 def test_a_reference_that_is_no_hash_fails_when_it_is_read(minuet: Any, folder: Any) -> None:

@@ -70,7 +70,7 @@ def test_validate_warns_of_a_type_that_is_not_here(look: Any, minuet: Any) -> No
     assert known.json["files"][0]["diagnostics"] == []
 
 
-@pytest.mark.shows("H-19", "H-20")
+@pytest.mark.shows("C-21")
 def test_node_types_lists_what_handlers_register(look: Any, minuet: Any) -> None:
     listed = {one["name"]: one for one in minuet("node-types", "--json").json}
     more = minuet("node-types", "--handlers", "types.py", "--json").json

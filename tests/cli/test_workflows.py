@@ -183,6 +183,19 @@ def test_show_prints_the_version_and_its_document(deployed: Any, minuet: Any) ->
     assert minuet("workflows", "show", "order@2").out.startswith("order, version 2 of 2\n")
 
 
+@pytest.mark.shows("C-18")
+def test_a_tag_is_moved_back_to_an_older_version(deployed: Any, minuet: Any) -> None:
+    moved = minuet("workflows", "tag", "order@2", "main")
+    back = minuet("workflows", "tag", "order@1", "main", "--json")
+    wrong = minuet("workflows", "tag", "order@1", "3")
+
+    assert (moved.code, moved.out) == (0, "order: main names version 2\n")
+    assert (back.code, back.json["version"], back.json["tags"]) == (0, 1, {"canary": 2, "main": 1})
+    assert minuet("workflows", "show", "order").out.startswith("order, version 1 of 2\n")
+    assert wrong.code == 2
+    assert "expected a tag" in wrong.err
+
+
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
@@ -197,8 +210,12 @@ def test_show_prints_the_version_and_its_document(deployed: Any, minuet: Any) ->
 def test_what_is_not_deployed_is_refused_with_what_there_is(
     deployed: Any, minuet: Any, reference: str, said: str
 ) -> None:
-    for command in (("workflows", "show"), ("start",)):
-        refused = minuet(*command, reference)
+    for command in (
+        ("workflows", "show", reference),
+        ("workflows", "tag", reference, "main"),
+        ("start", reference),
+    ):
+        refused = minuet(*command)
         assert (refused.code, refused.out) == (2, "")
         assert refused.err == f"minuet: {said}\n"
     as_json = minuet("start", reference, "--json")

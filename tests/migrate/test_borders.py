@@ -123,7 +123,6 @@ async def check_end(two: Two, clock: ManualClock, wanted: dict[int, Any]) -> Non
 
 
 @pytest.mark.slow
-@pytest.mark.shows("W-09")
 async def test_a_process_that_dies_at_any_border_leaves_nothing_open_twice_or_lost() -> None:
     clock = ManualClock()
     wanted = await expected(clock)

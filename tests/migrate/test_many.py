@@ -88,7 +88,6 @@ async def taken_care_of(url: str) -> AsyncIterator[Kept]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(0 if RUNS > 1000 else 300)
-@pytest.mark.shows("W-09")
 async def test_runs_that_were_moved_twice_end_as_if_they_had_stayed(tmp_path: Path) -> None:
     single, other = f"sqlite:///{tmp_path / 'single.db'}", f"sqlite:///{tmp_path / 'other.db'}"
     postgres, redis = servers.postgres_url(), servers.redis_url()

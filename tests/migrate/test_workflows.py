@@ -55,7 +55,6 @@ async def everything(store: Store) -> tuple[Any, Any]:
     return await store.list_workflows("default"), await store.list_versions("default")
 
 
-@pytest.mark.shows("W-09")
 async def test_all_versions_and_tags_are_there_afterwards(source: Store, target: Store) -> None:
     moved = await move(source, target)
 

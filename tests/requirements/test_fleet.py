@@ -295,7 +295,7 @@ async def test_a_worker_that_is_drained_or_removed_ends_and_gets_nothing_more(
         assert await getattr(s.app.workers, how)(one.worker.id) is False
 
 
-@pytest.mark.shows("H-36")
+@pytest.mark.shows("H-36", "Q-16", "Q-17")
 async def test_a_worker_takes_what_is_ready_free_meant_for_it_and_within_its_limit(
     scene: Any,
 ) -> None:

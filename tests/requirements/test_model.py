@@ -250,7 +250,7 @@ async def test_a_run_is_kept_first_and_started_later(scene: Any, store_url: str)
         assert result.tags == {"team": "blue"}
 
 
-@pytest.mark.shows("A-35", "P-02")
+@pytest.mark.shows("A-35", "P-02", "Q-23")
 async def test_what_was_kept_can_be_started_by_another_app(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/runs.db"
     async with minuet.App(store, worker=False) as app:

@@ -84,7 +84,16 @@ def test_wrong_values_stop_the_start_with_all_of_them_named(
 def test_settings_are_grouped_by_what_their_names_begin_with() -> None:
     groups = {setting.name.split("_")[0] for setting in TABLE}
 
-    assert groups == {"MINUET", "REDIS", "POSTGRES", "WORKER", "STALE", "ORCHESTRATOR", "RETRY"}
+    assert groups == {
+        "MINUET",
+        "REDIS",
+        "POSTGRES",
+        "WORKER",
+        "STALE",
+        "ORCHESTRATOR",
+        "RETRY",
+        "OPENAI",
+    }
 
 
 @pytest.mark.shows("S-04", "S-05", "S-09")

@@ -61,7 +61,6 @@ async def fail_on_odd(value: int) -> int:
     return value
 
 
-@pytest.mark.shows("Y-02")
 async def test_a_node_runs_once_per_item_and_keeps_the_order(scene: Any) -> None:
     document = workflow(
         each(), node("sum", "each", type="transform", config={"value": "{{ each.output | sum }}"})

@@ -38,7 +38,7 @@ async def read(world: World, ref: str, run: str | None) -> list[bytes]:
     return [part async for part in read_content(world.store, ref, run=run, tenant="a")]
 
 
-@pytest.mark.shows("G-09", "G-10")
+@pytest.mark.shows("G-09")
 @pytest.mark.parametrize("sizes", [(), (1,), (PART_BYTES,), (PART_BYTES - 1, 2), (2 * PART_BYTES,)])
 async def test_a_content_comes_back_however_it_was_cut(
     world: World, sizes: tuple[int, ...]

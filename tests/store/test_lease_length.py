@@ -27,7 +27,6 @@ async def dues(world: Any, run: str) -> tuple[int, int]:
     return slow.due_ms - now_ms, quick.due_ms - now_ms
 
 
-@pytest.mark.shows("S-16", "S-17")
 async def test_a_taken_token_has_the_lease_of_its_queue(world: Any) -> None:
     run = await start_two(world)
 

@@ -19,7 +19,7 @@ async def theirs(world: Any) -> Any:
     return grant
 
 
-@pytest.mark.shows("U-19")
+@pytest.mark.shows("U-19", "Z-06")
 async def test_tokens_of_another_tenant_are_not_handed_out(world: Any) -> None:
     await world.start("a", tenant="b")
 
@@ -57,6 +57,7 @@ async def test_a_repeated_call_of_another_tenant_shows_nothing(world: Any) -> No
     assert reply.runs == {}
 
 
+@pytest.mark.shows("Z-06")
 async def test_runs_of_another_tenant_cannot_be_changed(world: Any, theirs: Any, held: Any) -> None:
     key = (theirs.run, theirs.node, theirs.scope)
     with pytest.raises(RunNotFoundError):
@@ -69,6 +70,7 @@ async def test_runs_of_another_tenant_cannot_be_changed(world: Any, theirs: Any,
     assert await world.store.delete_runs("a", [theirs.run]) == 0
 
 
+@pytest.mark.shows("Z-06")
 async def test_runs_of_another_tenant_are_not_seen(world: Any, theirs: Any) -> None:
     store, run = world.store, theirs.run
     assert await store.read_run("a", run) is None

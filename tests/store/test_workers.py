@@ -14,7 +14,7 @@ def record(worker: str = "w1", **fields: Any) -> WorkerRecord:
     return WorkerRecord(**{"worker": worker, "tenant": "a", "name": "one", **fields})
 
 
-@pytest.mark.shows("H-25", "P-31")
+@pytest.mark.shows("H-25", "P-31", "Q-13")
 async def test_a_worker_is_listed_with_all_that_it_tells_of_itself(world: Any) -> None:
     told = record(
         host="machine",

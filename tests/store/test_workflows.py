@@ -59,7 +59,6 @@ async def test_a_version_is_read_as_it_was_deployed(world: Any) -> None:
         assert await read(world, at=at) == DeployedWorkflow(expected, 1, {"main": 1})
 
 
-@pytest.mark.shows("C-17")
 async def test_versions_are_numbered_under_their_name_and_the_tag_follows(world: Any) -> None:
     for content in "ABC":
         await deploy(world, "order", content)
@@ -88,7 +87,6 @@ async def test_another_plan_or_document_is_another_version(world: Any, field: st
     assert (await deploy(world, **{field: "other"})).version.version == 2
 
 
-@pytest.mark.shows("C-18")
 async def test_what_an_older_version_had_is_a_new_version_of_the_tag(world: Any) -> None:
     await deploy(world, "order", "A")
     await deploy(world, "order", "B")
@@ -100,7 +98,6 @@ async def test_what_an_older_version_had_is_a_new_version_of_the_tag(world: Any)
     assert (await read(world, at="main")).tags == {"main": 3}
 
 
-@pytest.mark.shows("C-20")
 async def test_tags_name_different_versions_at_the_same_time(world: Any) -> None:
     await deploy(world, "order", "A")
     await deploy(world, "order", "B", tag="canary")
@@ -184,6 +181,20 @@ async def test_a_version_with_a_number_is_added_as_the_next_one_with_its_time(wo
     assert await read(world) == DeployedWorkflow(moved, 1, {"main": 1})
 
 
+@pytest.mark.shows("C-18")
+async def test_a_tag_moves_back_to_a_version_that_is_there(world: Any) -> None:
+    first = await deploy(world, "order", "A", message="first")
+    await deploy(world, "order", "B")
+    world.clock.advance(1_000)
+
+    back = await world.store.deploy_workflow(first.version, ["main"])
+
+    assert back == Deployed(first.version, is_new=False)
+    assert (await read(world, at="main")).version == first.version
+    assert (await read(world)).tags == {"main": 1}
+    assert await numbers(world) == [1, 2]
+
+
 async def test_a_version_with_a_number_that_leaves_a_gap_is_refused(world: Any) -> None:
     await deploy(world)
 
@@ -262,7 +273,7 @@ async def test_a_version_that_could_not_be_read_back_is_refused(world: Any) -> N
     assert await world.store.list_workflows("a") == []
 
 
-@pytest.mark.shows("C-11")
+@pytest.mark.shows("C-02", "C-11")
 async def test_a_run_keeps_the_version_and_the_tag_that_it_began_with(world: Any) -> None:
     name = await world.start("n", version=3, tag="main")
     bare = await world.start("n")

@@ -195,6 +195,7 @@ async def test_opening_a_store_again_changes_nothing(old: Old) -> None:
         assert await contents(apps) == first
 
 
+@pytest.mark.shows("Z-10")
 async def test_every_run_goes_on_to_its_end(old: Old) -> None:
     async with apps_on(old.url, worker=True) as apps:
         await go_on(apps)

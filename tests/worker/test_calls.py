@@ -245,6 +245,7 @@ async def test_an_answer_that_is_not_what_it_claims_is_an_error(
     assert caught.value.code == code
 
 
+@pytest.mark.shows("J-06")
 async def test_a_connection_that_breaks_is_tried_again(service: Service, call: Call) -> None:
     async def break_off(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf")
@@ -257,6 +258,7 @@ async def test_a_connection_that_breaks_is_tried_again(service: Service, call: C
     assert caught.value.code == "service-unreachable"
 
 
+@pytest.mark.shows("J-06")
 async def test_a_service_that_is_not_there_is_tried_again(service: Service) -> None:
     async with open_service() as gone:
         pass

@@ -316,6 +316,7 @@ async def test_arguments_that_do_not_fit_are_reported_where_they_stand(scene: An
 # ── finding handlers ────────────────────────────────────────────────────────────────────────
 
 
+@pytest.mark.shows("H-03")
 async def test_the_handlers_input_and_output_are_there_without_asking(scene: Any) -> None:
     document = workflow(task("in", handler="input"), task("out", "in", handler="output", config={}))
     async with scene() as s:

@@ -24,6 +24,12 @@ class Hits(msgspec.Struct):
     found: list[str]
 
 
+class Rules(msgspec.Struct):
+    rules: list[str]
+    #: Added later.
+    strict: bool = False
+
+
 @pytest.mark.shows("H-21")
 async def test_it_gets_its_config_and_its_output_goes_on(scene: Any) -> None:
     @minuet.node_type("search")
@@ -101,6 +107,51 @@ async def test_a_config_that_is_constant_is_checked_when_it_is_compiled(scene: A
             s.app.workflows.compile(document)
 
     assert {d.code for d in caught.value.diagnostics} == {"bad-config"}
+
+
+@pytest.mark.shows("G-21")
+async def test_it_sees_what_kind_of_config_a_blob_has_and_can_refuse_it(scene: Any) -> None:
+    @minuet.node_type("validate", version="2")
+    async def validate(call: minuet.Call) -> Any:
+        if call.parts["type_url"] != "svc.validate/Config@2":
+            raise minuet.NonRetryable(f"not a config for this version: {call.parts['type_url']}")
+        return call.config["rules"]
+
+    async with scene() as s:
+        ref = await s.store.put_blob(b'{"rules": ["not empty"]}')
+
+        async def run(version: int) -> Any:
+            reference = {"type_url": f"svc.validate/Config@{version}", "cas_ref": ref}
+            return await s.run(workflow(node("v", type="validate", config_ref=reference)))
+
+        old, new = await run(1), await run(2)
+
+    assert (old.status, new.status) == ("FAILED", "COMPLETED")
+    assert old.error["message"] == "not a config for this version: svc.validate/Config@1"
+    assert new.output == {"v": ["not empty"]}
+
+
+@pytest.mark.shows("C-14")
+async def test_a_config_from_before_an_optional_field_was_added_still_fits(scene: Any) -> None:
+    @minuet.node_type("validate")
+    async def validate(config: Rules) -> list[Any]:
+        return [*config.rules, config.strict]
+
+    async with scene() as s:
+
+        async def run(config: bytes) -> Any:
+            ref = await s.store.put_blob(config)
+            reference = {"type_url": "svc.validate/Config@1", "cas_ref": ref}
+            return await s.run(workflow(node("v", type="validate", config_ref=reference)))
+
+        before = await run(b'{"rules": ["x"]}')
+        after = await run(b'{"rules": ["x"], "strict": true}')
+        broken = await run(b'{"strict": true}')
+
+    assert before.output == {"v": ["x", False]}
+    assert after.output == {"v": ["x", True]}
+    assert broken.status == "FAILED"
+    assert '"rules" is a required property' in broken.error["message"]
 
 
 async def test_an_output_that_does_not_fit_is_final(scene: Any) -> None:
@@ -184,6 +235,7 @@ async def test_an_app_with_a_worker_refuses_a_type_that_it_does_not_have(scene: 
         assert found.hint == 'did you mean "search"?'
 
 
+@pytest.mark.shows("C-21")
 async def test_the_facade_lists_it_among_all_types(scene: Any) -> None:
     @minuet.node_type("search", version="3")
     async def search(config: dict[str, Any]) -> None: ...
@@ -191,6 +243,6 @@ async def test_the_facade_lists_it_among_all_types(scene: Any) -> None:
     async with scene() as s:
         found = {one.name: one.version for one in s.app.workflows.node_types()}
 
-    assert found["search"] == "3"
+    assert (found["search"], found["task"]) == ("3", "1")
     assert {"task", "transform", "noop"} <= found.keys()
     assert "migration" not in found

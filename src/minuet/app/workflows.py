@@ -162,13 +162,15 @@ class Workflows:
     async def get(self, name: str) -> WorkflowView:
         """The version that `name`, `name@tag` or `name@version` names; a name alone means its tag
         `main`. WorkflowNotFoundError with what there is instead."""
-        self._engine.check_open()
-        if not is_storable(name):
-            raise WorkflowNotFoundError(name)
-        found = await self._store.read_workflow(self._tenant, *read_reference(name))
-        if found is None:
-            raise await self._engine.registry.refusal(self._tenant, name)
-        return await self._view(found)
+        return await self._view(await self._find(name))
+
+    @checked
+    async def tag(self, name: str, tag: str) -> WorkflowView:
+        """Have a tag name the version that `name`, `name@tag` or `name@version` names: an older
+        one to go back, a tried one to go on. No version is added, and runs keep theirs."""
+        version = (await self._find(name)).version
+        await self._store.deploy_workflow(version, [tag])
+        return await self.get(f"{version.name}@{version.version}")
 
     @checked
     async def list(self, *, after: str = "", limit: int = 100) -> WorkflowList:
@@ -182,6 +184,15 @@ class Workflows:
         for first in range(0, len(listed), AT_ONCE):
             views += await asyncio.gather(*map(self._view, listed[first : first + AT_ONCE]))
         return views
+
+    async def _find(self, name: str) -> DeployedWorkflow:
+        self._engine.check_open()
+        if not is_storable(name):
+            raise WorkflowNotFoundError(name)
+        found = await self._store.read_workflow(self._tenant, *read_reference(name))
+        if found is None:
+            raise await self._engine.registry.refusal(self._tenant, name)
+        return found
 
     async def _view(self, found: DeployedWorkflow) -> WorkflowView:
         version = found.version

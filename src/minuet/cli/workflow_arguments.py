@@ -30,8 +30,8 @@ def add_deploy(commands: Commands[Parser]) -> None:
 def add_workflows(commands: Commands[Parser]) -> None:
     group = commands.add_parser(
         "workflows",
-        help="look at deployed workflows",
-        description="Look at deployed workflows.",
+        help="look at deployed workflows, move their tags",
+        description="Look at deployed workflows, and move their tags.",
         allow_abbrev=False,
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
@@ -43,4 +43,15 @@ def add_workflows(commands: Commands[Parser]) -> None:
     add_store(parser)
     parser = add(verbs, "show", "workflows:show", "show a version of a workflow and its document")
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
+    add_store(parser)
+    parser = add(
+        verbs,
+        "tag",
+        "workflows:tag",
+        "have a tag name a version",
+        "Have a tag name a version that is deployed, from the next start on: an older one to go\n"
+        "back to it, for example. Runs keep the version that they began with.",
+    )
+    parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
+    parser.add_argument("tag", metavar="TAG", help="the tag, new or moved")
     add_store(parser)

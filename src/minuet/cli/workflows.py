@@ -186,6 +186,20 @@ def show(arguments: Namespace) -> int:
     return outcomes.COMPLETED
 
 
+def tag(arguments: Namespace) -> int:
+    """Have a tag name a version that is deployed."""
+
+    async def ask(app: App) -> WorkflowView:
+        return await app.workflows.tag(arguments.workflow, arguments.tag)
+
+    view = with_app(arguments, ask)
+    if arguments.output == "json":
+        print_json(shapes.workflow(view))
+    else:
+        print(clean(f"{view.name}: {arguments.tag} names version {view.version}"))
+    return outcomes.COMPLETED
+
+
 def _document_text(view: WorkflowView) -> str:
     if view.document is None:
         return "The store has lost its document: deploy the same file again."

@@ -375,7 +375,12 @@ CONFIG_REF = ObjectType(
     "a config_ref object",
     ConfigRef,
     Field("cas_ref", BLOB, "The blob."),
-    Field("type_url", STRING, "The content of the blob."),
+    Field(
+        "type_url",
+        STRING,
+        "What kind of config it is, and in which version. The node type can check it: "
+        '`call.parts["type_url"]`.',
+    ),
     short="cas_ref",
 )
 

@@ -334,9 +334,9 @@ class Store(Protocol):
 
         Without a number, it gets the next one. If the version that one of the tags names, or the
         newest one, has the same plan and document, then that is the answer and nothing is added.
-        With a number (for moving to another store) it is added only as the next one, with its
-        time; it may be there already. None: another version has the number, or there would be a
-        gap, and nothing changed.
+        With a number (to move it to another store, or tags to it) it is added only as the next
+        one, with its time; it may be there already. None: another version has the number, or
+        there would be a gap, and nothing changed.
 
         The blobs that it names are put, or touched, before.
         """

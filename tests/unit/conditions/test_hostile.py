@@ -17,7 +17,7 @@ from minuet.errors import ConditionError
 
 from ...corpora.escapes import CEL_ESCAPES, CEL_EXPENSIVE, HUNDRED
 
-#: Seconds: generous, because without the bounds these take minutes or all the memory.
+#: Seconds of the processor: without the bounds these take minutes, or all the memory.
 SOON = 5
 
 
@@ -31,12 +31,12 @@ def test_attempt_to_leave_the_language_is_an_error(expression: str) -> None:
 @pytest.mark.shows("F-11")
 @pytest.mark.parametrize("expression", CEL_EXPENSIVE, ids=lambda e: e[:40])
 def test_expensive_expression_is_an_error_soon(expression: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     with pytest.raises(ConditionError):
         compile_condition(expression).evaluate({"output": {"a": 1}})
 
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 @pytest.mark.parametrize(
@@ -60,12 +60,12 @@ def test_expensive_expression_is_an_error_soon(expression: str) -> None:
 def test_expression_that_is_expensive_with_this_data_is_an_error_soon(
     expression: str, output: Any
 ) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     with pytest.raises(ConditionError):
         compile_condition(expression).evaluate({"output": output, "input": output})
 
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 @pytest.mark.parametrize(
@@ -107,12 +107,12 @@ def test_ordinary_work_on_large_data_is_allowed(expression: str, output: Any) ->
 
 
 def test_regular_expression_takes_linear_time() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     assert not compile_condition("output.matches('(a+)+$')").evaluate(
         {"output": "a" * 50_000 + "b"}
     )
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 def nested(levels: int) -> Any:

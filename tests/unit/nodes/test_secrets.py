@@ -20,6 +20,7 @@ def reason(text: str, name: str) -> str:
     return str(caught.value)
 
 
+@pytest.mark.shows("U-17")
 def test_the_environment_gives_what_is_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("API_KEY", "a")
     monkeypatch.setenv("DB_URL", "b")
@@ -56,6 +57,7 @@ def test_a_folder_gives_nothing_that_is_not_in_it(tmp_path: Path, name: str) -> 
     assert "cannot be the name" in reason(f"folder:{tmp_path}", name)
 
 
+@pytest.mark.shows("U-17")
 def test_a_hook_is_an_object_a_class_or_a_function(tmp_path: Path) -> None:
     file = tmp_path / "vault_of_a_test.py"
     file.write_text(

@@ -15,7 +15,7 @@ from minuet.templates import LIMITS, compile_template
 
 from ...corpora.escapes import TEMPLATE_ESCAPES, TEMPLATE_EXPENSIVE
 
-#: Seconds: generous, because without the bounds these take minutes or all the memory.
+#: Seconds of the processor: without the bounds these take minutes, or all the memory.
 SOON = 5
 
 OUTPUTS: dict[str, Any] = {
@@ -47,12 +47,12 @@ def test_attempt_to_leave_the_data_is_an_error(expression: str) -> None:
 
 @pytest.mark.parametrize("expression", TEMPLATE_EXPENSIVE, ids=lambda e: e[:40])
 def test_expensive_expression_is_an_error_soon(expression: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     with pytest.raises(TemplateError):
         render(expression)
 
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 @pytest.mark.parametrize(
@@ -146,12 +146,12 @@ def test_large_values_pass_through_untouched() -> None:
     "text", ["{{ '" + "\\" * 100_000, '{{ "' * 50_000, "{{ {" * 60_000, "{{ a." + "'" * 200_000]
 )
 def test_finding_the_end_of_an_expression_takes_linear_time(text: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     with pytest.raises(TemplateError):
         compile_template(text)
 
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 WORDS = [
