@@ -146,7 +146,7 @@ def test_a_moment_keeps_its_milliseconds(at_ms: int) -> None:
 async def test_a_problem_says_what_it_is_and_how_it_is_answered() -> None:
     async with App("memory://", worker=False) as app:
         with pytest.raises(DocumentError) as broken:
-            app.workflows.compile({"name": "x", "nodes": [{"id": "a", "type": "nop"}]})
+            app.workflows.compile({"name": "x", "nodes": [{"id": "a", "handler": "h", "typ": 1}]})
     found: list[MinuetError] = [
         broken.value,
         InputError(["a is missing"]),
