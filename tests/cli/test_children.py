@@ -81,3 +81,56 @@ def test_a_run_is_resumed_with_all_below_it(folder: Any, minuet: Any) -> None:
 
     assert resumed.json["status"] == "COMPLETED"
     assert resumed.json["output"] == {"ship": {"pack": {"hold": {}}}}
+
+
+LIST = """
+name: order
+output: "{{ ship.output }}"
+nodes:
+  - id: ship
+    type: workflow
+    foreach: {items: [a, b], max_parallel: 1}
+    config:
+      workflow: {name: parcel, nodes: [{id: hold, type: HOLD}]}
+"""
+
+
+def test_the_child_runs_of_a_list_are_named_by_its_node_and_their_item(
+    folder: Any, minuet: Any
+) -> None:
+    folder.write("order.yaml", LIST.replace("HOLD", "noop"))
+    run = minuet("run", "order.yaml", "--json").json["run_id"]
+
+    children = minuet("runs", "tree", run, "--json").json["children"]
+    assert [(one["node_id"], one["scope"]) for one in children] == [("ship", [0]), ("ship", [1])]
+    shown = minuet("runs", "show", children[1]["run_id"], "--json").json
+    assert shown["parent_node"] == "ship"
+    texts = [
+        minuet("runs", "tree", run).out,
+        minuet("runs", "events", run).out,
+        minuet("runs", "show", children[1]["run_id"]).out,
+    ]
+    assert f"├─ ship[0]: {children[0]['run_id']} parcel COMPLETED" in texts[0]
+    assert "2 items, 1 at once" in texts[1]
+    assert "(output)" in texts[1]
+    assert f"Started by node ship[1] of run {run}." in texts[2]
+    assert "$" not in "".join(texts)
+
+
+def test_the_latest_run_is_never_a_child_run(folder: Any, minuet: Any) -> None:
+    folder.write("order.yaml", LIST.replace("HOLD", "noop"))
+    run = minuet("run", "order.yaml", "--json").json["run_id"]
+
+    assert minuet("runs", "show", "latest", "--json").json["run_id"] == run
+
+
+@pytest.mark.parametrize("words", [("runs", "cancel", "latest"), ("signal", "last", "paid")])
+def test_a_change_of_the_latest_run_asks_for_its_id(
+    folder: Any, minuet: Any, words: tuple[str, ...]
+) -> None:
+    folder.write("order.yaml", LIST.replace("HOLD", "noop"))
+    minuet("run", "order.yaml")
+
+    refused = minuet(*words)
+    assert refused.code == 2
+    assert "may not be the run that you mean: name it by its id" in refused.err

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.kernel.scope import decode
 
 from .harness import QUICK_RETRY, node, task, workflow
 
@@ -156,6 +157,8 @@ async def test_an_item_that_fails_leaves_its_error_in_its_place(scene: Any) -> N
         assert (first, third) == (0, 2)
         assert second["error"]["message"] == "1 is odd"
         assert fourth["error"]["message"] == "3 is odd"
+        why = await s.app.runs.explain(result.run_id, "each[1]")
+        assert why.summary == "'each'[1] failed in attempt 1, and the other items went on"
 
 
 @pytest.mark.parametrize(("need", "status"), [(2, "COMPLETED"), (3, "FAILED")])
@@ -196,6 +199,8 @@ async def test_an_item_that_fails_fails_the_run_and_a_retry_runs_just_that_item(
         assert (result.status, result.error["node"]) == ("FAILED", "each")
         assert result.nodes["each"].status == "FAILED"
         assert calls == [0, 1]
+        (letter,) = await s.app.runs.dead_letters(run_id)
+        assert (letter.node, decode(letter.scope)) == ("each", (1,))
         why = await s.app.runs.explain(run_id, "each[1]")
         assert why.status == "FAILED"
         assert "'each'[1] failed" in why.summary

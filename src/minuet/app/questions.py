@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence, Set
 from typing import Any
 
+import msgspec
+
 from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
 from minuet.app.finder import Finder, RunList
@@ -25,6 +27,7 @@ from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
+from minuet.plan.plan import author_of
 from minuet.store.records import DeadLetter, Run
 
 
@@ -75,12 +78,14 @@ class Questions(Finder):
     async def dead_letters(
         self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
     ) -> list[DeadLetter]:
-        """Tokens that failed and are kept, the oldest first; retrying their run requeues them."""
+        """Node instances that failed and are kept, the oldest first; retrying their run requeues
+        them. An item of a foreach has the name of its node, and its number ends the scope."""
         if run_id is not None and not is_storable(run_id):
             return []
-        return await self._store.list_dead_letters(
+        found = await self._store.list_dead_letters(
             self._tenant, run=run_id, status=status, limit=limit
         )
+        return [msgspec.structs.replace(one, node=author_of(one.node)) for one in found]
 
     @checked
     async def program(self, run_id: str, digest: str) -> Program:
@@ -213,7 +218,7 @@ class Questions(Finder):
             run.run,
             run.workflow,
             run.status,
-            run.parent_node,
+            author_of(run.parent_node),
             scope_of(run),
             tuple([await self._tree(row, levels - 1) for row in rows]),
         )

@@ -17,6 +17,7 @@ from minuet.errors import DocumentError, InputError, MinuetError, RunConflictErr
 from minuet.events import Event, event_type
 from minuet.kernel.view import shown_error
 from minuet.outcomes import outcome_of
+from minuet.plan.plan import author_of
 from minuet.types import Json
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def row(run: Run) -> Shape:
         "generation": run.generation,
         "tags": run.tags,
         "parent": run.parent,
-        "parent_node": run.parent_node or None,
+        "parent_node": author_of(run.parent_node) or None,
         "deadline_at": moment(run.deadline_ms),
         "dlq_count": run.dead_letters,
         "created_at": moment(run.created_ms),

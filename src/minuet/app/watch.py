@@ -15,7 +15,7 @@ from minuet.kernel.fold import Fold
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView, node_views
-from minuet.plan.plan import author_of, authored
+from minuet.plan.plan import HIDDEN, author_of, authored
 
 
 class ActiveInstance(msgspec.Struct, frozen=True):
@@ -97,5 +97,9 @@ class Watch:
 
 
 def instance_name(node: str, scope: str | tuple[int, ...]) -> str:
-    """A node instance as people write it: `check[2]`."""
-    return author_of(node) + show(decode(scope) if isinstance(scope, str) else scope)
+    """A node instance as people write it: `check[2]`. The hidden node that renders the output of
+    the run is `(output)`."""
+    name = author_of(node)
+    if name.startswith(HIDDEN):
+        name = f"({name.removeprefix(HIDDEN)})"
+    return name + show(decode(scope) if isinstance(scope, str) else scope)

@@ -8,6 +8,14 @@ from minuet import events as happened
 from minuet.app.watch import instance_name
 from minuet.cli.output import brief, error_text, format_duration
 from minuet.events import Event
+from minuet.plan.plan import is_list
+
+
+class _List(msgspec.Struct, frozen=True):
+    """What the hidden node that makes the list of a foreach says of it."""
+
+    count: int
+    window: int
 
 
 class EventLine(msgspec.Struct, frozen=True):
@@ -94,7 +102,17 @@ def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
     if event.error is not None:
         text = f"{error_text(event.error)}; the run goes on"
         return "FAILED", brief(", ".join(filter(None, (took, attempt, text))), 200)
-    return "COMPLETED", ", ".join(filter(None, (took, attempt, f"output {_value(event.output)}")))
+    value = _listed(event.output) if is_list(event.node) else f"output {_value(event.output)}"
+    return "COMPLETED", ", ".join(filter(None, (took, attempt, value)))
+
+
+def _listed(data: msgspec.Raw) -> str:
+    try:
+        found = msgspec.json.decode(data, type=_List)
+    except msgspec.MsgspecError:
+        return _value(data)
+    items = f"{found.count} item{'' if found.count == 1 else 's'}"
+    return items if found.window >= found.count else f"{items}, {found.window} at once"
 
 
 def _instance(event: happened.NodeCompleted | happened.NodeSkipped | object) -> str:

@@ -26,6 +26,9 @@ NODES_SHOWN_MAX = 40
 #: Active nodes shown then.
 ACTIVE_SHOWN_MAX = 12
 
+#: How much of an id tells runs apart: those of a family begin with the same 13 characters.
+SHORT_ID = 23
+
 #: Seconds between two pictures.
 TICK_S = 0.12
 #: At most, when drawing one takes long.
@@ -102,7 +105,7 @@ class PlainProgress:
             elif line.state != "RUNNING":
                 self._print(at_ms, f"run {run_id} is {line.state}  {line.text}")
         elif not self._is_hidden(run_id, getattr(event, "node", "")):
-            where = f"{run_id[:13]}  " if len(self._known) > 1 else ""
+            where = f"{run_id[:SHORT_ID]}  " if len(self._known) > 1 else ""
             self._print(at_ms, f"{where}{line.node:<20}  {line.state:<9}  {line.text}")
 
     def _is_hidden(self, run_id: str, node: str) -> bool:

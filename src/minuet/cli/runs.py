@@ -10,6 +10,7 @@ from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree
+from minuet.app.watch import instance_name
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -26,7 +27,7 @@ from minuet.cli.output import (
     trace_text,
 )
 from minuet.cli.signal import awaited_signals, signal_command
-from minuet.cli.stores import find_run, with_app
+from minuet.cli.stores import find_run, find_to_change, with_app
 
 
 def list_runs(arguments: Namespace) -> int:
@@ -92,7 +93,8 @@ def show(arguments: Namespace) -> int:
 async def _print_relatives(app: App, run_id: str) -> None:
     run = await app.runs.get(run_id)
     if run.parent is not None:
-        print(f"Started by node {clean(run.parent_node)} of run {run.parent}.")
+        node = instance_name(run.parent_node, run.parent_scope)
+        print(f"Started by node {clean(node)} of run {run.parent}.")
     if run.children:
         print(f"It has child runs: minuet runs tree {run_id}")
 
@@ -113,8 +115,7 @@ def tree(arguments: Namespace) -> int:
 
 def _branches(found: RunTree, before: str = "", below: str = "") -> list[str]:
     """A run and the runs below it, one line each."""
-    scope = "".join(f"[{number}]" for number in found.scope)
-    node = f"{clean(found.node)}{scope}: " if found.node else ""
+    node = f"{clean(instance_name(found.node, found.scope))}: " if found.node else ""
     lines = [f"{before}{node}{found.run_id} {clean(found.workflow)} {paint(found.status)}"]
     for place, child in enumerate(found.children, 1):
         is_last = place == len(found.children)
@@ -214,8 +215,7 @@ def retry(arguments: Namespace) -> int:
 
 def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
     async def ask(app: App) -> None:
-        # `latest` may not be the run that the user means, so a change needs an id.
-        run = await change(app, await app.runs.find(arguments.run))
+        run = await change(app, await find_to_change(app, arguments.run))
         if arguments.output == "json":
             print_json(shapes.row(run))
             return

@@ -10,7 +10,7 @@ from minuet.app.app import App
 from minuet.app.results import RunResult
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, note, paint, print_json
-from minuet.cli.stores import command_line, with_app
+from minuet.cli.stores import command_line, find_to_change, with_app
 
 
 def send(arguments: Namespace) -> int:
@@ -18,8 +18,7 @@ def send(arguments: Namespace) -> int:
     data = read_data(arguments.data)
 
     async def ask(app: App) -> None:
-        # `latest` may not be the run that the user means, so a change needs an id.
-        run_id = await app.runs.find(arguments.run)
+        run_id = await find_to_change(app, arguments.run)
         run = await app.runs.signal(
             run_id, arguments.name, data, idempotency_key=arguments.idempotency_key
         )

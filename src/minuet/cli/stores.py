@@ -12,7 +12,7 @@ from typing import Any, TypeVar, Unpack
 
 from minuet.app.app import App
 from minuet.app.options import OptionArguments
-from minuet.errors import ConfigError
+from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import DEFAULT_STORE
 
@@ -77,10 +77,28 @@ def with_app(
 
 
 async def find_run(app: App, text: str) -> str:
-    """The id of the run with this id or this beginning of an id; or `latest`."""
+    """The id of the run with this id or this beginning of an id; or `latest`, which is never a
+    child run."""
+    if text not in LATEST:
+        return await app.runs.find(text)
+    newest = await app.runs.list(limit=1)
+    if not newest:
+        raise ConfigError("there are no runs in this store yet")
+    # The ids of a family begin alike, so the newest run is one of the newest family.
+    run = newest[0]
+    while run.parent is not None:
+        try:
+            run = await app.runs.get(run.parent)
+        except RunNotFoundError:  # It was deleted, and its child runs were not.
+            break
+    return run.run
+
+
+async def find_to_change(app: App, text: str) -> str:
+    """As `find_run`, but `latest` is refused: it may not be the run that the user means."""
     if text in LATEST:
-        newest = await app.runs.list(limit=1)
-        if not newest:
-            raise ConfigError("there are no runs in this store yet")
-        return newest[0].run
+        raise ConfigError(
+            f"{text!r} may not be the run that you mean: name it by its id, or the beginning of "
+            f"its id (`minuet runs show {text}` prints it)"
+        )
     return await app.runs.find(text)

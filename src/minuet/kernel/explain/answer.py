@@ -287,6 +287,10 @@ class _Inquiry:
             ]
             return f"was withdrawn: the join at {', '.join(joins)} did not wait for it"
         end = "its on_error went on" if token.state == "done" else "it took the run with it"
+        if token.state == "done" and node.foreach is not None and node.foreach.role == "item":
+            each = node.foreach
+            goes_on = each.on_item_error == "continue"
+            end = "the other items went on" if goes_on else f"its error is that of {each.node!r}"
         return f"failed in attempt {token.attempt}, and {end}"
 
 
