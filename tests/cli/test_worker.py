@@ -303,7 +303,7 @@ def test_a_worker_whose_store_goes_away_says_so_once_and_goes_on_when_it_is_back
         (["worker", "--store", "postgresql://u:hunter2@127.0.0.1:1/x"], "cannot be reached"),
         (["worker", "--store", "redis://:hunter2@127.0.0.1:1/0"], "does not answer"),
         (["worker", "--handlers", "none.py"], "there is no file 'none.py'"),
-        (["start"], "minuet start: missing argument: FILE"),
+        (["start"], "minuet start: missing argument: WORKFLOW"),
     ],
 )
 def test_what_is_wrong_is_one_sentence(
