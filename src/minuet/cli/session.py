@@ -191,6 +191,6 @@ def print_result(result: RunResult, store: str) -> None:
         trace = trace_text(result.error)
         if trace:
             note(trace)
-        if result.status == "FAILED":
+        if result.status == "FAILED" and not is_memory(store):
             retry = command_line(store, "runs", "retry", result.run_id)
             note(f"After fixing it: {retry}")
