@@ -437,6 +437,11 @@ class ChildFailedError(RunError):
                 self.child[name] = known[name]
         where = f" at node {known['node']!r}" if "node" in known else ""
         what = "failed" if status == "FAILED" else "was cancelled"
+        # What went wrong is at the bottom; the runs between are in `child`.
+        while isinstance(known.get("child"), dict):
+            known = known["child"]
+            if "node" in known:
+                where = f"; at node {known['node']!r} of its descendant {known.get('run_id')}"
         reason = str(known.get("message", ""))
         super().__init__(f"child run {run_id} {what}{where}: {reason}".rstrip(": "))
 

@@ -251,3 +251,32 @@ def test_an_open_run_whose_handler_is_elsewhere_is_left_alone(folder: Any, minue
     assert refused.code == 2
     assert left in refused.err
     assert "'double'" in refused.err
+
+
+EACH = """
+name: each
+nodes:
+  - {id: each, type: noop, foreach: {items: "{{ input.list }}", need: 3}}
+"""
+
+
+@pytest.mark.parametrize("given", ["list=7", "list=[1, 2]"])
+def test_a_retry_is_not_suggested_when_it_would_fail_in_the_same_way(
+    folder: Any, minuet: Any, given: str
+) -> None:
+    folder.write("each.yaml", EACH)
+
+    called = minuet("run", "each.yaml", "-i", given)
+
+    assert called.code == 1
+    assert "runs retry" not in called.err
+    assert "A retry would fail in the same way" in called.err
+
+
+def test_a_retry_is_not_suggested_for_a_run_in_memory(folder: Any, minuet: Any) -> None:
+    folder.write("w.yaml", EXPLODE)
+
+    called = minuet("run", "w.yaml", "--handlers", "work_handlers", "--store", "memory://")
+
+    assert called.code == 1
+    assert "runs retry" not in called.err

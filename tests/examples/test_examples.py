@@ -191,7 +191,7 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     # Those with services are in test_services.py.
     elsewhere = {
         *("embedding", "services", "in_python", "patterns"),
-        *("saga", "polling", "enrichment", "etl", "family"),
+        *("saga", "polling", "etl", "family"),
     }
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested

@@ -127,6 +127,11 @@ async def test_the_failure_of_a_grandchild_comes_up_with_the_whole_way(scene: An
 
         innermost = result.error["child"]["child"]
         assert (innermost["node"], innermost["message"]) == ("pick", "no stock")
+        below = result.error["child"]["run_id"]
+        assert result.error["message"] == (
+            f"child run {below} failed; at node 'pick' of its descendant {innermost['run_id']}: "
+            "no stock"
+        )
 
 
 async def test_a_failure_of_a_child_run_can_be_handled(scene: Any) -> None:

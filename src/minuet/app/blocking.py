@@ -44,7 +44,10 @@ def run(
     try:
         asyncio.get_running_loop()
     except RuntimeError:
-        return asyncio.run(arun(workflow, input, store=store, timeout=timeout, **options))
-    raise RuntimeError(
-        "minuet.run(…) blocks, and an event loop is running here: use await minuet.arun(…)"
-    )
+        # Not here: what is raised by the run would have this error as its context.
+        pass
+    else:
+        raise RuntimeError(
+            "minuet.run(…) blocks, and an event loop is running here: use await minuet.arun(…)"
+        )
+    return asyncio.run(arun(workflow, input, store=store, timeout=timeout, **options))

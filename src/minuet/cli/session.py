@@ -27,6 +27,9 @@ FOLLOWED_MAX = 50
 #: For runs with more events, the store is not asked who works on what.
 EVENTS_ASKED_MAX = 500
 
+#: Errors that follow from the document and from outputs that are settled: a retry cannot help.
+FINAL_CODES = frozenset({"quorum_not_reached", "foreach_not_a_list", "exceeded_max_fanout"})
+
 
 class Session:
     """Works on runs until they are over, or a signal or the timeout stops it."""
@@ -191,6 +194,10 @@ def print_result(result: RunResult, store: str) -> None:
         trace = trace_text(result.error)
         if trace:
             note(trace)
-        if result.status == "FAILED":
-            retry = command_line(store, "runs", "retry", result.run_id)
-            note(f"After fixing it: {retry}")
+        if result.status != "FAILED" or is_memory(store):
+            return
+        if result.error.get("code") in FINAL_CODES:
+            note("A retry would fail in the same way: start another run after fixing it.")
+            return
+        retry = command_line(store, "runs", "retry", result.run_id)
+        note(f"After fixing it: {retry}")

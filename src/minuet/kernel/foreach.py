@@ -43,7 +43,10 @@ def check_list(each: Foreach, value: Json) -> AttemptFailed | None:
     """Why a value cannot be the list of a foreach."""
     if not isinstance(value, list):
         kind = _KINDS.get(type(value), "a number")
-        message = f"the items of 'foreach' at node {each.node!r} are {kind}, not a list"
+        message = (
+            f"the items of 'foreach' at node {each.node!r} are {kind}, not a list: "
+            "see what `items` names"
+        )
         return AttemptFailed({"code": "foreach_not_a_list", "message": message})
     if each.need is not None and each.need > len(value):
         return _unreached(each, f"there are only {len(value)}")

@@ -272,9 +272,13 @@ def _broken_fanout(plan: Plan, node: Node, count: int) -> dict[str, Any] | None:
     name, what = node.id, "nodes at once"
     if node.foreach is not None and node.foreach.role == "items":
         name, what = node.foreach.node, "items"
+    remedy = "it can be raised in the limits of the node or the workflow"
+    if fanout == FANOUT_MAX:
+        remedy = "it cannot be higher; child runs can each take a part"
     return {
         "code": "exceeded_max_fanout",
-        "message": f"max_fanout is {fanout}: node {name!r} would start {count} {what}",
+        "message": f"node {name!r} would start {count:,} {what}, and max_fanout is {fanout:,}: "
+        f"{remedy}",
     }
 
 

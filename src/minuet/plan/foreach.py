@@ -33,6 +33,14 @@ def check_foreach(workflow: model.Workflow, problems: Problems) -> None:
     for place, node in enumerate(workflow.nodes):
         if node.foreach is None:
             continue
+        items = node.foreach.items
+        if isinstance(items, str) and not (items.strip().startswith("{{") and "}}" in items):
+            problems.error(
+                "foreach-not-a-list",
+                f"the items of node {quote(node.id)} are the text {quote(items)}, not a list",
+                ("nodes", place, "foreach", "items"),
+                hint='write a list, or one template that gives a list: "{{ input.list }}"',
+            )
         name = node.foreach.as_
         path = ("nodes", place, "foreach", "as")
         if name in reserved or name in ids:

@@ -72,6 +72,13 @@ def test_items_cannot_have_the_name_of_something_else(refused: Any, name: str) -
     assert found == [("foreach-name-taken", "nodes[1].foreach.as")]
 
 
+@pytest.mark.parametrize("items", ["orders", "input.orders", "a: {{ input.orders }}"])
+def test_a_text_that_gives_no_list_is_refused(refused: Any, items: str) -> None:
+    found = refused({**EACH, "foreach": {"items": items}})
+
+    assert found == [("foreach-not-a-list", "nodes[0].foreach.items")]
+
+
 @pytest.mark.parametrize("text", ["{{ item }}", "{{ item_index + 1 }}"])
 def test_an_item_has_no_value_outside_its_node(refused: Any, text: str) -> None:
     path = "nodes[0].config.x"
