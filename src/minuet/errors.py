@@ -225,6 +225,11 @@ class StartError(RunError):
         )
 
 
+def place_of(node: str) -> str:
+    """Where in its workflow a run failed, in words: a node, or the `output` of the document."""
+    return "its output" if node.startswith("$") else f"node {node!r}"
+
+
 class RunFailed(RunError):
     """A run did not complete: it FAILED or was CANCELLED."""
 
@@ -235,7 +240,7 @@ class RunFailed(RunError):
     ) -> None:
         self.run_id, self.status, self.node, self.error = run_id, status, node, error
         message = (error or {}).get("message", "") if isinstance(error, dict) else str(error or "")
-        where = f" at node {node!r}" if node else ""
+        where = f" at {place_of(node)}" if node else ""
         super().__init__(f"run {run_id} is {status}{where}: {message}".rstrip(": "))
         trace = trace_lines(error)
         if trace:
@@ -435,13 +440,13 @@ class ChildFailedError(RunError):
         for name in ("node", "scope", "code", "type", "message", "child"):
             if name in known:
                 self.child[name] = known[name]
-        where = f" at node {known['node']!r}" if "node" in known else ""
+        where = f" at {place_of(known['node'])}" if "node" in known else ""
         what = "failed" if status == "FAILED" else "was cancelled"
         # What went wrong is at the bottom; the runs between are in `child`.
         while isinstance(known.get("child"), dict):
             known = known["child"]
             if "node" in known:
-                where = f"; at node {known['node']!r} of its descendant {known.get('run_id')}"
+                where = f"; at {place_of(known['node'])} of its descendant {known.get('run_id')}"
         reason = str(known.get("message", ""))
         super().__init__(f"child run {run_id} {what}{where}: {reason}".rstrip(": "))
 

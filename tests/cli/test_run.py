@@ -280,3 +280,15 @@ def test_a_retry_is_not_suggested_for_a_run_in_memory(folder: Any, minuet: Any) 
 
     assert called.code == 1
     assert "runs retry" not in called.err
+
+
+def test_an_output_that_cannot_be_rendered_is_not_the_error_of_a_hidden_node(
+    folder: Any, minuet: Any
+) -> None:
+    folder.write("w.yaml", "name: w\noutput: '{{ a.x }}'\nnodes:\n  - {id: a, type: noop}\n")
+
+    called = minuet("run", "w.yaml")
+
+    assert called.code == 1
+    assert "\noutput: TemplateError: there is no field 'x'" in called.err
+    assert "$" not in called.err + called.out + minuet("runs", "events", "latest").out

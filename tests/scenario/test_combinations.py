@@ -193,6 +193,8 @@ async def test_lists_inside_child_runs_inside_lists(scene: Any) -> None:
     async with scene(handlers(once)) as s:
         failed = await s.run(document, [[1, 2], [], [3, 4, 5]])
         assert failed.error["child"]["message"] == "5 is not there yet"
+        assert (failed.error["node"], failed.error["child"]["node"]) == ("c", "each")
+        assert "failed at node 'each': 5 is not there yet" in failed.error["message"]
         await quiet(s)
         await s.app.runs.retry(failed.run_id)
         result = await s.end(failed.run_id)
@@ -209,6 +211,8 @@ async def test_each_item_of_a_list_waits_for_a_signal_of_its_own(scene: Any) -> 
     async with scene() as s:
         run = await s.app.start(workflow(each), ["a", "b", "c"])
         await waiting(s, "signal", 3)
+        shown = (await s.app.runs.show(run)).nodes["w"]
+        assert (shown.status, shown.waiting_for.key) == ("WAITING", "paid-a")
         for name in ("c", "a", "b"):
             await s.app.signal(run, f"paid-{name}", {"by": name})
         result = await s.end(run)

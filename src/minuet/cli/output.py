@@ -219,4 +219,7 @@ def error_text(error: dict[str, Any] | None) -> str:
     message = str(error.get("message") or error.get("code") or "")
     kind = error.get("type")
     text = f"{kind}: {message}" if kind and kind not in message else message
-    return f"node {error['node']}: {text}" if error.get("node") else text
+    node = str(error.get("node") or "")
+    # The hidden node that renders the document's `output`, as it is stored or as it is shown.
+    where = "output" if node.startswith(("$", "(")) else f"node {node}"
+    return f"{where}: {text}" if node else text

@@ -176,6 +176,8 @@ def _combine(listed: InstanceView, items: list[InstanceView]) -> InstanceView:
         reason=shown.reason,
         started_ms=listed.started_ms,
         ended_ms=shown.ended_ms if status in ("FAILED", "CANCELLED") else None,
+        # Of several items that wait, the first.
+        waiting_for=shown.waiting_for,
     )
 
 

@@ -25,7 +25,7 @@ from minuet.errors import (
     RunConflictError,
 )
 from minuet.kernel.fold import replay
-from minuet.kernel.view import run_output
+from minuet.kernel.view import run_output, shown_error
 from minuet.nodes.context import Context
 from minuet.nodes.spec import Wait
 from minuet.plan.schema import find_input_problems
@@ -82,7 +82,7 @@ class Children:
             if child.status not in ("FAILED", "CANCELLED"):
                 return Wait("child", key=name)
             if child.generation >= wanted and _code(child) != PARENT_ENDED:
-                raise ChildFailedError(name, child.status, child.error)
+                raise ChildFailedError(name, child.status, shown_error(child.error))
             child = await self._retry(context, child, timeout_ms)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
 
