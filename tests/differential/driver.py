@@ -120,6 +120,16 @@ EXPECTED = {
 }
 
 
+#: What the scenes of a long run must have seen.
+EXPECTED_SCENES = {
+    *(("signal", r) for r in ("received", "kept", "again")),
+    *(("wait for a signal", r) for r in ("kept", "begun", "several")),
+    *(("family", r) for r in ("born", "known", "refused", "waits", "is over")),
+    *(("item", r) for r in ("completed", "failed", "gathered")),
+    *(("deploy_workflow", r) for r in ("new", "same", "refused")),
+}
+
+
 class Driver:
     """Random calls, the same for every store."""
 
@@ -155,6 +165,11 @@ class Driver:
             *[self.worker, self.collect, self.deploy] * (not self._has_moved),
         ]
 
+    @property
+    def scenes(self) -> list[Callable[[Random], Awaitable[None]]]:
+        """Several calls in a row about one thing, which single calls hardly ever come to."""
+        return [self.mailbox, self.mailbox, self.family, self.family, self.deploy, self.list_items]
+
     def go_on_with(self, store: Store) -> None:
         """Compare with another store as well, which has the same runs and knows no session."""
         self._stores.append(store)
@@ -164,9 +179,9 @@ class Driver:
         self._last.clear()
         self._session_names = ("t1", "t2", "t3")
 
-    async def step(self, rng: Random) -> None:
-        """Make one random call and compare."""
-        await rng.choice(self.verbs)(rng)
+    async def step(self, rng: Random, *, scenes: bool = False) -> None:
+        """Make one random call, or those of a scene, and compare."""
+        await rng.choice(self.scenes if scenes else self.verbs)(rng)
         await self.compare()
 
     # ── comparing ───────────────────────────────────────────────────────────────────────
@@ -504,8 +519,10 @@ class Driver:
         run = rng.choice(runs) if runs and rng.random() < 0.95 else "none"
         name, id = rng.choice(("", "k1", "ключ")), f"id{rng.randint(0, 30)}"
         data = rng.choice((b'{"ok": [1.50]}', b" null ", TIMED_OUT))
+        await self._send(rng, tenant, run, SendSignal(name, id, data, by=rng.choice(("", "me"))))
+
+    async def _send(self, rng: Random, tenant: str, run: str, change: SendSignal) -> None:
         before = await self._stores[0].read_run(tenant, run)
-        change = SendSignal(name, id, data, by=rng.choice(("", "me")))
         answer = await self._ask(lambda s: s.change_run(tenant, run, change))
         if isinstance(answer, MinuetError):
             self.seen["signal", type(answer).__name__] += 1
@@ -513,6 +530,158 @@ class Driver:
         self.seen["signal", "changed"] += 1
         more = answer.seq - (before.seq if before else 0)
         self.seen["signal", ("again", "kept", "received")[more]] += 1
+
+    # ── what single calls hardly ever come to ───────────────────────────────────────────
+
+    async def mailbox(self, rng: Random) -> None:
+        """A run whose instances wait for the same signals, which come before and after them, and
+        which is put again meanwhile."""
+        run = await self._new_open_run(rng, "mail", rng.randint(2, 4))
+        for _ in range(rng.randint(5, 9)):
+            match rng.choice(("wait", "wait", "signal", "signal", "signal", "put")):
+                case "wait":
+                    await self._begin_to_wait(rng, run)
+                case "signal":
+                    id = f"id{rng.randint(0, 9)}"
+                    change = SendSignal(rng.choice(("k1", "k1", "k2")), id, b"1")
+                    await self._send(rng, "a", run, change)
+                case _:
+                    await self._put_back(run)
+            await self._compare_run("a", run)
+
+    async def _begin_to_wait(self, rng: Random, run: str) -> None:
+        """Some instances that are held begin to wait for a signal."""
+        held = [t for t in await self._stores[0].read_tokens("a", run) if t.state == "leased"]
+        some = rng.sample(held, min(len(held), rng.randint(1, 2)))
+        await self._hand_in(
+            *(
+                Waiting(*t.key, t.lease, kind="signal", key=rng.choice(("k1", "k1", "k2")))
+                for t in some
+            )
+        )
+        after = {t.key: t.state for t in await self._stores[0].read_tokens("a", run)}
+        for token in some:
+            self.seen[
+                "wait for a signal", "begun" if after[token.key] == "waiting" else "kept"
+            ] += 1
+        if list(after.values()).count("waiting") > 1:
+            self.seen["wait for a signal", "several"] += 1
+
+    async def family(self, rng: Random) -> None:
+        """Instances start child runs, wait for them and hear of their ends, in any order."""
+        parent = await self._new_open_run(rng, "parent", 2)
+        tokens = await self._stores[0].read_tokens("a", parent)
+        held = {t.key: Held(*t.key, t.lease) for t in tokens if t.state == "leased"}
+        for _ in range(rng.randint(4, 8)):
+            key = rng.choice(sorted(held))
+            child = child_id(key)
+            match rng.choice(("start", "start", "wait", "end", "end", "report", "lose", "retry")):
+                case "start":
+                    await self._start_child(held[key], child)
+                case "wait":
+                    name = (*key, held[key].lease)
+                    (result,) = await self._hand_in(Waiting(*name, kind="child", key=child))
+                    self.seen["family", "waits" if result == "applied" else "waits no more"] += 1
+                case "end":
+                    victim = rng.choice((child, child, parent))
+                    await self._ask(lambda s, v=victim: s.change_run("a", v, Cancel()))
+                case "report":
+                    await self.report(rng)
+                case "lose":
+                    self._clock.advance(2 * LEASE_MS)
+                    await self.sweep(rng)
+                case _:
+                    change = RetryRun(parent=held[key])
+                    await self._ask(lambda s, c=child, r=change: s.change_run("a", c, r))
+            for run in (parent, child):
+                if await self._compare_run("a", run) in ("CANCELLED", "FAILED", "COMPLETED"):
+                    self.seen["family", "is over"] += 1
+
+    async def list_items(self, rng: Random) -> None:
+        """A list whose items end one after the other, until they are gathered."""
+        run = await self._new_open_run(rng, "list", 1)
+        number = rng.randrange(1, len(LISTS))
+        scope, window = encode((number,)), LISTS[number][1]
+        (first,) = await self._stores[0].read_tokens("a", run)
+        items = (Delivery(ITEM, scope + encode((n,)), True, 1, 1, "q1") for n in range(window))
+        gathered = msgspec.structs.replace(self._arrival(rng, scope, True), window=0)
+        await self._hand_in(
+            Done(*first.key, first.lease, plan="p1", deliveries=(gathered, *items)),
+            take=(Take(("q1",), 20),),
+            runs=(run,),
+        )
+        for _ in range(20):
+            tokens = await self._stores[0].read_tokens("a", run)
+            held = [t for t in tokens if (t.state, t.node) == ("leased", ITEM)]
+            if not held:
+                break
+            token, is_live = rng.choice(held), rng.random() < 0.8
+            outcome: Any = "completed" if is_live else "failed"
+            done = Done(
+                *token.key,
+                token.lease,
+                plan="p1",
+                outcome=outcome,
+                output=b"1",
+                deliveries=(self._arrival(rng, scope, is_live),),
+            )
+            await self._hand_in(done, take=(Take(("q1",), 1),), runs=(run,))
+            self.seen["item", outcome] += 1
+            await self._compare_run("a", run)
+        if any(t.node == GATHER for t in await self._stores[0].read_tokens("a", run)):
+            self.seen["item", "gathered"] += 1
+
+    async def _start_child(self, held: Held, child: str) -> None:
+        new = NewRun(
+            run=child,
+            workflow="w1",
+            plan="p1",
+            tenant="a",
+            entries=(Delivery("n1", "", True, 1, 1, "q1"),),
+            parent=held,
+        )
+        is_known = await self._stores[0].read_run("a", child) is not None
+        (answer,) = await self._ask(lambda s: s.create_runs([new]))
+        born = "known" if is_known else "born"
+        self.seen["family", "refused" if isinstance(answer, MinuetError) else born] += 1
+        if ("a", child) not in self._runs and not isinstance(answer, MinuetError):
+            self._runs.append(("a", child))
+
+    async def _new_open_run(self, rng: Random, prefix: str, count: int) -> str:
+        """A new run, all of whose tokens are held."""
+        run = self._new_name(prefix)
+        entries = tuple(Delivery(node, "", True, 1, 1, "q1") for node in NODES[:count])
+        new = NewRun(run=run, workflow="w1", plan="p1", tenant="a", entries=entries)
+        await self._ask(lambda s: s.create_runs([new]))
+        self._runs.append(("a", run))
+        await self._hand_in(take=(Take(("q1",), count),), runs=(run,))
+        return run
+
+    async def _hand_in(self, *items: Item, **fields: Any) -> tuple[str, ...]:
+        """A call in a session of its own."""
+        request = Exchange(
+            session=self._new_name("session"),
+            seq=1,
+            lease=self._new_name("lease"),
+            lease_ms=LEASE_MS,
+            tenant="a",
+            hand_in=items,
+            **fields,
+        )
+        reply = await self._ask(lambda s: s.exchange(request))
+        self._granted += [("a", grant) for grant in reply.granted]
+        return tuple(reply.results)
+
+    async def _put_back(self, run: str) -> None:
+        """Put a run as it is."""
+        rows = await self._stores[0].read_snapshot("a", run)
+        assert rows is not None
+        await self._ask(lambda s: s.put_run("a", rows, rows.run.seq))
+
+    async def _compare_run(self, tenant: str, run: str) -> str:
+        """Compare one run; its status."""
+        snapshot = await self._ask(methodcaller("read_snapshot", tenant, run))
+        return "" if snapshot is None else str(snapshot.run.status)
 
     async def resolve(self, rng: Random) -> None:
         tenant = rng.choice(TENANTS) if rng.random() < 0.1 else "a"

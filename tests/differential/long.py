@@ -16,7 +16,7 @@ from pathlib import Path
 from random import Random
 
 from tests import servers
-from tests.differential.driver import EXPECTED, Driver
+from tests.differential.driver import EXPECTED, EXPECTED_SCENES, Driver
 
 from minuet.blobs.folder import FolderBlobs
 from minuet.clock import Clock, ManualClock
@@ -66,8 +66,8 @@ FACTORIES: dict[str, Factory] = {
 class Run:
     """How far a long run has got."""
 
-    def __init__(self, seed: int, factory: Factory) -> None:
-        self.seed, self._factory = seed, factory
+    def __init__(self, seed: int, factory: Factory, *, scenes: bool = False) -> None:
+        self.seed, self._factory, self._scenes = seed, factory, scenes
         self.steps = 0
         self.seen: Counter[tuple[str, str]] = Counter()
 
@@ -83,7 +83,7 @@ class Run:
     @property
     def missing(self) -> set[tuple[str, str]]:
         """What should have been seen and was not."""
-        return EXPECTED - set(self.seen)
+        return (EXPECTED_SCENES if self._scenes else EXPECTED) - set(self.seen)
 
     async def _one_pair(self, folder: Path, calls: int) -> None:
         clock = ManualClock()
@@ -95,7 +95,7 @@ class Run:
         try:
             for _ in range(calls):
                 self.steps += 1
-                await driver.step(rng)
+                await driver.step(rng, scenes=self._scenes)
                 if rng.random() < 0.005:
                     await stores[1].close()
                     await stores[1].open()
@@ -113,8 +113,9 @@ def main() -> None:
     parser.add_argument("--store", choices=sorted(FACTORIES), default="sqlite")
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--scenes", action="store_true", help="several calls about one thing")
     options = parser.parse_args()
-    run = Run(options.seed, FACTORIES[options.store])
+    run = Run(options.seed, FACTORIES[options.store], scenes=options.scenes)
     asyncio.run(run.go(options.steps))
     for (verb, outcome), count in sorted(run.seen.items()):
         sys.stdout.write(f"{verb:22}{outcome:22}{count:8}\n")

@@ -9,6 +9,9 @@ from tests.differential.machine import same_answers
 
 from minuet.store.redis import library
 
+#: Scenes of several calls.
+SCENES = 100
+
 TestSameAnswers = same_answers(redis, examples=20)
 
 
@@ -21,6 +24,14 @@ async def test_thousands_of_random_calls_get_the_same_answers() -> None:
 
     assert run.steps == 2000
     assert len(run.seen.keys() & EXPECTED) > 0.9 * len(EXPECTED), sorted(run.missing)
+
+
+async def test_scenes_of_many_calls_get_the_same_answers() -> None:
+    run = Run(seed=1, factory=redis, scenes=True)
+
+    await run.go(SCENES)
+
+    assert not run.missing
 
 
 def replace_in_library(monkeypatch: pytest.MonkeyPatch, right: str, wrong: str) -> None:
@@ -86,3 +97,37 @@ async def test_a_planted_bug_is_found(
     with pytest.raises(Exception):  # noqa: B017, PT011 — a difference, or a function that stops
         await run.go(3000)
     assert run.steps  # It is not the store that could not be opened.
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong"),
+    [
+        ("leave(kept_key(run[R_NAME]), signal[S_ID])", ""),
+        ("for _, signal in ipairs(kept) do enter(kept_key(name), signal[1], signal[2]) end", ""),
+        ("(token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0)", "true"),
+        ("if not run or not is_held(tenant, held) then", "if not run then"),
+        ("if held and not is_held(run[R_TENANT], held) then", "if false then"),
+        (
+            "if run[R_PARENT_NODE] or (run[R_CHILDREN] and status ~= 'COMPLETED') then",
+            "if false then",
+        ),
+        ("found and found[R_TENANT] == run[R_TENANT] and TERMINAL[found[R_STATUS]]", "false"),
+        ("window + join[J_LIVE] + join[J_SKIPPED] - 2", "window + join[J_LIVE] - 2"),
+        ("version[V_DOCUMENT] == document", "true"),
+    ],
+    ids=[
+        *("signals received again", "signals lost by a put", "any waiter receives"),
+        *("children without a lease", "children retried without a lease"),
+        *("ends not reported", "the end of a child is not seen"),
+        *("failed items issue none", "documents not compared"),
+    ],
+)
+async def test_scenes_find_a_planted_bug(
+    monkeypatch: pytest.MonkeyPatch, right: str, wrong: str
+) -> None:
+    replace_in_library(monkeypatch, right, wrong)
+
+    run = Run(seed=1, factory=redis, scenes=True)
+
+    with pytest.raises(AssertionError):
+        await run.go(SCENES)

@@ -23,6 +23,14 @@ async def test_thousands_of_random_calls_get_the_same_answers() -> None:
     assert len(run.seen.keys() & EXPECTED) > 0.9 * len(EXPECTED), sorted(run.missing)
 
 
+async def test_scenes_of_many_calls_get_the_same_answers() -> None:
+    run = Run(seed=1, factory=sqlite, scenes=True)
+
+    await run.go(100)
+
+    assert not run.missing
+
+
 def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
     """A planted bug: every slot looks free."""
     return 0

@@ -80,6 +80,7 @@ _ALL = (
     Bug(
         name="item-counted-twice",
         summary="an item that was tried before counts twice",
+        first=35,
         faults=("fail",),
         transition=wrong.CountsAnItemTwice,
     ),
@@ -228,17 +229,17 @@ _ALL = (
     Bug(
         name="late-arrival-seen",
         summary="an attempt sees inputs that an earlier attempt did not see",
-        faults=("kill", "fail"),
+        haste=4,
+        faults=("kill", "fail", "slow", "pause"),
         without=("lossy",),
-        seeds=400,
         transition=wrong.LateArrivalsAreSeen,
     ),
     Bug(
         name="late-output-read",
         summary="an attempt reads outputs that an earlier attempt could not read",
-        faults=("kill", "fail"),
+        haste=4,
+        faults=("kill", "fail", "slow", "pause"),
         without=("lossy",),
-        seeds=600,
         transition=wrong.ReadsWhatCameLater,
     ),
     Bug(
@@ -254,8 +255,9 @@ _ALL = (
     Bug(
         name="pause-ignored",
         summary="a token that comes back to a paused run is handed out",
+        first=45,
         transition=wrong.PausedRunsGoOn,
-        seeds=200,
+        seeds=100,
     ),
     Bug(
         name="renewal-lost",
@@ -320,16 +322,18 @@ _ALL = (
     Bug(
         name="slot-not-passed-on",
         summary="a slot that is given back is not offered to those who wait for it",
+        first=35,
         faults=("slow",),
         transition=wrong.SlotsAreNotPassedOn,
-        seeds=150,
+        seeds=100,
     ),
     Bug(
         name="step-unfenced",
         summary="a step's result is written without a look at the lease",
+        first=35,
         faults=("pause", "latency"),
         transition=wrong.StepsHaveNoFence,
-        seeds=150,
+        seeds=100,
     ),
     Bug(
         name="start-not-idempotent",
@@ -429,11 +433,12 @@ _ALL = (
     Bug(
         name="child-end-seen-too-late",
         summary="a token waits for a child run that is over",
+        first=65,
         families=True,
         faults=("pause",),
         haste=20,
         transition=wrong.WaitsForWhatIsOver,
-        seeds=400,
+        seeds=200,
     ),
     Bug(
         name="child-started-twice",

@@ -54,9 +54,11 @@ from minuet.store.records import (
     RETURNS_MAX,
     EventRecord,
     Exchange,
+    Grant,
     Held,
     Key,
     NewRun,
+    Output,
     Reply,
     Run,
 )
@@ -144,6 +146,8 @@ class Checker:
         self._heard: dict[Process, list[tuple[float, float]]] = {}
         #: When tokens were taken, and how many of their workers had not come back by then.
         self._taken: dict[tuple[Key, str], tuple[float, int]] = {}
+        #: What they were handed out with: inputs and reads.
+        self._given: dict[Key, tuple[tuple[Output, ...], tuple[Output, ...]]] = {}
         #: When they were handed in or renewed, in time or late.
         self._named: dict[tuple[Key, str], list[float]] = {}
         #: When leases expired.
@@ -191,6 +195,7 @@ class Checker:
             self._broken("deleted", f"{sorted(gone)} are gone, and nobody has deleted them")
         for run in gone:
             del self._books[run]
+            self._forget_inputs(run)
             self.deleted.add(run)
 
     def _is_needed(self, name: str) -> bool:
@@ -301,10 +306,19 @@ class Checker:
             taken = ((grant.run, grant.node, grant.scope), grant.lease)
             self._bases.setdefault(taken, []).append((len(events), events[-1]))
             self._taken.setdefault(taken, (self._now(), grant.expiry))
+            self._check_inputs(grant)
         for item, result in zip(request.hand_in, reply.results, strict=True):
             token = self._model.token((item.run, item.node, item.scope))
             if result == "closed" and token is not None and token.outcome == "superseded":
                 self._coverage.hit("race late result of a withdrawn node")
+
+    def _check_inputs(self, grant: Grant) -> None:
+        """I30: a token is handed out with the same inputs each time."""
+        if grant.skip or grant.cursor or grant.oversize:
+            return
+        key, given = (grant.run, grant.node, grant.scope), (grant.inputs, grant.reads)
+        if self._given.setdefault(key, given) != given:
+            self._broken("I30", f"{key[1:]} is handed out with other inputs than before", grant.run)
 
     def copy_grants(self) -> Grants:
         """Which process holds which lease, for `go_back`."""
@@ -314,12 +328,17 @@ class Checker:
         """A run was replaced by a put."""
         self._books.pop(run, None)
         self._ended.pop(run, None)
+        self._forget_inputs(run)
+
+    def _forget_inputs(self, run: str) -> None:
+        self._given = {key: given for key, given in self._given.items() if key[0] != run}
 
     def go_back(self, grants: Grants) -> None:
         """The store was rolled back to the moment at which `grants` were copied."""
         self._grants = grants
         self._books = {}
         self._ended = {}
+        self._given = {}
         for run in self._model.drain_changed():
             self._check(run)
 

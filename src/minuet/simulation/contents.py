@@ -18,8 +18,8 @@ from minuet.simulation.faults import Faults
 from minuet.store.blob import stub_of
 from minuet.store.outside import OutsideStore, content_name
 
-#: What a damaged content has in it.
-DAMAGED = b"damaged"
+#: What a damaged content has in it, and nothing else: messages speak of damage in other letters.
+DAMAGED = b"DAMAGED"
 
 
 class Contents:
