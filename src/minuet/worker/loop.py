@@ -31,6 +31,7 @@ from minuet.worker.pipeline import Pipeline
 from minuet.worker.queues import INLINE, Queues
 from minuet.worker.reporting import Reporting
 from minuet.worker.session import Session
+from minuet.worker.sharing import SHARE
 from minuet.worker.sweeping import Sweeping
 from minuet.worker.take_pause import TakePause
 from minuet.worker.workload import ITEMS_MAX, Workload
@@ -45,6 +46,12 @@ PARTS_MIN = 16
 
 #: Longest idle wait: other processes' work is found by polling.
 IDLE_MS = 1_000
+
+
+def _without(kept_back: int, limit: int) -> int:
+    """How many tokens to take when so many results are kept back: it must not keep more and more
+    of them, but the other runs must go on."""
+    return max(min(limit, SHARE), limit - kept_back)
 
 
 class Loop:
@@ -92,12 +99,13 @@ class Loop:
         workload, draining = self._workload, self._draining
         while not draining.is_begun:
             await self._sweep_when_due()
-            if await self.round() or draining.is_begun:
+            more = await self.round()
+            if draining.is_begun or (more and not workload.kept_back):
                 continue
             # Handlers that do not wait for anything finish in one turn of the event loop, and
             # their callbacks run in the next.
             await asyncio.sleep(0)
-            if not workload.finished:
+            if len(workload.finished) == workload.kept_back:
                 await asyncio.sleep(0)
             if not workload.finished:
                 await self._rest()
@@ -116,7 +124,10 @@ class Loop:
         if not (takes or workload.finished or held):
             self._begin_granted(len(workload.granted))
             return bool(workload.finished)
-        batch = workload.next_finished()
+        # What is finished is not renewed, so nothing is kept back for long.
+        batch = workload.next_finished(
+            loop.time(), give_way=not (renewing or self._draining.is_begun)
+        )
         request = self._session.next_exchange(
             tuple(item for _, item in batch),
             held,
@@ -151,10 +162,11 @@ class Loop:
         if self._store.overlaps:
             # The other half runs while the store works on this one.
             room = min(room, (self._concurrency + 1) // 2)
+        room = _without(workload.kept_back, room)
         self._asked = max(room, 0)
         takes = []
         if len(workload.finished) < ITEMS_MAX:
-            takes.append(Take(INLINE, INLINE_TAKE_MAX))
+            takes.append(Take(INLINE, _without(workload.kept_back, INLINE_TAKE_MAX)))
         if room > 0:
             takes += self._queues.takes(room, workload.running)
         return tuple(takes)
@@ -178,7 +190,7 @@ class Loop:
         under way: all of it when there is something to hand in already, else a half."""
         count = len(self._workload.granted)
         if self._store.overlaps:
-            if self._workload.finished:
+            if len(self._workload.finished) > self._workload.kept_back:
                 count = 0
             elif count >= PARTS_MIN:
                 count //= 2

@@ -17,6 +17,7 @@ from minuet.store.records import Held, Item, Key, Slot
 from minuet.worker.assignment import Assignment
 from minuet.worker.placed_queues import LimitedNode
 from minuet.worker.quarantine import Quarantine
+from minuet.worker.sharing import Finished, Sharing
 
 #: Items handed in by one exchange.
 ITEMS_MAX = 1_000
@@ -33,7 +34,10 @@ class Workload:
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self.executing: set[Assignment] = set()
         #: Finished, to be handed in.
-        self.finished: list[tuple[Assignment, Item]] = []
+        self.finished: Finished = []
+        #: How many of these the last exchange could have handed in, and did not.
+        self.kept_back = 0
+        self._sharing = Sharing()
         self.suspect = Quarantine(crashes_max)
         #: Set when the worker has something to do.
         self.wake = asyncio.Event()
@@ -85,9 +89,14 @@ class Workload:
         """Hand this in with the next exchange."""
         self.finished.append((assignment, item))
 
-    def next_finished(self) -> list[tuple[Assignment, Item]]:
-        """Take the next items to hand in: as many as one exchange may have."""
-        first, self.finished = self.finished[:ITEMS_MAX], self.finished[ITEMS_MAX:]
+    def next_finished(self, now: float, *, give_way: bool) -> Finished:
+        """Take the next items to hand in: as many as one exchange may have. Whether a run that has
+        many of them gives way to others."""
+        rest: Finished = []
+        if give_way:
+            self.finished, rest = self._sharing.divide(self.finished, now)
+        self.kept_back = len(rest)
+        first, self.finished = self.finished[:ITEMS_MAX], self.finished[ITEMS_MAX:] + rest
         return first
 
     def forget(self, assignment: Assignment) -> None:

@@ -1,0 +1,55 @@
+"""What one exchange hands in when a run has finished many nodes and others have finished few.
+
+The store settles all items of an exchange together, so each of them takes as long as all. A hop of
+a small run would take as long as the hundred items of a foreach that were finished at the same
+time. Therefore a run that has more items than all other runs together keeps its surplus back for
+the next exchanges. Where a run is alone, or no run has most of the items, nothing is kept back:
+large exchanges are the cheapest.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from minuet.store.records import Item
+from minuet.worker.assignment import Assignment
+
+#: Items that a run may hand in at once, however few the others have.
+SHARE = 8
+
+#: For how long a run gives way after others had something to hand in. The next node of a small run,
+#: or the next small run, comes about one exchange later.
+GIVE_WAY_S = 0.1
+
+Finished = list[tuple[Assignment, Item]]
+
+
+class Sharing:
+    """Divides what is finished between this exchange and the next ones."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    def divide(self, finished: Finished, now: float) -> tuple[Finished, Finished]:
+        """What to hand in now, and what to keep back."""
+        if len(finished) <= SHARE:
+            return finished, []
+        counts = Counter([assignment.grant.run for assignment, _ in finished])
+        ((largest, count),) = counts.most_common(1)
+        others = len(finished) - count
+        if others:
+            self._until = now + GIVE_WAY_S
+        most = max(SHARE, others)
+        if count <= most or now >= self._until:
+            return finished, []
+        first: Finished = []
+        rest: Finished = []
+        for one in finished:
+            if one[0].grant.run != largest:
+                first.append(one)
+            elif most:
+                most -= 1
+                first.append(one)
+            else:
+                rest.append(one)
+        return first, rest
