@@ -584,7 +584,7 @@ class Driver:
                     self.seen["family", "waits" if result == "applied" else "waits no more"] += 1
                 case "end":
                     victim = rng.choice((child, child, parent))
-                    await self._ask(lambda s, v=victim: s.change_run("a", v, Cancel()))
+                    await self._ask(methodcaller("change_run", "a", victim, Cancel()))
                 case "report":
                     await self.report(rng)
                 case "lose":
@@ -592,7 +592,7 @@ class Driver:
                     await self.sweep(rng)
                 case _:
                     change = RetryRun(parent=held[key])
-                    await self._ask(lambda s, c=child, r=change: s.change_run("a", c, r))
+                    await self._ask(methodcaller("change_run", "a", child, change))
             for run in (parent, child):
                 if await self._compare_run("a", run) in ("CANCELLED", "FAILED", "COMPLETED"):
                     self.seen["family", "is over"] += 1
