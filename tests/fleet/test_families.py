@@ -36,6 +36,9 @@ WIDTHS = (10, 10, 10) if "MINUET_TEST_BLOWS" in os.environ else (3, 3, 3)
 #: By hand, and not by the facade, which tells the children at once.
 CANCEL = Cancel("not wanted")
 
+#: The small trees have as long as any other test.
+LIMIT_S = 1800 if "MINUET_TEST_BLOWS" in os.environ else 300
+
 KINDS = ("sqlite", "postgres", "redis", "logged")
 
 
@@ -150,6 +153,7 @@ async def all_runs(app: App) -> list[Any]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(LIMIT_S)
 async def test_a_tree_of_runs_is_struck_and_every_end_reaches_its_relatives(
     fleet: FamilyFleet, request: pytest.FixtureRequest
 ) -> None:
@@ -185,6 +189,7 @@ async def test_a_tree_of_runs_is_struck_and_every_end_reaches_its_relatives(
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(LIMIT_S)
 async def test_a_cancel_goes_down_a_tree_of_runs_that_is_struck(
     fleet: FamilyFleet, request: pytest.FixtureRequest
 ) -> None:

@@ -134,9 +134,9 @@ async def test_a_worker_that_keeps_results_back_does_not_take_more_and_more(
     tmp_path: Path,
 ) -> None:
     store = Watched(make_store(f"sqlite:///{tmp_path}/runs.db", clock=SystemClock()))
-    wide = workflow(*(task(f"n{number}", handler="wait") for number in range(200)))
+    wide = workflow(*(task(f"n{number}", handler="wait") for number in range(300)))
     meeting = Meeting()
-    async with App(store, handlers=[module_of(meeting.handlers)], concurrency=20) as app:
+    async with App(store, handlers=[module_of(meeting.handlers)], concurrency=60) as app:
         large_run = await app.start(wide)
         # Inline nodes do not queue behind the tasks, so each exchange has one of them.
         inline = (node(f"n{i}", f"n{i - 1}") for i in range(1, 60))
@@ -145,4 +145,4 @@ async def test_a_worker_that_keeps_results_back_does_not_take_more_and_more(
         assert (await app.wait(small_run, timeout=PATIENCE)).status == "COMPLETED"
         assert (await app.wait(large_run, timeout=PATIENCE)).status == "COMPLETED"
 
-    assert store.held_most <= 2 * 20
+    assert store.held_most <= 2 * 60

@@ -15,7 +15,7 @@ from minuet.store.records import Item
 from minuet.worker.assignment import Assignment
 
 #: Items that a run may hand in at once, however few the others have.
-SHARE = 8
+SHARE = 16
 
 #: For how long a run gives way after others had something to hand in. The next node of a small run,
 #: or the next small run, comes about one exchange later.
