@@ -692,3 +692,24 @@ def test_both_ways_of_a_wait_with_a_timeout_are_taken(folder: Any, minuet: Any) 
 
     assert called.json["ends"] == {"COMPLETED": 20}
     assert called.json["findings"] == []
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        "type: http, config: {url: 'https://x.example/{{ item }}'}",
+        "type: workflow, config: {workflow: other}",
+    ],
+)
+def test_a_list_of_calls_or_child_runs_is_played_by_stubs(
+    folder: Any, minuet: Any, config: str
+) -> None:
+    folder.write(
+        "w.yaml",
+        f"name: w\nnodes:\n  - {{id: a, foreach: {{items: [1, 2]}}, {config}}}\n",
+    )
+
+    called = minuet("simulate", "w.yaml", "--seeds", "10", "--json")
+
+    assert called.json["ends"].get("COMPLETED", 0) > 0
+    assert "KeyError" not in called.out

@@ -220,6 +220,6 @@ def error_text(error: dict[str, Any] | None) -> str:
     kind = error.get("type")
     text = f"{kind}: {message}" if kind and kind not in message else message
     node = str(error.get("node") or "")
-    # The hidden node that renders the document's `output`, as it is stored or as it is shown.
+    # The hidden node that renders the document's `output`: its stored name, or the one for people.
     where = "output" if node.startswith(("$", "(")) else f"node {node}"
     return f"{where}: {text}" if node else text

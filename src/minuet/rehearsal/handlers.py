@@ -92,14 +92,14 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
             roles[name] = _type_role(node, handlers, stubs=stubs)
             continue
         if known.kind == "io":
-            roles[node.id] = Role(node, None, False, None, known, known.output_schema or None)
+            roles[name] = Role(node, None, False, None, known, known.output_schema or None)
             continue
         if node.handler is None or known.kind != "handler":
             continue
         task = _find(handlers or REGISTERED, node.handler)
         if task is not None and task.function in _SERVICES:
             outline = _SERVICES[task.function].output_schema
-            roles[node.id] = Role(node, task, False, None, None, outline)
+            roles[name] = Role(node, task, False, None, None, outline)
             continue
         is_ours = task is not None and task.function.__module__ == "minuet.nodes.handler"
         if task is not None and handlers is None and not is_ours:
