@@ -20,7 +20,7 @@ in any case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from minuet.errors import (
     ChildFailedError,
@@ -150,11 +150,13 @@ def describe(error: BaseException, mask: Mask = NO_MASK) -> dict[str, Any]:
         "type": mask(name_of(error)),
         "message": text_of(error, mask),
     }
-    if isinstance(error, ChildFailedError):
-        record["child"] = error.child
-    elif isinstance(error, ServiceError):
+    # By its type: asking an exception of a handler for its class may run the handler's code.
+    if issubclass(type(error), ChildFailedError):
+        record["child"] = cast(ChildFailedError, error).child
+    elif issubclass(type(error), ServiceError):
         # Raised by Minuet's own code: what the service said is worth more than the place.
-        record |= {name: _detail(value, mask) for name, value in error.details.items()}
+        details = cast(ServiceError, error).details
+        record |= {name: _detail(value, mask) for name, value in details.items()}
     else:
         add_trace(record, error, mask)
     return record
