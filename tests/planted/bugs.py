@@ -473,6 +473,14 @@ _ALL = (
         patch=wrong.newest_number,
     ),
     Bug(
+        name="unseen-run-refused",
+        summary="a repeated start is refused because its run cannot be read yet",
+        registry=True,
+        profile="logged",
+        first=2015,
+        patch=wrong.unseen_means_another,
+    ),
+    Bug(
         name="key-per-attempt",
         summary="the idempotency key changes with the attempt",
         faults=("fail",),

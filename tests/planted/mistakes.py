@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from minuet import events
+from minuet.app.starting import Starter
 from minuet.bridge import reporting
 from minuet.bridge.registry import Registry, Resolved
 from minuet.errors import RunConflictError, StoreUnavailableError
@@ -700,6 +701,26 @@ def newest_number() -> Iterator[None]:
         yield
     finally:
         Registry.find = right  # type: ignore[method-assign]
+
+
+@contextmanager
+def unseen_means_another() -> Iterator[None]:
+    """A run whose first event cannot be read yet is taken for that of another request."""
+    right = Starter._is_same
+
+    async def wrong(self: Starter, run_id: str, new: NewRun) -> bool:
+        try:
+            return await right(self, run_id, new)
+        except StoreUnavailableError as error:
+            if "cannot be read yet" in str(error):
+                return False
+            raise
+
+    Starter._is_same = wrong  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Starter._is_same = right  # type: ignore[method-assign]
 
 
 # ── families ────────────────────────────────────────────────────────────────────────────────

@@ -13,13 +13,13 @@ from minuet.app.tenant import Tenant
 from minuet.bridge.programs import Loaded
 from minuet.bridge.snapshot import read_event
 from minuet.bridge.values import canonical
-from minuet.errors import RunConflictError
+from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.events import RunCreated
 from minuet.plan.child import ChildPlan
 from minuet.plan.plan import Plan
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
-from minuet.store.records import NewRun, Run
+from minuet.store.records import EventRecord, NewRun, Run
 
 #: How long a plan that was seen in the store is assumed to be there. A store that loses
 #: acknowledged data (in a failover, for example) stays unavailable for longer than that.
@@ -156,8 +156,12 @@ class Starter:
         Who repeats a request for `order@main` may get another version than the first time; it is
         the same request. A run's first event never changes, so it can be compared at any time.
         """
-        created = await self._read_created(run_id)
-        if created is None or created.workflow != new.workflow:
+        first = await self._read_first(run_id)
+        if not first and run_id != new.run:
+            # It has the key, and nobody can tell yet what it was created for.
+            raise StoreUnavailableError(f"run {run_id} cannot be read yet; start it again")
+        created = read_event(first[0]) if first else None
+        if not isinstance(created, RunCreated) or created.workflow != new.workflow:
             return False
         is_same_tag = new.tag is not None and created.tag == new.tag
         if created.plan != new.plan and not is_same_tag:
@@ -170,10 +174,9 @@ class Starter:
         asked = new.blobs[0] if new.blobs else new.input
         return canonical(stored) == canonical(asked)
 
-    async def _read_created(self, run_id: str) -> RunCreated | None:
+    async def _read_first(self, run_id: str) -> list[EventRecord]:
         found = await self._store.read_events(self._tenant, run_id, 0, 1)
         if not found:
             await self._store.wait_for_change(run_id, 0, CREATED_MS)
             found = await self._store.read_events(self._tenant, run_id, 0, 1)
-        created = read_event(found[0]) if found else None
-        return created if isinstance(created, RunCreated) else None
+        return found

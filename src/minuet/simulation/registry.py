@@ -1,6 +1,6 @@
 """Workflows that are deployed while clients start runs of them by name.
 
-Some worlds have a deployer for each tenant. It deploys editions of the clients' workflows, again
+Some worlds have a deployer for each tenant. It deploys variants of the clients' workflows, again
 and again the same few, under tags that move. `Shelf` checks what must hold: a version never
 changes, versions are numbered without gaps, a tag names one that exists, what was acknowledged
 stays, and a run has the plan of the version that it names.
@@ -27,7 +27,7 @@ from minuet.store.rules.workflows import Named
 
 #: Tags that runs are started by, and how many contents there are of a workflow.
 TAGS = ("main", "canary")
-REVISIONS = 3
+VARIANTS = 3
 
 #: How often a deployer deploys, and the mean seconds between two times.
 DEPLOYMENTS = 8
@@ -51,9 +51,9 @@ def revise(workflow: CompiledWorkflow, description: str) -> CompiledWorkflow:
     return msgspec.structs.replace(workflow, plan=plan, data=data, digest=digest_plan(data))
 
 
-def editions(workflow: CompiledWorkflow) -> list[CompiledWorkflow]:
+def variants(workflow: CompiledWorkflow) -> list[CompiledWorkflow]:
     """What is deployed under the name of a workflow."""
-    return [workflow, *(revise(workflow, f"revision {n}") for n in range(1, REVISIONS))]
+    return [workflow, *(revise(workflow, f"variant {n}") for n in range(1, VARIANTS))]
 
 
 class Shelf:
@@ -120,7 +120,7 @@ class Shelf:
 
 
 class Deployer:
-    """A process that deploys editions of a tenant's workflows."""
+    """A process that deploys variants of a tenant's workflows."""
 
     def __init__(
         self,
@@ -139,11 +139,11 @@ class Deployer:
         self._coverage = coverage
 
     async def run(self) -> None:
-        """Deploy editions under changing tags."""
+        """Deploy variants under changing tags."""
         await self._open()
         for _ in range(DEPLOYMENTS):
             await asyncio.sleep(self._chance.expovariate(1 / GAP))
-            workflow = self._chance.choice(editions(self._chance.choice(self._workflows)))
+            workflow = self._chance.choice(variants(self._chance.choice(self._workflows)))
             try:
                 await deploy(
                     self._app,

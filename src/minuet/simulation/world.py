@@ -42,7 +42,7 @@ from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
-from minuet.simulation.registry import TAGS, Deployer, Shelf, editions, revise
+from minuet.simulation.registry import TAGS, Deployer, Shelf, revise, variants
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
@@ -228,7 +228,7 @@ class World:
         tag = None
         deployed: list[CompiledWorkflow] = []
         if self.has_registry:
-            deployed = editions(workflow)
+            deployed = variants(workflow)
             tag = self.streams.get("registry").choice((None, *TAGS))
         for compiled in (workflow, revised, *deployed):
             self.programs[compiled.digest] = Program(compiled.plan, compiled.digest)
