@@ -506,7 +506,9 @@ def test_every_command_works_on_every_store(
     # What belongs to no run.
     assert call("deploy", "double.yaml", "--json").json[0]["version"] == 1
     assert [row["name"] for row in call("workflows", "list", "--json").json] == ["double"]
-    assert call("workflows", "show", "double@main", "--json").json["tags"] == {"main": 1}
+    call("workflows", "tag", "double@1", "live")
+    tags = call("workflows", "show", "double@main", "--json").json["tags"]
+    assert tags == {"main": 1, "live": 1}
     reference = call("blobs", "put", "double.yaml").out.strip()
     call("blobs", "get", reference, "copy.yaml")
     assert (folder.path / "copy.yaml").read_text() == DOUBLE
