@@ -116,16 +116,16 @@ def test_a_handler_of_a_file_is_found_by_its_name_and_by_module_and_function(
 ) -> None:
     path = tmp_path / "orders_of_a_test.py"
     path.write_text(
-        "import minuet\n\n\n@minuet.task(name='total')\ndef sum_up(): ...\n\n\ndef plain(): ...\n"
-        "class NoFunction: ...\n",
+        "import minuet\n\n\n@minuet.task(name='total_of_a_test')\ndef sum_up(): ...\n\n\n"
+        "def plain(): ...\nclass NoFunction: ...\n",
         encoding="utf-8",
     )
     handlers = Handlers()
     try:
         handlers.load(str(path))
 
-        assert handlers.find("total").name == "total"
-        assert handlers.find("orders_of_a_test:sum_up") is handlers.find("total")
+        assert handlers.find("total_of_a_test").name == "total_of_a_test"
+        assert handlers.find("orders_of_a_test:sum_up") is handlers.find("total_of_a_test")
         assert handlers.find("orders_of_a_test:plain").name == "orders_of_a_test:plain"
         with pytest.raises(HandlerError, match="no function 'plane' \\(did you mean 'plain'"):
             handlers.find("orders_of_a_test:plane")
