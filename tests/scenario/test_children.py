@@ -236,7 +236,7 @@ def holding(gate: Gate) -> dict[str, Any]:
 
 async def test_a_cancel_goes_down_to_all_child_runs(scene: Any) -> None:
     gate = Gate()
-    async with scene(holding(gate)) as s:
+    async with scene(holding(gate), drain_seconds=0) as s:
         run = await s.app.start(nested(workflow(task("hold")), 3))
         await gate.started.wait()
 
@@ -257,7 +257,7 @@ async def test_a_run_that_fails_beside_its_child_run_ends_it(scene: Any) -> None
         raise minuet.NonRetryable("broken")
 
     document = workflow(child("c", workflow(task("hold"))), task("fail"))
-    async with scene({**holding(gate), "fail": fail}) as s:
+    async with scene({**holding(gate), "fail": fail}, drain_seconds=0) as s:
         result = await s.run(document)
         assert result.status == "FAILED"
         await quiet(s)
@@ -299,7 +299,7 @@ async def test_a_join_that_does_not_wait_ends_the_child_run(scene: Any) -> None:
         task("quick"),
         node("first", "slow", "quick", join="any", join_rest="cancel"),
     )
-    async with scene({**holding(gate), "quick": quick}) as s:
+    async with scene({**holding(gate), "quick": quick}, drain_seconds=0) as s:
         result = await s.run(document)
         assert result.status == "COMPLETED"
         await quiet(s)
@@ -325,7 +325,7 @@ async def test_a_child_run_that_is_cancelled_by_hand_fails_its_node(scene: Any) 
 
 async def test_the_time_of_a_node_is_the_time_of_its_child_run(scene: Any) -> None:
     gate = Gate()
-    async with scene(holding(gate)) as s:
+    async with scene(holding(gate), drain_seconds=0) as s:
         document = workflow(child("c", workflow(task("hold")), timeout_seconds=0.2))
         result = await s.run(document)
 

@@ -119,7 +119,7 @@ async def test_a_quorum_withdraws_the_rest_and_issues_no_more(scene: Any) -> Non
             foreach={"items": list(range(9)), "max_parallel": 4, "need": 2},
         )
     )
-    async with scene({"gated": gate.handler()}) as s:
+    async with scene({"gated": gate.handler()}, drain_seconds=0) as s:
         run_id = await s.app.start(document)
         await gate.wait_for({0, 1, 2, 3})
         await gate.let(3)
@@ -233,7 +233,7 @@ async def test_on_error_handles_the_first_item_that_fails(scene: Any, on_error: 
         ),
         node("rescue", *(["each"] if on_error == "continue" else [])),
     )
-    async with scene({"fail_first": fail_first}) as s:
+    async with scene({"fail_first": fail_first}, drain_seconds=0) as s:
         result = await s.run(document)
 
         assert result.status == "COMPLETED"
