@@ -124,8 +124,10 @@ class Invocations:
         plan's."""
         assert assignment.loaded is not None
         names = assignment.loaded.config(node).secrets
-        secrets = {name: self._read_secret(node, name) for name in sorted(names)}
-        assignment.revealed = tuple(secrets.values())
+        secrets: dict[str, str] = {}
+        if names:
+            secrets = {name: self._read_secret(node, name) for name in sorted(names)}
+            assignment.revealed = tuple(secrets.values())
         try:
             config = render_config(assignment, node, secrets)
         except TemplateError as error:
