@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,35 +19,21 @@ from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 
 from ..conftest import ROOT
+from .programs import check_program, programs_of
 
 PAGE = (ROOT / "docs" / "reference" / "python.md").read_text("utf-8")
 
 #: Every example, and what it prints.
-EXAMPLES: list[tuple[str, str]] = re.findall(
-    r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE, re.DOTALL
-)
+EXAMPLES = programs_of(PAGE)
 
 
 def test_every_example_says_what_it_prints() -> None:
-    assert len(EXAMPLES) == PAGE.count("```python\n") == PAGE.count("```text\n") >= 6
+    assert len(EXAMPLES) >= 6
 
 
 @pytest.mark.parametrize("number", range(len(EXAMPLES)))
 def test_an_example_prints_what_the_page_says(number: int, tmp_path: Path) -> None:
-    code, printed = EXAMPLES[number]
-    (tmp_path / "example.py").write_text(code, "utf-8")
-
-    done = subprocess.run(
-        [sys.executable, "example.py"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-    )
-
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == printed
+    check_program(*EXAMPLES[number], tmp_path)
 
 
 def test_every_public_name_stands_on_the_page() -> None:
