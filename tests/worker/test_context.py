@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
+import decimal
+import functools
 import logging
 from typing import Any
 
@@ -117,6 +120,62 @@ async def test_a_step_is_done_once_and_kept_across_attempts(scene: Any, kind: st
         assert [e["name"] for e in await s.events(result.run_id, "step.recorded")] == [
             *("charge", "notify")
         ]
+
+
+@dataclasses.dataclass
+class Receipt:
+    amount: decimal.Decimal
+    at: datetime.datetime
+
+
+@pytest.mark.parametrize("kind", ["async", "sync"])
+async def test_the_result_of_a_step_has_its_type_the_first_time_and_later(
+    scene: Any, kind: str
+) -> None:
+    seen: list[Any] = []
+
+    def charge(amount: str) -> Receipt:
+        return Receipt(decimal.Decimal(amount), datetime.datetime(2026, 5, 1))
+
+    async def charge_all(amounts: list[str]) -> list[Receipt]:
+        return [charge(amount) for amount in amounts]
+
+    async def work(ctx: minuet.Context) -> None:
+        seen.append(await ctx.step("one", charge, "1.50"))
+        seen.append(await ctx.step("all", charge_all, ["2.50"]))
+        if ctx.attempt == 1:
+            raise minuet.Retryable("again", after=0)
+
+    def work_in_a_thread(ctx: minuet.Context) -> None:
+        seen.append(ctx.step("one", functools.partial(charge, "1.50")))
+        seen.append(ctx.step("all", lambda: [charge("2.50")]))
+        if ctx.attempt == 1:
+            raise minuet.Retryable("again", after=0)
+
+    async with scene({"work": work if kind == "async" else work_in_a_thread}) as s:
+        result = await s.run(workflow(task("work", retry=QUICK_RETRY)))
+
+    assert result.status == "COMPLETED", result.error
+    assert seen[0] == seen[2] == charge("1.50")
+    # A lambda says nothing of its type: JSON both times.
+    plain = [{"amount": "2.50", "at": "2026-05-01T00:00:00"}]
+    assert seen[1] == seen[3] == ([charge("2.50")] if kind == "async" else plain)
+
+
+async def test_a_step_whose_result_is_not_what_it_says_fails_its_node(scene: Any) -> None:
+    def charge() -> Receipt:
+        return {"amount": "many"}  # type: ignore[return-value]
+
+    async def work(ctx: minuet.Context) -> None:
+        await ctx.step("charge", charge)
+
+    async with scene({"work": work}) as s:
+        result = await s.run(workflow(task("work")))
+
+    assert result.error is not None
+    assert result.error["message"] == (
+        "step 'charge', the result at amount: Invalid decimal string"
+    )
 
 
 async def test_a_step_that_is_no_json_fails_its_node(scene: Any) -> None:

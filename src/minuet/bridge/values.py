@@ -212,7 +212,7 @@ def _text(value: Any, path: str, depth: int, left: list[int]) -> Json:
 
 
 def _moment(value: Any, path: str, depth: int, left: list[int]) -> Json:
-    # RFC 3339, with Z for UTC: what a handler's argument of this type is read from.
+    # RFC 3339, with Z for UTC, and ISO 8601 for durations: what `nodes.values` reads.
     return msgspec.to_builtins(value)
 
 
@@ -237,6 +237,7 @@ CONVERSIONS: tuple[tuple[type[Any], Callable[[Any, str, int, list[int]], Json]],
     (datetime.datetime, _moment),
     (datetime.date, _moment),
     (datetime.time, _moment),
+    (datetime.timedelta, _moment),
     (uuid.UUID, _text),
     (decimal.Decimal, _decimal),
     (PurePath, _text),
@@ -305,8 +306,7 @@ def _hint(kind: type[Any]) -> str:
 
 
 _HINTS: dict[tuple[str, ...], str] = {
-    ("bytes", "bytearray", "memoryview"): "decode it, or use base64",
-    ("timedelta",): "use .total_seconds()",
+    ("bytes", "bytearray", "memoryview"): "decode it, use base64, or store it with ctx.blob(…)",
     ("ndarray", "Series"): "use .tolist()",
     ("DataFrame",): 'use .to_dict("records")',
     ("coroutine", "Future", "Task"): "await it",

@@ -13,6 +13,7 @@ from minuet.errors import LeaseLost, SecretError
 from minuet.nodes.masking import NO_MASK, Mask, mask_of
 from minuet.nodes.secrets import known_values
 from minuet.nodes.stream import BlobReference, BlobStream, as_file, pieces_of, reference_of
+from minuet.nodes.values import result_decoder
 from minuet.types import Json, Scope
 
 if TYPE_CHECKING:
@@ -297,28 +298,30 @@ class Context:
     def step(self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Do `fn(*args, **kwargs)` once, and keep its result if the node is run again.
 
-        In an async handler await it; in a sync handler it returns the result. The result must
-        be JSON. `fn` may still run twice if the worker dies before the result is kept.
+        In an async handler await it; in a sync handler it returns the result. The result is kept
+        as JSON. It has the type that `fn` is annotated to return, the first time and later; without
+        an annotation it is JSON. `fn` may still run twice if the worker dies before the result is
+        kept.
         """
         if self._loop is None:
             return self._step(name, fn, args, kwargs)
         known, value = self._wait(self._services.load_step(self, name))
-        if known:
-            return value
-        data = self._services.encode_step(self, name, fn(*args, **kwargs))
-        return self._wait(self._services.keep_step(self, name, data))
+        if not known:
+            data = self._services.encode_step(self, name, fn(*args, **kwargs))
+            value = self._wait(self._services.keep_step(self, name, data))
+        return _as_returned(name, fn, value)
 
     async def _step(
         self, name: str, fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Json:
+    ) -> Any:
         known, value = await self._services.load_step(self, name)
-        if known:
-            return value
-        value = fn(*args, **kwargs)
-        if inspect.isawaitable(value):
-            value = await value
-        data = self._services.encode_step(self, name, value)
-        return await self._services.keep_step(self, name, data)
+        if not known:
+            result = fn(*args, **kwargs)
+            if inspect.isawaitable(result):
+                result = await result
+            data = self._services.encode_step(self, name, result)
+            value = await self._services.keep_step(self, name, data)
+        return _as_returned(name, fn, value)
 
     def blob(self, source: Any) -> Any:
         """Store a large content without holding it in memory, and return its reference.
@@ -382,6 +385,12 @@ class Context:
     def cancel(self) -> None:
         """Let the handler know that its result is no longer wanted. For the worker."""
         self._cancelled = True
+
+
+def _as_returned(name: str, fn: Callable[..., Any], value: Json) -> Any:
+    """What a step has kept, in the type that its function is annotated to return."""
+    decode = result_decoder(fn)
+    return decode(value, f"step {name!r}, the result")
 
 
 async def run_child(

@@ -12,7 +12,7 @@ import difflib
 import functools
 import inspect
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from pathlib import Path, PurePath
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import (
     TYPE_CHECKING,
@@ -24,17 +24,15 @@ from typing import (
     TypeVar,
     cast,
     get_args,
-    get_type_hints,
     overload,
 )
-
-import msgspec
 
 from minuet.errors import ConfigError, HandlerError
 from minuet.nodes.building import BUILDING, NamedTask
 from minuet.nodes.context import Context
 from minuet.nodes.loading import document_name, load_module
 from minuet.nodes.spec import Effects, NodeType
+from minuet.nodes.values import annotations_of, decoders
 
 if TYPE_CHECKING:
     from minuet.builder.node import Node
@@ -80,7 +78,11 @@ class Task(Generic[Parameters, Result]):
         #: Whether an attempt may begin while the thread of the one before still runs.
         self.overlap = overlap
         self.is_async = inspect.iscoroutinefunction(function)
-        self._binder = _Binder(function)
+
+    @functools.cached_property
+    def _binder(self) -> _Binder:
+        # When it is first needed: hints may name what the module defines below the function.
+        return _Binder(self.name, self.function)
 
     @property
     def is_ours(self) -> bool:
@@ -131,15 +133,15 @@ class Task(Generic[Parameters, Result]):
 
     def name_arguments(self, positional: tuple[Any, ...]) -> dict[str, Any]:
         """Positional arguments by name; HandlerError if there are too many."""
-        return self._binder.name(self.name, positional)
+        return self._binder.name(positional)
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         """The function's arguments, from a node's config; HandlerError when they do not fit."""
-        return self._binder.bind(self.name, config, context)
+        return self._binder.bind(config, context)
 
     def misfits(self, names: Collection[str], *, complete: bool = True) -> list[Misfit]:
         """What is wrong with a config of these names; more may come unless it is complete."""
-        return list(self._binder.misfits(self.name, names, complete=complete))
+        return list(self._binder.misfits(names, complete=complete))
 
 
 #: A task whose parameters and result do not matter.
@@ -179,19 +181,16 @@ def _code_of(function: Function) -> CodeType | None:
 class _Binder:
     """How a function's parameters are filled, computed once."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, handler: str, function: Function) -> None:
+        self._handler = handler
         self._names: list[str] = []
         #: Those that may be given without their name.
         self._positional: list[str] = []
         self._required: list[str] = []
         self._context: str | None = None
         self._takes_all = False
-        self._hints: dict[str, Any] = {}
-        try:
-            hints = get_type_hints(function)
-        except Exception:
-            # A function whose hints cannot be resolved is accepted.
-            hints = {}
+        hints = annotations_of(function)
+        converted: dict[str, Any] = {}
         for name, parameter in inspect.signature(function).parameters.items():
             if hints.get(name) is Context or (name == "ctx" and name not in hints):
                 self._context = name
@@ -204,61 +203,47 @@ class _Binder:
                 if parameter.default is parameter.empty:
                     self._required.append(name)
                 if name in hints:
-                    self._hints[name] = hints[name]
+                    converted[name] = hints[name]
+        #: Of each argument that is not taken as it is: what makes it, and what messages call it.
+        self._decoders = [
+            (name, decode, f"handler {handler!r}, argument {name!r}")
+            for name, decode in decoders(converted).items()
+        ]
 
-    def name(self, handler: str, positional: tuple[Any, ...]) -> dict[str, Any]:
+    def name(self, positional: tuple[Any, ...]) -> dict[str, Any]:
         if len(positional) > len(self._positional):
             raise HandlerError(
-                f"handler {handler!r} takes {len(self._positional)} positional arguments, and "
-                f"{len(positional)} are given"
+                f"handler {self._handler!r} takes {len(self._positional)} positional arguments, "
+                f"and {len(positional)} are given"
             )
         return dict(zip(self._positional, positional, strict=False))
 
-    def misfits(self, handler: str, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
+    def misfits(self, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
         meant: set[str] = set()
         for name in names:
             if name not in self._names and not self._takes_all:
-                message = f"handler {handler!r} has no argument {name!r}{_hint(name, self._names)}"
-                yield Misfit(name, message)
+                hint = _hint(name, self._names)
+                yield Misfit(name, f"handler {self._handler!r} has no argument {name!r}{hint}")
                 meant.update(_close(name, self._names))
         for name in self._required if complete else ():
             # One that was probably misspelt is not reported as missing too.
             if name not in names and name not in meant:
                 message = (
-                    f"handler {handler!r} needs the argument {name!r}: add it to the node's config"
+                    f"handler {self._handler!r} needs the argument {name!r}: add it to the node's "
+                    "config"
                 )
                 yield Misfit(name, message, is_missing=True)
 
-    def bind(self, handler: str, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
+    def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         arguments = dict(config)
-        for misfit in self.misfits(handler, arguments, complete=True):
+        for misfit in self.misfits(arguments, complete=True):
             raise HandlerError(misfit.message)
-        for name, hint in self._hints.items():
+        for name, decode, whose in self._decoders:
             if name in arguments:
-                arguments[name] = convert(f"handler {handler!r}", name, arguments[name], hint)
+                arguments[name] = decode(arguments[name], whose)
         if self._context is not None:
             arguments[self._context] = context
         return arguments
-
-
-def convert(whose: str, name: str, value: Any, hint: Any) -> Any:
-    """A value of an argument, as its hint wants it; HandlerError when it does not fit."""
-    try:
-        return msgspec.convert(value, hint, dec_hook=_make)
-    except msgspec.ValidationError as error:
-        raise HandlerError(f"{whose}, argument {name!r}: {error}") from error
-    except (TypeError, NotImplementedError):
-        # A type that msgspec does not know, such as a user's class: left unchanged.
-        return value
-
-
-def _make(kind: type[Any], value: Any) -> Any:
-    """A value of a class that msgspec does not know, and that outputs may have."""
-    if isinstance(kind, type) and issubclass(kind, PurePath):
-        return kind(value)
-    if hasattr(kind, "model_validate"):  # A pydantic model.
-        return kind.model_validate(value)
-    raise NotImplementedError
 
 
 class Handlers:

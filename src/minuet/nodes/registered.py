@@ -11,15 +11,16 @@ import inspect
 import re
 import types
 from collections.abc import Callable
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, Union, get_args, get_origin
 
 import msgspec
 
 from minuet.errors import ConfigError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
-from minuet.nodes.handler import REGISTERED, check_effects, convert, place_of
+from minuet.nodes.handler import REGISTERED, check_effects, place_of
 from minuet.nodes.spec import Bound, Call, Effects, NodeType, Wait
+from minuet.nodes.values import Decode, annotations_of, decoder, schema_of
 from minuet.schemas import SchemaTooComplexError, compile_schema
 from minuet.types import TYPE_QUEUE
 
@@ -98,7 +99,7 @@ def _make(
             raise ConfigError(
                 f"node type {name!r}: the class {registrable.__name__} needs a method run"
             )
-    hints = _hints(function)
+    hints = annotations_of(function)
     roles = _roles(name, function, hints, is_method=inspect.isclass(registrable))
     config_hint = hints.get(roles.get("config", ""), Any)
     summary, _, rest = (description or inspect.getdoc(registrable) or "").strip().partition("\n")
@@ -124,14 +125,6 @@ def _make(
 
 
 # ── calling it ──────────────────────────────────────────────────────────────────────────
-
-
-def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    try:
-        return get_type_hints(function)
-    except Exception:
-        # As with handlers: a function whose hints cannot be resolved is accepted.
-        return {}
 
 
 def _roles(
@@ -161,22 +154,24 @@ def _roles(
 def _binder(
     name: str, registrable: Callable[..., Any], roles: dict[str, str], config_hint: Any
 ) -> Bound:
-    functions: list[Callable[..., Any]] = []
+    prepared: list[tuple[Callable[..., Any], Decode]] = []
+    whose = f"node type {name!r}, argument 'config'"
 
     def bind(call: Call, context: Context) -> tuple[Callable[..., Any], dict[str, Any]]:
-        if not functions:
+        if not prepared:
             # One object serves all calls. It is made at the first: reading a document makes none.
             is_class = inspect.isclass(registrable)
-            functions.append(registrable().run if is_class else registrable)
+            function = registrable().run if is_class else registrable
+            prepared.append((function, decoder(config_hint)))
+        function, decode = prepared[0]
         arguments: dict[str, Any] = {}
         if "config" in roles:
-            value = convert(f"node type {name!r}", "config", call.config, config_hint)
-            arguments[roles["config"]] = value
+            arguments[roles["config"]] = decode(call.config, whose)
         if "call" in roles:
             arguments[roles["call"]] = call
         if "ctx" in roles:
             arguments[roles["ctx"]] = context
-        return functions[0], arguments
+        return function, arguments
 
     return bind
 
@@ -185,7 +180,7 @@ def _binder(
 
 
 def _config_schema(hint: Any) -> dict[str, Any]:
-    schema = _schema_of(hint) or _OBJECT
+    schema = schema_of(hint) or _OBJECT
     if schema.get("type") != "object":
         return _OBJECT
     # As with a handler's arguments: a name that nothing reads is a mistake.
@@ -197,29 +192,7 @@ def _output_schema(hint: Any) -> dict[str, Any]:
         # A type that waits is called again, and has an output then.
         rest = tuple(kind for kind in get_args(hint) if kind is not Wait)
         hint = Union[rest] if rest else Any  # noqa: UP007
-    return _schema_of(hint)
-
-
-def _schema_of(hint: Any) -> dict[str, Any]:
-    """The JSON Schema of a hint; {}: anything."""
-    try:
-        if hasattr(hint, "model_json_schema"):  # A pydantic model.
-            schema: dict[str, Any] = hint.model_json_schema()
-        else:
-            schema = msgspec.json.schema(hint)
-    except Exception:
-        # A type without a schema.
-        return {}
-    reference = schema.get("$ref", "")
-    if reference.startswith("#/$defs/"):
-        schema = {**schema, **schema["$defs"][reference.removeprefix("#/$defs/")]}
-        del schema["$ref"]
-        if f'"{reference}"'.encode() not in msgspec.json.encode(schema):
-            # Nothing else refers to it.
-            del schema["$defs"][reference.removeprefix("#/$defs/")]
-        if not schema["$defs"]:
-            del schema["$defs"]
-    return schema
+    return schema_of(hint)
 
 
 def _check_schema(name: str, argument: str, schema: dict[str, Any]) -> None:
