@@ -3,7 +3,7 @@
 The records in `records` are the one declaration. From their fields and types this module derives,
 once at import, which values a request holds, in which order, and the functions that write them.
 `script.py` gives the scripts the same names. A field that is added to a delivery or an item is
-part of both at once. A record says more here only where its field does not travel as it is, or
+part of both at once. A record says more here only where its field does not travel unchanged, or
 where a script needs a value that Lua could not compute.
 """
 
