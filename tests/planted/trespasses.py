@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from minuet.simulation.model import ModelStore
-from minuet.store.memory import Taken
+from minuet.store.memory.exchange import Taken
 from minuet.store.records import (
     Change,
     Exchange,

@@ -12,7 +12,7 @@ from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.blob import BlobTable
 from minuet.store.logged.hot_memory import HotMemoryStore
-from minuet.store.memory import Taken
+from minuet.store.memory.exchange import Taken
 from minuet.store.records import (
     LEASE_MS_MAX,
     EventRecord,

@@ -7,9 +7,10 @@ import re
 import msgspec
 import pytest
 
-from minuet.store.records import Token
+from minuet.store.records import Delivery, Done, Token, Waiting
 from minuet.store.redis import library
 from minuet.store.redis.columns import LAYOUTS, RUN, TOKEN, Layout
+from minuet.store.redis.messages import ITEM, VALUES, Message
 from minuet.store.redis.script import expand_names
 
 
@@ -47,10 +48,50 @@ def test_a_column_that_does_not_exist_is_refused() -> None:
         expand_names("token[T_COLOUR]")
 
 
+@pytest.mark.parametrize("text", ["item.colour", "held[HELD_COLOUR]", "ITEM_AT_COLOUR"])
+def test_a_value_that_a_request_does_not_carry_is_refused(text: str) -> None:
+    with pytest.raises(KeyError):
+        expand_names(text)
+
+
 def test_no_name_is_left_in_what_a_server_is_given() -> None:
     text = library.library().text.decode()
 
     assert not re.findall(r"\b[A-Z]_[A-Z_]+\b|\b(?:new|head)_\w+\s*\{", text)
+    words = "|".join(VALUES)
+    assert not re.findall(rf"\b(?:{words})\.\w|\b(?:{words.upper()})\b", text)
+
+
+def test_a_value_of_a_request_is_one_of_the_variables_that_it_is_read_into() -> None:
+    variables = expand_names("DELIVERY").split(", ")
+
+    assert len(variables) == int(expand_names("DELIVERY_VALUES"))
+    names = [*Delivery.__struct_fields__, "fragment"]
+    assert [expand_names(f"delivery.{name}") for name in names] == variables
+
+
+def test_what_is_written_of_an_item_is_at_the_places_that_scripts_read() -> None:
+    done = Done("r", "n", "s", "lease", plan="p", cursor=3)
+    waiting = Waiting("r", "n", "s", "lease", kind="signal", key="k", due_ms=5)
+
+    for item, expected in (
+        (done, {"type": "done", "lease": "lease", "plan": "p", "cursor": 3, "deliveries": 2}),
+        (waiting, {"type": "waiting", "kind": "signal", "key": "k", "due_ms": 5, "flaw": None}),
+    ):
+        values = ITEM.write[type(item)](item, None, 2)
+        assert len(values) == ITEM.length
+        assert {name: values[ITEM.places[name] - 1] for name in expected} == expected
+
+
+def test_a_field_that_a_record_gets_is_part_of_what_a_request_carries() -> None:
+    wider = msgspec.defstruct("Wider", [("colour", int, 0)], bases=(Done,), frozen=True, tag="done")
+
+    message = Message({wider: {}, Waiting: {}})
+
+    written = message.write[wider](wider("r", "n", "s", "lease", colour=7))
+    assert written[message.places["colour"] - 1] == 7
+    places = [message.places[name] for name in ("type", *wider.__struct_fields__)]
+    assert len(set(places)) == len(places)
 
 
 def test_a_field_that_a_record_gets_comes_last_in_the_tail() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from minuet.store.blob import blob_ref
 from minuet.store.records import TOUCH_MS, BlobEntry
 from minuet.store.redis.connection import Connection
-from minuet.store.redis.request import opaque, pack
+from minuet.store.redis.packing import opaque, pack
 
 #: Questions that are under way at once.
 AT_ONCE = 8

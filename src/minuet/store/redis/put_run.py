@@ -27,7 +27,7 @@ from minuet.store.redis.columns import (
     Column,
     Layout,
 )
-from minuet.store.redis.request import as_json, opaque, pack
+from minuet.store.redis.packing import as_json, opaque, pack
 from minuet.store.redis.rows import RECORD
 
 #: A field of a hash and its value.

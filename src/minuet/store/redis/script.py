@@ -11,6 +11,13 @@ time. Scripts contain only names, never positions:
     T_TAIL_OF(token), T_TAIL_KINDS  the columns of its tail
     F_TOKEN                         how the fields of a kind begin in a run's hash
     L_LIVE, LEASE_MS_MAX, …         sets of words, and limits of `records`
+
+What a request carries (`messages.py`) is read into variables, or is an array:
+
+    ITEM, ITEM_VALUES               the variables that hold an item's values, and how many they are
+    item.lease                      one of them
+    ITEM_AT_LEASE                   how many they are up to this one
+    held[HELD_LEASE]                a value of an array
 """
 
 from __future__ import annotations
@@ -20,6 +27,7 @@ from collections.abc import Iterable, Iterator
 
 from minuet.store import records
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
+from minuet.store.redis.messages import ARRAYS, VALUES
 from minuet.types import TERMINAL
 
 _LIMITS = tuple(name for name in vars(records) if name.endswith("_MAX"))
@@ -30,6 +38,7 @@ def expand_names(text: str) -> str:
     """A script with numbers and literals in place of names."""
     text = "".join(_expand_constructors(text))
     text = _OF_ROW.sub(_of_row, text)
+    text = _VALUE.sub(_variable, text)
     return _NAME.sub(lambda name: _NAMES[name.group()], text)
 
 
@@ -67,6 +76,14 @@ def _names() -> dict[str, str]:
         names[f"{layout.letter}_TAIL_KINDS"] = f"{{ {kinds} }}"
         # The last column that is stored.
         names[f"{layout.letter}_LAST"] = str(places[layout.stored[-1]])
+    for word, message in VALUES.items():
+        variables = (f"{word}_{place}" for place in range(1, message.length + 1))
+        names[word.upper()] = ", ".join(variables)
+        names[f"{word.upper()}_VALUES"] = str(message.length)
+        for name, place in message.places.items():
+            names[f"{word}_at_{name}".upper()] = str(place)
+    for word, places in ARRAYS.items():
+        names |= {f"{word}_{name}".upper(): str(place) for name, place in places.items()}
     return names
 
 
@@ -75,7 +92,21 @@ def _set(words: Iterable[str]) -> str:
 
 
 _NAMES = _names()
-_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join((*_LIMITS, *_TEXTS))})\b")
+_WORDS = (
+    *(f"{word.upper()}_[A-Z_]+" for word in ARRAYS),
+    *(f"{word.upper()}(?:_VALUES|_AT_[A-Z_]+)?" for word in VALUES),
+)
+_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_WORDS)}|{'|'.join((*_LIMITS, *_TEXTS))})\b")
+
+
+# ── values of a request ─────────────────────────────────────────────────────────────────────
+
+_VALUE = re.compile(rf"\b({'|'.join(VALUES)})\.(\w+)")
+
+
+def _variable(found: re.Match[str]) -> str:
+    word, name = found.groups()
+    return f"{word}_{VALUES[word].places[name]}"
 
 
 # ── parts of a row ──────────────────────────────────────────────────────────────────────────

@@ -69,9 +69,9 @@ from minuet.store.redis.columns import FIELDS
 from minuet.store.redis.connection import Connection
 from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
+from minuet.store.redis.packing import as_json, opaque, pack
 from minuet.store.redis.partitions import Partitions
 from minuet.store.redis.put_run import WholeRun, packed
-from minuet.store.redis.request import opaque, pack
 from minuet.store.redis.server import check_servers
 from minuet.store.redis.workflows import RedisWorkflows
 from minuet.store.retention import DELETED_PER_SWEEP
@@ -543,7 +543,7 @@ class RedisStore(RedisWorkflows):
         _check_name("tenant", record.tenant)
         _check_name("worker", record.worker)
         names = (record.tenant, record.worker)
-        data = requests.as_json(record)
+        data = as_json(record)
         return bool(
             await self._run(
                 "register_worker", self._registry, self._now_ms(), *names, data, WORKER_MS_MAX

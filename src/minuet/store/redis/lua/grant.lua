@@ -141,8 +141,8 @@ local function reads_of(token)
   local sound, reads = pcall(unpack_row, token[T_READS])
   if not sound or type(reads) ~= 'table' then return nil end
   for _, read in ipairs(reads) do
-    if type(read) ~= 'table' or type(read[1]) ~= 'string' or type(read[2]) ~= 'string'
-      or type(read[3] or 0) ~= 'number' or read[1] == ''
+    if type(read) ~= 'table' or type(read[READ_NODE]) ~= 'string'
+      or type(read[READ_PREFIX]) ~= 'string' or type(read[READ_UPTO] or 0) ~= 'number' or read[READ_NODE] == ''
     then
       return nil
     end
@@ -164,11 +164,11 @@ local function outputs_of(run, token)
     local wanted = reads_of(token)
     if not wanted then return nil end
     for _, read in ipairs(wanted) do
-      if read[4] then
-        add_every(reads, run, read[1], read[2], read[3])
+      if read[READ_EVERY] then
+        add_every(reads, run, read[READ_NODE], read[READ_PREFIX], read[READ_UPTO])
       else
-        local latest = latest_of(run, read[1], read[2], read[3])
-        if latest then add_output(reads, run, read[1], latest[T_SCOPE], latest[T_EVENT]) end
+        local latest = latest_of(run, read[READ_NODE], read[READ_PREFIX], read[READ_UPTO])
+        if latest then add_output(reads, run, read[READ_NODE], latest[T_SCOPE], latest[T_EVENT]) end
       end
     end
   end

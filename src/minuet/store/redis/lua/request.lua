@@ -1,8 +1,6 @@
 -- Items of a request, read in place, because a table for each would cost more than all the
--- rest. An item is fifteen values, one after the other: kind, run, node, scope, lease, nine that the
--- kind needs, and how many deliveries follow, with ten values each (`request.py` writes them).
-
-local ITEM = 15
+-- rest. The values of an item come one after the other, and those of its deliveries after them
+-- (`messages.py` says which they are).
 
 --: The request, and up to where it has been read.
 local data, offset
@@ -18,14 +16,11 @@ local next_delivery, each_of, skip_deliveries, load_with_target, runs_of
 
 do
 
-local DELIVERY = 10
-
--- The values of the next delivery: what `joins.lua` makes of it, and its form in an event.
+-- The values of the next delivery.
 function next_delivery()
-  local node, scope, live, need, total, queue, reads, withdraws, window, fragment
-  offset, node, scope, live, need, total, queue, reads, withdraws, window, fragment =
-    unpack_limit(data, DELIVERY, offset)
-  return node, scope, live, need, total, queue, reads, withdraws, window, fragment
+  local DELIVERY
+  offset, DELIVERY = unpack_limit(data, DELIVERY_VALUES, offset)
+  return DELIVERY
 end
 
 -- The same of deliveries that came as tables.
@@ -33,24 +28,25 @@ function each_of(deliveries)
   local at = 0
   return function()
     at = at + 1
-    return unpack(deliveries[at], 1, DELIVERY)
+    return unpack(deliveries[at], 1, DELIVERY_VALUES)
   end
 end
 
 function skip_deliveries(count)
-  for _ = 1, count do offset = unpack_limit(data, DELIVERY, offset) end
+  for _ = 1, count do offset = unpack_limit(data, DELIVERY_VALUES, offset) end
 end
 
 -- A token with its run, and whether its only target has a token already, in one command.
 function load_with_target(name, node, scope)
   if runs[name] ~= nil then return load_token(name, node, scope) end
-  local _, to, to_scope = unpack_limit(data, 2, offset)
+  local _, DELIVERY = unpack_limit(data, DELIVERY_AT_SCOPE, offset)
+  local to = delivery.node .. '\0' .. delivery.scope
   local found = call('HMGET', RUN .. name, F_RUN, F_TOKEN .. node .. '\0' .. scope,
-    F_TOKEN .. to .. '\0' .. to_scope)
+    F_TOKEN .. to)
   local run = found[1] and parse_run(name, found[1])
   runs[name] = run
   if not run then return false, false end
-  if not found[3] then tokens[name .. '\0' .. to .. '\0' .. to_scope] = false end
+  if not found[3] then tokens[name .. '\0' .. to] = false end
   return keep_token(run, node, scope, name .. '\0' .. node .. '\0' .. scope, found[2]), run
 end
 
@@ -58,11 +54,10 @@ end
 function runs_of(wanted, count)
   local names = {}
   for i = 1, count do
-    local _, name, deliveries
-    offset, _, name, _, _, _, _, _, _, _, _, _, _, _, _, deliveries =
-      unpack_limit(data, ITEM, offset)
-    skip_deliveries(deliveries)
-    if wanted[i] then names[name] = true end
+    local ITEM
+    offset, ITEM = unpack_limit(data, ITEM_VALUES, offset)
+    skip_deliveries(item.deliveries)
+    if wanted[i] then names[item.run] = true end
   end
   return names
 end

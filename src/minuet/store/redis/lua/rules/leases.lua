@@ -67,9 +67,9 @@ end
 
 -- Extend a lease; false when the token is no longer this worker's.
 function renew(tenant, held)
-  local token, run = load_token(held[1], held[2], held[3])
+  local token, run = load_token(held[HELD_RUN], held[HELD_NODE], held[HELD_SCOPE])
   if not token or run[R_TENANT] ~= tenant then return false end
-  local lease = held[4]
+  local lease = held[HELD_LEASE]
   if token[T_LEASE] ~= lease then
     come_back(run, token, lease)
     return false
@@ -100,8 +100,8 @@ end
 
 -- Keep a step's result; nil when the lease is lost. The first result stays.
 function record_step(tenant, held, name, value)
-  local node, scope, lease = held[2], held[3], held[4]
-  local token, run = load_token(held[1], node, scope)
+  local node, scope, lease = held[HELD_NODE], held[HELD_SCOPE], held[HELD_LEASE]
+  local token, run = load_token(held[HELD_RUN], node, scope)
   if not token or run[R_TENANT] ~= tenant or token[T_LEASE] ~= lease then return nil end
   if token[T_STATE] ~= 'leased' and not is_open(token) then return nil end
   local field = F_STEP .. node .. '\0' .. scope .. '\0' .. name

@@ -56,14 +56,14 @@ end
 
 -- Whether a worker has a token under this lease now.
 local function is_held(tenant, held)
-  local token, run = load_token(held[1], held[2], held[3])
+  local token, run = load_token(held[HELD_RUN], held[HELD_NODE], held[HELD_SCOPE])
   if not token or run[R_TENANT] ~= tenant then return false end
-  return token[T_STATE] == 'leased' and token[T_LEASE] == held[4]
+  return token[T_STATE] == 'leased' and token[T_LEASE] == held[HELD_LEASE]
 end
 
 -- The run that starts a child run, if it may; or nil, and why not.
 local function find_parent(id, tenant, held)
-  local name, node = held[1], held[2]
+  local name, node = held[HELD_RUN], held[HELD_NODE]
   local run = load_run(name)
   if not run or not is_held(tenant, held) then
     return nil, { 'conflict', id, 'cannot be started by node ' .. node .. ' of run ' .. name
@@ -80,13 +80,14 @@ end
 -- Create a run and, when it has entries, start it. A child run is only created while the token that
 -- starts it is held. `new` is as `create_runs.lua` gets it.
 function create_run(new)
-  local id, workflow, plan, tenant, input, entries, deadline_ms, key, tags, held, version, tag =
-    unpack(new, 1, 12)
+  local id, workflow, plan = new[NEW_RUN], new[NEW_WORKFLOW], new[NEW_PLAN]
+  local tenant, input, tags = new[NEW_TENANT], new[NEW_INPUT], new[NEW_TAGS]
+  local version, tag, held = new[NEW_VERSION], new[NEW_TAG], new[NEW_PARENT]
   local parent, node, scope, depth
   if held then
     local above, refusal = find_parent(id, tenant, held)
     if refusal then return refusal end
-    parent, node, scope = unpack(held, 1, 3)
+    parent, node, scope = held[HELD_RUN], held[HELD_NODE], held[HELD_SCOPE]
     if scope == '' then scope = nil end
     depth = (above[R_DEPTH] or 0) + 1
     above[R_CHILDREN] = (above[R_CHILDREN] or 0) + 1
@@ -94,7 +95,7 @@ function create_run(new)
     put(above, F_RUN, pack_run(above))
   end
   local cold = pack_origin{ workflow = workflow, plan = plan, created_ms = now, tags = tags,
-    idempotency_key = key, parent = parent, version = version, tag = tag }
+    idempotency_key = new[NEW_IDEMPOTENCY_KEY], parent = parent, version = version, tag = tag }
   local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
     tenant = tenant, workflow = workflow, plan = plan, parent_node = node, parent_scope = scope,
     depth = depth }
@@ -103,7 +104,7 @@ function create_run(new)
   put(run, F_INPUT, input)
   append(run, events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope,
     depth))
-  if entries then start(run, entries, deadline_ms) end
+  if new[NEW_ENTRIES] then start(run, new[NEW_ENTRIES], new[NEW_DEADLINE_MS]) end
   return { 'run', run }
 end
 
@@ -125,11 +126,13 @@ end
 -- Whether a run that exists is what was asked for again. What it was at its creation counts: since
 -- then it may have got its input, or another plan.
 function check_same(known, new)
-  if known[R_TENANT] ~= new[4] then
-    return { 'conflict', new[1], 'this id cannot be used', '', 0 }
+  if known[R_TENANT] ~= new[NEW_TENANT] then
+    return { 'conflict', new[NEW_RUN], 'this id cannot be used', '', 0 }
   end
   local workflow, plan, input = created(known)
-  if workflow == new[2] and plan == new[3] and input == new[5] then return { 'run', known } end
+  if workflow == new[NEW_WORKFLOW] and plan == new[NEW_PLAN] and input == new[NEW_INPUT] then
+    return { 'run', known }
+  end
   return conflict(known,
     'exists with the same id or idempotency key, but another workflow or input')
 end
@@ -139,24 +142,24 @@ local function forbids(run, change)
   return conflict(run, 'is ' .. run[R_STATUS] .. ' and cannot be ' .. change)
 end
 
-local function start_run(run, entries, deadline_ms, input)
+local function start_run(run, CHANGE)
   if run[R_STATUS] ~= 'PENDING' then return forbids(run, 'started') end
-  start(run, entries, deadline_ms, input)
+  start(run, change.entries, change.deadline_ms, change.input)
 end
 
-local function cancel_run(run, reason, by)
+local function cancel_run(run, CHANGE)
   if TERMINAL[run[R_STATUS]] then return forbids(run, 'cancelled') end
-  cancel(run, reason, by)
+  cancel(run, change.reason, change.by)
 end
 
-local function pause_run(run, by)
+local function pause_run(run, CHANGE)
   if run[R_STATUS] ~= 'RUNNING' then return forbids(run, 'paused') end
   run[R_STATUS] = 'PAUSED'
   for _, token in ipairs(tokens_in(run, { ready = true })) do park(token) end
-  append(run, events.run_paused(by))
+  append(run, events.run_paused(change.by))
 end
 
-local function resume_run(run, by)
+local function resume_run(run, CHANGE)
   if run[R_STATUS] ~= 'PAUSED' then return forbids(run, 'resumed') end
   run[R_STATUS] = 'RUNNING'
   for _, token in ipairs(tokens_in(run, { ready = true })) do
@@ -165,10 +168,11 @@ local function resume_run(run, by)
       token[T_LANE] = nil
     end
   end
-  append(run, events.run_resumed(by))
+  append(run, events.run_resumed(change.by))
 end
 
-local function retry_run(run, by, deadline_ms, held)
+local function retry_run(run, CHANGE)
+  local held = change.parent
   if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
     return forbids(run, 'retried')
   end
@@ -190,7 +194,7 @@ local function retry_run(run, by, deadline_ms, held)
   local letter = pending_letter(run)
   if letter then move_letter(run, letter, 'reprocessed') end
   run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil,
-    deadline_ms and now + deadline_ms or nil
+    change.deadline_ms and now + change.deadline_ms or nil
   run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
   for _, token in ipairs(again) do
     touch_token(token)
@@ -202,14 +206,14 @@ local function retry_run(run, by, deadline_ms, held)
     token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
     token[T_LOST] = nil
   end
-  append(run, events.run_retried(run, places, by))
+  append(run, events.run_retried(run, places, change.by))
 end
 
-local function patch_run(run, plan, deliveries, by)
+local function patch_run(run, CHANGE)
   if TERMINAL[run[R_STATUS]] then return forbids(run, 'patched') end
   local to, gone = {}, {}
   -- Before its start, a run has no settled node that could deliver anything.
-  for _, one in ipairs(run[R_STATUS] ~= 'PENDING' and deliveries or {}) do
+  for _, one in ipairs(run[R_STATUS] ~= 'PENDING' and change.deliveries or {}) do
     local source, scope, delivery = unpack(one, 1, 3)
     local token = load_token(run[R_NAME], source, scope)
     local sent = deliver_all(run, source, scope, token and token[T_EVENT] or 0,
@@ -217,12 +221,12 @@ local function patch_run(run, plan, deliveries, by)
     for _, fragment in ipairs(sent) do to[#to + 1] = { source, fragment } end
     for _, one_gone in ipairs(withdrawn or {}) do gone[#gone + 1] = one_gone end
   end
-  run[R_PLAN] = plan
-  append(run, events.run_patched(run, to, by, gone))
+  run[R_PLAN] = change.plan
+  append(run, events.run_patched(run, to, change.by, gone))
 end
 
-local function signal_run(run, ...)
-  local refusal = send_signal(run, ...)
+local function signal_run(run, CHANGE)
+  local refusal = send_signal(run, CHANGE)
   return refusal and conflict(run, refusal)
 end
 
@@ -231,12 +235,12 @@ local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, res
 
 -- Change a run from outside; `expected` is the event number that the caller has seen. Result: nil, or
 -- why not.
-function change_run(run, expected, kind, ...)
+function change_run(run, expected, CHANGE)
   if expected and run[R_SEQ] ~= expected then
     return conflict(run, format('has moved on to event %d (expected %d)', run[R_SEQ], expected))
   end
   touch_run(run)
-  return CHANGES[kind](run, ...)
+  return CHANGES[change.type](run, CHANGE)
 end
 
 -- Note that a run's relatives have learned all that happened to it up to this event.

@@ -57,7 +57,8 @@ end
 
 -- Give a signal to the instance that has waited the longest, or keep it. Result: nil, or why not. A
 -- signal that the run has already changes nothing, whatever has become of the run.
-function send_signal(run, name, id, payload, by)
+function send_signal(run, CHANGE)
+  local name, id, payload = change.name, change.id, change.data
   local known = call('HGET', run[R_KEY], F_SIGNAL .. id)
   if known then
     local known_name = unpack_row(known)
@@ -71,7 +72,7 @@ function send_signal(run, name, id, payload, by)
     return format('keeps %d signals that no node has received, and takes no more',
       KEPT_SIGNALS_MAX)
   end
-  local seq = append_record(run, run[R_SEQ] + 1, signal_record(name, id, payload, by))
+  local seq = append_record(run, run[R_SEQ] + 1, signal_record(name, id, payload, change.by))
   local signal = new_signal{ id = id, name = name, seq = seq }
   if longest then
     receive(run, longest, signal, payload)

@@ -90,7 +90,8 @@ function park(token)
 end
 
 -- An empty key means no limit.
-function ask_slot(run, token, key, limit)
+function ask_slot(run, token, ITEM)
+  local key, limit = item.key, item.limit
   if key == '' or token[T_SLOT] == key then return 'held' end
   touch_token(token)
   if run[R_STATUS] == 'PAUSED' then

@@ -8,7 +8,7 @@ do
 -- What a token reads, fixed at the event that makes it ready: the next one.
 local function fixed(run, reads)
   local found = unpack_row(reads)
-  for _, read in ipairs(found) do read[3] = run[R_SEQ] + 1 end
+  for _, read in ipairs(found) do read[READ_UPTO] = run[R_SEQ] + 1 end
   return pack(found)
 end
 
@@ -22,7 +22,9 @@ end
 
 -- Make the target's token ready; false when the instance has one already. `event` is the number of the
 -- event that holds the source's output.
-function emit(run, node, scope, live, queue, reads, hop, source, source_scope, event, joined)
+function emit(run, hop, source, source_scope, event, joined, DELIVERY)
+  local node, scope, live = delivery.node, delivery.scope, delivery.live
+  local queue, reads = delivery.queue, delivery.reads
   local member = run[R_NAME] .. '\0' .. node .. '\0' .. scope
   if has_token(run, node, scope, member) then return false end
   -- Any worker can pass a skip on, whatever it takes to run the node.

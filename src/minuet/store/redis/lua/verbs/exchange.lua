@@ -1,19 +1,16 @@
 -- exchange: hand in, renew and take, in this order, in one step.
--- request: now_ms or nil, tenant, session, seq, lease, lease_ms, the same by queue or nil,
--- session_ms, strict (false: the session's partition is another one; here numbers need only grow),
--- what is renewed, takes, the runs to take from or nil, how many items are handed in, and their
--- values, one after the other.
+-- request: the values of the call (`messages.py`), and then those of the items.
+-- `strict`: false: the session's partition is another one; here numbers need only grow.
 -- Result: {'session', last seq} for a call out of turn, else
 --   {'reply', now_ms, results, revoked, granted, runs, whether there is work for others,
 --    how many were taken by each take, when they were taken, runs that have ended, runs whose
 --    relatives have to learn of it}. Results are one byte each (`RESULT_CODES` in `columns.py`).
 
-local given, tenant, session, seq, lease, lease_ms, by_queue, session_ms, strict, held, takes, only
-local item_count
-offset, given, tenant, session, seq, lease, lease_ms, by_queue, session_ms, strict, held, takes, only,
-  item_count = unpack_limit(data, 13, 0)
-now = clock(given)
-begin_leases(lease_ms, by_queue)
+local EXCHANGE
+offset, EXCHANGE = unpack_limit(data, EXCHANGE_VALUES, 0)
+local tenant, session, seq, lease = exchange.tenant, exchange.session, exchange.seq, exchange.lease
+now = clock(exchange.now_ms)
+begin_leases(exchange.lease_ms, exchange.lease_ms_by_queue)
 
 local last = call('HGET', session_key(session), tenant)
 local last_seq, last_lease, results, revoked, members, counts, kept_ms = 0, '', '', {}, {}, {}, now
@@ -52,25 +49,25 @@ if seq == last_seq and lease == last_lease then
   -- All of it has fitted before.
   for _, token in ipairs(taken) do fit(token, true) end
   for i = 1, #results do wanted[i] = sub(results, i, i) == CODES.replan end
-  replanned = runs_of(wanted, item_count)
+  replanned = runs_of(wanted, exchange.hand_in)
   return reply(taken, taken_ms)
 end
-if seq <= last_seq or (strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
+if seq <= last_seq or (exchange.strict and seq ~= last_seq + 1) then return { 'session', last_seq } end
 
 local codes = {}
 revoked, members, counts = {}, {}, {}
-for i = 1, item_count do codes[i] = CODES[hand_in(tenant)] end
+for i = 1, exchange.hand_in do codes[i] = CODES[hand_in(tenant)] end
 results = concat(codes)
-for _, one in ipairs(held) do
+for _, one in ipairs(exchange.renew or {}) do
   if not renew(tenant, one) then revoked[#revoked + 1] = one end
 end
 -- Before taking, because it decides who is ready.
 promote_waiters()
 local taken, fitting = {}, true
-only = run_filter(only)
-for i, one in ipairs(takes) do
+local only = run_filter(exchange.runs)
+for i, one in ipairs(exchange.take) do
   local before = #taken
-  fitting = fitting and take(tenant, session, lease, one[1], one[2], only, taken)
+  fitting = fitting and take(tenant, session, lease, one[TAKE_QUEUES], one[TAKE_LIMIT], only, taken)
   counts[i] = #taken - before
 end
 for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
@@ -78,9 +75,9 @@ for i, token in ipairs(taken) do members[i] = token[T_MEMBER] end
 local answer = reply(taken, now)
 answer[7] = commit()
 -- How long it is kept need not be said each time.
-local says_so = not last or now < kept_ms or now - kept_ms > session_ms / 24
+local says_so = not last or now < kept_ms or now - kept_ms > exchange.session_ms / 24
 if says_so then kept_ms = now end
 call('HSET', session_key(session), tenant,
   pack(seq, lease, results, revoked, members, counts, kept_ms))
-if says_so then call('PEXPIRE', session_key(session), session_ms) end
+if says_so then call('PEXPIRE', session_key(session), exchange.session_ms) end
 return answer

@@ -22,8 +22,8 @@ for i, mark in ipairs(marks) do
   end
 end
 for i, one in ipairs(leases) do
-  local token = load_token(one[1], one[2], one[3])
-  current[i] = token and token[T_LEASE] == one[4]
+  local token = load_token(one[HELD_RUN], one[HELD_NODE], one[HELD_SCOPE])
+  current[i] = token and token[T_LEASE] == one[HELD_LEASE]
     and (token[T_STATE] == 'leased' or is_open(token)) and 1 or 0
 end
 return { marked, current }

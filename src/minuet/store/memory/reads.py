@@ -1,0 +1,138 @@
+"""Reads of the store in memory."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+
+from minuet.store.memory.rows import MemoryRows, by_key
+from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.store.tables import newest_runs
+from minuet.types import RunStatus
+
+
+class MemoryReads(MemoryRows):
+    """The verbs that read."""
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        row = self._runs.get(run)
+        return copy.copy(row) if row is not None and row.tenant == tenant else None
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        return newest_runs(self._runs.values(), tenant, statuses, workflow, before, limit)
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        if await self.read_run(tenant, run) is None:
+            return []
+        return self._events[run][after_seq : after_seq + limit]
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        tokens = self._tokens.of("run", run).values()
+        rows = [copy.copy(t) for t in tokens if t.tenant == tenant]
+        return sorted(rows, key=by_key)
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        if await self.read_run(tenant, key[0]) is None:
+            return {}
+        return {name: v for (_, name), v in sorted(self._steps.of("token", key).items())}
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        row = await self.read_run(tenant, run)
+        if row is None:
+            return None
+        return Snapshot(
+            run=row,
+            tokens=tuple(await self.read_tokens(tenant, run)),
+            joins=tuple(copy.copy(row) for _, row in sorted(self._joins.of("run", run).items())),
+            arrivals=tuple(self._arrivals[k] for k in sorted(self._arrivals.of("run", run))),
+            events=tuple(self._events[run]),
+            steps=tuple(
+                (k[1], k[2], name, v) for (k, name), v in sorted(self._steps.of("run", run).items())
+            ),
+            dead_letters=tuple(
+                copy.copy(self._dead_letters[k]) for k in sorted(self._dead_letters.of("run", run))
+            ),
+            signals=tuple(
+                copy.copy(row) for _, row in sorted(self._signals.of("run", run).items())
+            ),
+        )
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return None  # It keeps no hashes.
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        rows = [
+            copy.copy(t)
+            for t in self._tokens.live.values()
+            if (t.tenant, t.state, t.wait) == (tenant, "waiting", kind)
+            and (key is None or t.wait_key == key)
+        ]
+        return sorted(rows, key=by_key)[:limit]
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        rows = [
+            copy.copy(v)
+            for v in self._dead_letters.values()
+            if v.tenant == tenant
+            and (run is None or v.run == run)
+            and (status is None or v.status == status)
+        ]
+        return sorted(rows, key=lambda v: (v.at_ms, v.run, v.node, v.scope, v.generation))[:limit]
+
+    async def list_queues(self) -> list[QueueDepth]:
+        groups: dict[tuple[str, str], list[Token]] = {}
+        for t in self._tokens.live.values():
+            if t.state in ("ready", "leased"):
+                groups.setdefault((t.tenant, t.queue), []).append(t)
+        return [
+            QueueDepth(
+                tenant,
+                queue,
+                sum(t.state == "ready" for t in tokens),
+                sum(t.state == "leased" for t in tokens),
+                min((t.due_ms or 0 for t in tokens if t.state == "ready"), default=None),
+            )
+            for (tenant, queue), tokens in sorted(groups.items())
+        ]
+
+    async def list_tenants(self) -> list[str]:
+        return sorted({run.tenant for run in self._runs.values()} | self._blobs.tenants)
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        found = sorted(r.run for r in self._runs.values() if r.tenant == tenant and r.run > after)
+        page = found[:limit]
+        plans = sorted({self._runs[run].plan for run in page})
+        return plans, page[-1] if len(page) == limit else ""
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        names = {
+            t.queue
+            for t in self._tokens.live.values()
+            if (t.state, t.lane, t.tenant) == ("ready", "", tenant)
+            and t.queue.startswith(prefix)
+            and t.queue > after
+        }
+        return sorted(names)[: max(limit, 0)]
