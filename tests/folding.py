@@ -30,9 +30,10 @@ from minuet.store.records import (
     Change,
     EventRecord,
     Exchange,
-    Held,
     Key,
     NewRun,
+    NewStep,
+    Refusal,
     Reply,
     Run,
     Snapshot,
@@ -235,11 +236,11 @@ class FoldingStore:
             await self._compare(tenant, [key[0]])
         return resolved
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
         async with self._lock:
-            kept = await self._store.record_step(tenant, held, name, value)
-            await self._compare(tenant, [held.run])
-        return kept
+            answers = await self._store.record_steps(tenant, steps)
+            await self._compare(tenant, [new.run for new in steps])
+        return answers
 
     async def put_run(
         self, tenant: str, rows: Snapshot, expected_seq: int | None, **options: Any

@@ -179,6 +179,8 @@ class StepRecorded(Fact, frozen=True, tag="step.recorded"):
     scope: str
     name: str
     value: msgspec.Raw = msgspec.Raw(b"null")
+    #: Number of the event of the signal that the instance received with it; 0: none.
+    signal: int = 0
 
 
 class LeaseExpired(Fact, frozen=True, tag="lease.expired"):

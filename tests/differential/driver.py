@@ -37,6 +37,7 @@ from minuet.store.records import (
     Item,
     NewPlan,
     NewRun,
+    NewStep,
     Pause,
     Read,
     Released,
@@ -95,7 +96,7 @@ EXPECTED = {
     ),
     *(("signal", r) for r in ("received", "kept", "again")),
     *(("resolve", r) for r in ("True", "False")),
-    *(("record_step", r) for r in ("first", "again", "lost")),
+    *(("record_steps", r) for r in ("first", "again", "lost", "gone", "signal")),
     *(("delete_runs", r) for r in ("some", "none")),
     *(("discard_dead_letter", r) for r in ("True", "False")),
     *(("put_run", r) for r in ("True", "False", "back", "RunConflictError")),
@@ -139,6 +140,8 @@ class Driver:
         self._runs: list[tuple[str, str]] = []
         #: Whether results stand for blobs, which may be there or not.
         self.names_blobs = True
+        #: Whether runs are marked as reported.
+        self.marks_reported = True
         self._granted: list[tuple[str, Grant]] = []
         self._sessions: dict[tuple[str, str], int] = {}
         self._last: dict[tuple[str, str], Exchange] = {}
@@ -158,7 +161,7 @@ class Driver:
         return [
             *[self.exchange] * 12,
             *[self.create, self.sweep, self.change] * 2,
-            *[self.resolve, self.record_step, self.repeat, self.pass_time] * 1,
+            *[self.resolve, self.record_steps, self.repeat, self.pass_time] * 1,
             *[self.signal] * 2,
             *[self.delete, self.discard, self.look, self.blob, self.report] * 1,
             self.put,
@@ -695,15 +698,30 @@ class Driver:
             )
             self.seen["resolve", str(answer)] += 1
 
-    async def record_step(self, rng: Random) -> None:
-        for g in self._some_grants(rng):
-            held = Held(g.run, g.node, g.scope, g.lease)
+    async def record_steps(self, rng: Random) -> None:
+        """Steps of several instances in one call, some of which receive signals."""
+        tenant = "b" if rng.random() < 0.1 else "a"
+        steps = []
+        for g in [*self._some_grants(rng), *self._some_grants(rng)]:
+            signal = 0
+            if rng.random() < 0.5:
+                kept = await self._ask(methodcaller("read_signals", tenant, g.run))
+                signal = rng.choice([2, *(one.seq for one in kept)])
             name, value = rng.choice(("one", "two")), rng.choice((b"1", b"2"))
-            tenant = "b" if rng.random() < 0.1 else "a"
-            known = await self._stores[0].read_steps(tenant, (g.run, g.node, g.scope))
-            kept = await self._ask(methodcaller("record_step", tenant, held, name, value))
-            outcome = "lost" if kept is None else "again" if name in known else "first"
-            self.seen["record_step", outcome] += 1
+            steps.append(NewStep(g.run, g.node, g.scope, g.lease, name, value, signal))
+        known = {
+            (new.run, new.node, new.scope, name)
+            for new in steps
+            for name in await self._stores[0].read_steps(tenant, (new.run, new.node, new.scope))
+        }
+        answers = await self._ask(methodcaller("record_steps", tenant, steps))
+        for new, answer in zip(steps, answers, strict=True):
+            outcome = answer
+            if isinstance(answer, bytes):
+                step = (new.run, new.node, new.scope, new.name)
+                outcome = "again" if step in known else "signal" if new.signal else "first"
+                known.add(step)
+            self.seen["record_steps", outcome] += 1
 
     async def delete(self, rng: Random) -> None:
         if self._runs and rng.random() < 0.3:
@@ -761,6 +779,8 @@ class Driver:
             tenant, name, seq = run.tenant, run.run, run.seq - rng.choice((0, 0, 1))
         elif self._runs:
             tenant, name = rng.choice(self._runs)
+        if not self.marks_reported:
+            return
         answer = await self._ask(lambda s: s.mark_reported(tenant, name, seq))
         self.seen["mark_reported", str(answer)] += 1
 

@@ -16,7 +16,7 @@ from minuet.store.records import Done, Exchange, Take
 from minuet.store.sqlite import SqliteStore
 
 #: Calls that change the store; a process can die before and after each of them.
-WRITING = ("exchange", "sweep", "create_runs", "put_blob", "record_step")
+WRITING = ("exchange", "sweep", "create_runs", "put_blob", "record_steps")
 
 
 async def work(

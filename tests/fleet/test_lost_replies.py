@@ -14,7 +14,7 @@ from minuet.app.stores import make_store
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
-from minuet.store.records import Cancel, Delivery, Done, Exchange, Held, NewRun, Take
+from minuet.store.records import Cancel, Delivery, Done, Exchange, NewRun, NewStep, Take
 
 #: More replies than any call takes; a call that ends before is not cut.
 REPLIES_MAX = 12
@@ -92,9 +92,9 @@ async def test_other_calls_whose_reply_is_lost_are_repeated_without_harm(
         lambda: store.exchange(Exchange("s", 1, "lease-1", take=(Take(("q",), 5),)))
     )
     (grant,) = taken.granted
-    held = Held(grant.run, grant.node, grant.scope, grant.lease)
+    step = NewStep(grant.run, grant.node, grant.scope, grant.lease, "step", b"1")
     proxy.cut_reply(after)
-    kept = await insist(lambda: store.record_step("default", held, "step", b"1"))
+    (kept,) = await insist(lambda: store.record_steps("default", [step]))
     proxy.cut_reply(after)
     await insist(lambda: store.sweep())
     proxy.cut_reply(after)

@@ -41,7 +41,9 @@ from minuet.store.records import (
     Join,
     Key,
     NewRun,
+    NewStep,
     Read,
+    Refusal,
     Reply,
     Result,
     Retried,
@@ -507,14 +509,14 @@ class SlotsAreNotPassedOn(Transition):
 class StepsHaveNoFence(Transition):
     """The last worker writes a step's result, whether or not it still holds the token."""
 
-    def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
-        key = (held.run, held.node, held.scope)
-        run = self.run(held.run)
+    def record_step(self, tenant: str, new: NewStep) -> bytes | Refusal:
+        key = (new.run, new.node, new.scope)
+        run = self.run(new.run)
         if run is None or run.tenant != tenant or self.token(key) is None:
-            return None
-        self.steps[(key, name)] = value
-        self._append(run, events.StepRecorded(*key[1:], name, msgspec.Raw(value)))
-        return value
+            return "lost"
+        self.steps[(key, new.name)] = new.value
+        self._append(run, events.StepRecorded(*key[1:], new.name, msgspec.Raw(new.value)))
+        return new.value
 
 
 class StartsAgain(ModelStore):

@@ -17,6 +17,8 @@ from minuet.store.records import (
     Held,
     Item,
     Key,
+    NewStep,
+    Refusal,
     Reply,
     Result,
     Run,
@@ -77,8 +79,8 @@ class ResolvedByEverybody(Transition):
 
 
 class StepsOfEverybody(Transition):
-    def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
-        return super().record_step(held, _tenant_of(self, held.run, tenant), name, value)
+    def record_step(self, tenant: str, new: NewStep) -> bytes | Refusal:
+        return super().record_step(_tenant_of(self, new.run, tenant), new)
 
 
 class ConflictsTellTooMuch(Transition):

@@ -35,6 +35,8 @@ from minuet.store.records import (
     Item,
     Key,
     NewRun,
+    NewStep,
+    Refusal,
     Reply,
     Run,
     Snapshot,
@@ -235,6 +237,16 @@ class World:
         resolved = await self.store.resolve("a", key, resolution, **fields)
         await self.check()
         return resolved
+
+    async def record(
+        self, held: Grant | Held, name: str, value: bytes = b"1", *, signal: int = 0
+    ) -> bytes | Refusal:
+        """Record one step under a lease."""
+        key = (held.run, held.node, held.scope)
+        new = NewStep(*key, held.lease, name, value, signal)
+        (answer,) = await self.store.record_steps("a", [new])
+        await self.check()
+        return answer
 
     # ── looking ─────────────────────────────────────────────────────────────────────────
 

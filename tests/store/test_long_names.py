@@ -86,15 +86,15 @@ async def test_a_long_key_to_wait_for_is_refused(world: Any) -> None:
     assert [t.wait_key for t in await world.store.list_waiting("a", "signal", key=kept)] == [kept]
 
 
-async def test_a_step_with_a_long_name_is_refused(world: Any, held: Any) -> None:
+async def test_a_step_with_a_long_name_is_refused(world: Any) -> None:
     await world.start("a")
     grant = await world.take_one()
 
     with pytest.raises(StoreError, match="at most 1020 are possible"):
-        await world.store.record_step("a", held(grant), long_name(), b"1")
+        await world.record(grant, long_name())
 
     kept = long_name(size=NAME_BYTES_MAX)
-    assert await world.store.record_step("a", held(grant), kept, b"1") == b"1"
+    assert await world.record(grant, kept) == b"1"
     await world.finish(grant)
 
 

@@ -1,4 +1,4 @@
-"""create_runs, change_run, delete_runs and record_step."""
+"""create_runs, change_run and delete_runs."""
 
 from __future__ import annotations
 
@@ -244,48 +244,16 @@ async def test_changing_a_run_that_does_not_exist_is_an_error(world: Any) -> Non
         await world.change("no-such-run", Cancel())
 
 
-# ── steps ───────────────────────────────────────────────────────────────────────────────
-
-
-async def test_the_first_result_of_a_step_stays(world: Any, held: Any) -> None:
-    run = await world.start("a")
-    grant = await world.take_one()
-
-    record = world.store.record_step
-    assert await record("a", held(grant), "charge", b"1") == b"1"
-    assert await record("a", held(grant), "charge", b"2") == b"1"
-    assert await record("a", held(grant), "mail", b"3") == b"3"
-
-    assert await world.store.read_steps("a", (run, "a", "")) == {"charge": b"1", "mail": b"3"}
-    assert (await world.events(run))[2:] == ["step.recorded", "step.recorded"]
-
-
-async def test_a_step_under_a_lost_lease_is_not_kept_and_later_attempts_see_the_others(
-    world: Any, held: Any
-) -> None:
-    run = await world.start("a")
-    lost = await world.take_one()
-    await world.store.record_step("a", held(lost), "one", b"1")
-    world.clock.advance(30_000)
-    await world.sweep()
-    grant = await world.take_one()
-
-    assert await world.store.record_step("a", held(lost), "two", b"2") is None
-
-    assert await world.store.record_step("a", held(grant), "one", b"9") == b"1"
-    assert await world.store.read_steps("a", (run, "a", "")) == {"one": b"1"}
-
-
 # ── delete ──────────────────────────────────────────────────────────────────────────────
 
 
 @pytest.mark.shows("O-18")
 async def test_only_runs_that_are_over_are_deleted_with_all_that_belongs_to_them(
-    world: Any, held: Any
+    world: Any,
 ) -> None:
     over, running = await world.start("a"), await world.start("a")
     grant, _ = await world.take()
-    await world.store.record_step("a", held(grant), "one", b"1")
+    await world.record(grant, "one")
     await world.hand_in(Failed(*name(grant), error={}, dead_letter="all"))
 
     assert await world.store.delete_runs("a", [over, running, over, "no-such-run"]) == 1

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.records import Cancel, Failed, Slot, Take, Waiting
+from minuet.store.records import Cancel, Failed, SendSignal, Slot, Take, Waiting
 
 
 @pytest.fixture
@@ -58,13 +58,13 @@ async def test_a_repeated_call_of_another_tenant_shows_nothing(world: Any) -> No
 
 
 @pytest.mark.shows("Z-06")
-async def test_runs_of_another_tenant_cannot_be_changed(world: Any, theirs: Any, held: Any) -> None:
+async def test_runs_of_another_tenant_cannot_be_changed(world: Any, theirs: Any) -> None:
     key = (theirs.run, theirs.node, theirs.scope)
     with pytest.raises(RunNotFoundError):
         await world.change(theirs.run, Cancel())
 
     assert not await world.resolve(key)
-    assert await world.store.record_step("a", held(theirs), "one", b"1") is None
+    assert await world.record(theirs, "one") == "lost"
     assert not await world.store.discard_dead_letter("a", key)
     await world.store.change_run("b", theirs.run, Cancel())
     assert await world.store.delete_runs("a", [theirs.run]) == 0
@@ -78,6 +78,8 @@ async def test_runs_of_another_tenant_are_not_seen(world: Any, theirs: Any) -> N
     assert await store.list_runs("a", statuses=("RUNNING",), workflow="w") == []
     assert await store.read_events("a", run) == []
     assert await store.read_tokens("a", run) == []
+    await store.change_run("b", run, SendSignal("paid", "1"))
+    assert await store.read_signals("a", run) == []
     assert await store.read_steps("a", (run, "a", "")) == {}
     assert await store.read_snapshot("a", run) is None
     assert await store.list_waiting("a", "timer") == []

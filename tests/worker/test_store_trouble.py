@@ -165,7 +165,7 @@ async def test_a_node_that_finds_the_store_away_is_given_back_unharmed(
     store_url: str, kind: str
 ) -> None:
     large = "x" * (INLINE_BYTES_MAX + 1)
-    failures = {"step": "record_step", "large output": "put_blob"}.get(kind, "get_blob")
+    failures = {"step": "record_steps", "large output": "put_blob"}.get(kind, "get_blob")
     attempts: list[int] = []
     done = 0
 
@@ -300,7 +300,7 @@ async def test_what_is_given_back_again_and_again_is_taken_again_less_and_less_o
     failed_at: list[float] = []
 
     def plan(verb: str, _: Any) -> str | None:
-        if verb != "record_step" or len(failed_at) == 4:
+        if verb != "record_steps" or len(failed_at) == 4:
             return None
         failed_at.append(loop.time())
         return "before"

@@ -55,9 +55,9 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
             text = f"{brief(event.name)}: {_value(event.data)}"
             return EventLine("", "SIGNAL", text + _by(event.by))
         case happened.StepRecorded():
-            return EventLine(
-                _instance(event), "STEP", f"{brief(event.name)}: {_value(event.value)}"
-            )
+            text = f"{brief(event.name)}: {_value(event.value)}"
+            text += f" (the signal of event {event.signal})" if event.signal else ""
+            return EventLine(_instance(event), "STEP", text)
         case happened.LeaseExpired():
             return EventLine(
                 _instance(event), "QUEUED", "its lease expired: another worker can take it"

@@ -158,7 +158,9 @@ class Fold:
             case happened.NodeResumed():
                 token = self._settle(kind, event, at_ms)
                 if event.signal:
-                    self._received(token, event)
+                    name = self._receive(event)
+                    if (token.wait, token.wait_key) != ("signal", name):
+                        raise InvariantError(f"{event.node!r} did not wait for signal {name!r}")
                 token.wait, token.wait_key, token.due_ms = "", "", None
             case happened.SignalReceived():
                 if event.id in state.signals:
@@ -174,6 +176,8 @@ class Fold:
                 self._returned(self._settle(kind, event, at_ms), event)
             case happened.StepRecorded():
                 self._settle(kind, event, at_ms)
+                if event.signal:
+                    self._receive(event)
                 state.steps[event.node, event.scope, event.name] = bytes(event.value)
             case happened.RunPatched():
                 state.plan = event.plan
@@ -208,15 +212,15 @@ class Fold:
             detail.due_ms = None
         return token
 
-    def _received(self, token: TokenView, event: happened.NodeResumed) -> None:
+    def _receive(self, event: happened.NodeResumed | happened.StepRecorded) -> str:
+        """An instance has received a signal; the name of that."""
         signal = self._kept.pop(event.signal, None)
         if signal is None:
             raise InvariantError(
                 f"{event.node!r} received the signal of event {event.signal}, which is not kept"
             )
-        if (token.wait, token.wait_key) != ("signal", signal.name):
-            raise InvariantError(f"{event.node!r} did not wait for signal {signal.name!r}")
         signal.received_by = (event.node, event.scope)
+        return signal.name
 
     def _returned(self, token: TokenView, event: happened.LeaseReturned) -> None:
         if event.lease not in token.lost:

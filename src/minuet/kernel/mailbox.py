@@ -40,19 +40,28 @@ class Mailbox:
                 if event.signal:
                     self.broken += self._receive(seq, place, event.signal)
                 self._waiting.pop(place, None)
+            case happened.StepRecorded():
+                if event.signal:
+                    self.broken += self._fetch(seq, (event.node, event.scope), event.signal)
             case _ if isinstance(event, _ENDS):
                 self._waiting.clear()
         for withdrawn in getattr(event, "withdrawn", ()):
             self._waiting.pop(withdrawn, None)
 
-    def _receive(self, seq: int, place: Place, signal: int) -> Iterator[str]:
+    def _fetch(self, seq: int, place: Place, signal: int) -> Iterator[str]:
+        """A step receives a signal: any that is kept."""
         name = self._names.get(signal)
         if name is None:
             yield f"event {seq}: {place} received event {signal}, which is not a signal"
-            return
-        if signal not in self._kept:
+        elif self._kept.pop(signal, None) is None:
             yield f"event {seq}: {place} received signal {name!r} of event {signal} once more"
+
+    def _receive(self, seq: int, place: Place, signal: int) -> Iterator[str]:
+        """A wait ends with a signal: the oldest one goes to the instance that waited longest."""
+        if signal not in self._kept:
+            yield from self._fetch(seq, place, signal)
             return
+        name = self._kept[signal]
         if self._waiting.get(place) != name:
             yield f"event {seq}: {place} received signal {name!r}, for which it did not wait"
         waiting = next((p for p, key in self._waiting.items() if key == name), place)

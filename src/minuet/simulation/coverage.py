@@ -26,7 +26,7 @@ _ITEMS = (Done, Retried, Failed, Waiting, Released, Slot)
 
 #: What an intruder tries with the ids of others.
 HOSTILE = (
-    *("exchange", "repeat", "change_run", "resolve", "record_step", "delete_runs", "put_run"),
+    *("exchange", "repeat", "change_run", "resolve", "record_steps", "delete_runs", "put_run"),
     *("create_runs", "discard_dead_letter", "read", "list", "get_blob"),
 )
 

@@ -27,6 +27,7 @@ from minuet.store.records import (
     Held,
     NewPlan,
     NewRun,
+    NewStep,
     Pause,
     Released,
     Reply,
@@ -183,11 +184,11 @@ class Intruder:
             return None
         return lambda: self._model.resolve(tenant, token.key, b"1"), _is(False)
 
-    def _record_step(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
+    def _record_steps(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
         if token is None:
             return None
-        held = Held(*token.key, token.lease)
-        return lambda: self._model.record_step(tenant, held, "first", b"1"), _is(None)
+        new = NewStep(*token.key, token.lease, "first", b"1", self._chance.choice((0, 2)))
+        return lambda: self._model.record_steps(tenant, [new]), _is(["lost"])
 
     def _delete_runs(self, tenant: str, run: Run, token: Token | None) -> Attempt:
         return lambda: self._model.delete_runs(tenant, [run.run]), _is(0)
@@ -228,6 +229,7 @@ class Intruder:
             (lambda: model.read_events(tenant, name), _is([])),
             (lambda: model.read_tokens(tenant, name), _is([])),
             (lambda: model.read_steps(tenant, key), _is({})),
+            (lambda: model.read_signals(tenant, name), _is([])),
             (lambda: model.list_dead_letters(tenant, run=name, status=None), _is([])),
         )
         return self._chance.choice(reads)

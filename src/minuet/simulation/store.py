@@ -23,9 +23,12 @@ from minuet.store.records import (
     Held,
     Key,
     NewRun,
+    NewStep,
     QueueDepth,
+    Refusal,
     Reply,
     Run,
+    Signal,
     Snapshot,
     Swept,
     Token,
@@ -115,9 +118,9 @@ class SimStore:
             "resolve", lambda: model.resolve(tenant, key, resolution, by=by, wait_key=wait_key)
         )
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
         model = self._server.model
-        return await self._call("record_step", lambda: model.record_step(tenant, held, name, value))
+        return await self._call("record_steps", lambda: model.record_steps(tenant, steps), steps)
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         model = self._server.model
@@ -213,6 +216,10 @@ class SimStore:
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         model = self._server.model
         return await self._call("read_steps", lambda: model.read_steps(tenant, key))
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        model = self._server.model
+        return await self._call("read_signals", lambda: model.read_signals(tenant, run))
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         model = self._server.model

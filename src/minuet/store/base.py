@@ -42,9 +42,12 @@ from minuet.store.records import (
     Held,
     Key,
     NewRun,
+    NewStep,
     QueueDepth,
+    Refusal,
     Reply,
     Run,
+    Signal,
     Snapshot,
     Swept,
     Token,
@@ -153,10 +156,12 @@ class Store(Protocol):
         """
         ...
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        """Record the result of a step inside a handler; the first result stays and is returned.
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        """Record results of steps inside handlers, in this order and all in one step.
 
-        None: the lease is lost, and nothing was recorded.
+        Each is judged alone. The first result of a name in an instance stays, and is the answer;
+        or why nothing was recorded. A step with a signal also receives it, or is refused. If the
+        result is there already, its signal does not matter: it was received then.
         """
         ...
 
@@ -238,6 +243,10 @@ class Store(Protocol):
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         """The steps that a node instance has recorded."""
+        ...
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        """The signals of a run that no instance has received, the oldest first."""
         ...
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:

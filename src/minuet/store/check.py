@@ -22,6 +22,7 @@ from minuet.store.records import (
     Delivery,
     NewPlan,
     NewRun,
+    NewStep,
     SendSignal,
     Start,
     WorkerRecord,
@@ -63,6 +64,12 @@ def check_worker(record: WorkerRecord) -> None:
     _check(record, _read_worker, "a worker")
     check_name("worker", record.worker)
     _check_json("capabilities", record.capabilities)
+
+
+def check_steps(steps: Sequence[NewStep]) -> None:
+    """StoreError for a long name."""
+    for new in steps:
+        check_name("step", new.name)
 
 
 def check_version(new: WorkflowVersion, tags: Sequence[str]) -> None:

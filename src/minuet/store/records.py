@@ -90,6 +90,11 @@ Key: TypeAlias = tuple[str, str, str]
 Result: TypeAlias = Literal["applied", "held", "duplicate", "stale", "replan", "closed", "limit"]
 
 
+#: Why a step was not recorded. `lost`: the lease is lost · `gone`: its signal is not kept (any
+#: more), because another step or instance has received it.
+Refusal: TypeAlias = Literal["lost", "gone"]
+
+
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of the records that cross the store's border."""
 
@@ -195,6 +200,16 @@ class Held(Record, frozen=True, array_like=True):
     node: str
     scope: str
     lease: str
+
+
+class NewStep(HandIn, frozen=True):
+    """The result of a step inside a handler, to be recorded by the worker that holds the token."""
+
+    name: str
+    #: JSON.
+    value: bytes
+    #: Number of the event of a kept signal, which the instance receives with this step; 0: none.
+    signal: int = 0
 
 
 class Take(Record, frozen=True):

@@ -32,7 +32,7 @@ from minuet.plan.schema import find_input_problems
 from minuet.store.base import Store
 from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
 from minuet.store.families import child_id
-from minuet.store.records import DEPTH_MAX, Held, Key, RetryRun, Run
+from minuet.store.records import DEPTH_MAX, Held, Key, NewStep, RetryRun, Run
 from minuet.types import Json
 
 #: How often a child run that changes meanwhile is looked at again.
@@ -98,10 +98,12 @@ class Children:
             if child is not None and child.status in ("FAILED", "CANCELLED"):
                 wanted += 1
             data = str(wanted).encode()
-            kept = await self._store.record_step(self._tenant, _held(context), step, data)
-        if kept is None:
-            context.cancel()
-            raise LeaseLost(f"node {context.node_id} is no longer ours")
+            new = NewStep(*_instance(context), context.lease_id, step, data)
+            (answer,) = await self._store.record_steps(self._tenant, [new])
+            if not isinstance(answer, bytes):
+                context.cancel()
+                raise LeaseLost(f"node {context.node_id} is no longer ours")
+            kept = answer
         return int(kept)
 
     # ── starting ────────────────────────────────────────────────────────────────────────

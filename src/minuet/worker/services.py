@@ -19,7 +19,7 @@ from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, Secret
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.large import read_content, write_content
-from minuet.store.records import Held
+from minuet.store.records import NewStep
 from minuet.types import Json
 from minuet.worker.children import Children
 
@@ -75,10 +75,11 @@ class WorkerServices:
 
     async def keep_step(self, context: Context, name: str, data: bytes) -> Json:
         """Keep a step's result under the handler's lease."""
-        held = Held(context.run_id, context.token_node, context.scope_text, context.lease_id)
+        key = (context.run_id, context.token_node, context.scope_text)
+        step = NewStep(*key, context.lease_id, context.mask(name), data)
         with _outage_of(context):
-            kept = await self._store.record_step(self._tenant, held, context.mask(name), data)
-        if kept is None:
+            (kept,) = await self._store.record_steps(self._tenant, [step])
+        if not isinstance(kept, bytes):
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")
         return msgspec.json.decode(kept)

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tests.store.logged.conftest import QUEUE, Another, Pair, make_rows
 
 from minuet.store.logged import LoggedStore
-from minuet.store.records import DEFAULT_TENANT, Exchange, Held, Take
+from minuet.store.records import DEFAULT_TENANT, Exchange, NewStep, Refusal, SendSignal, Take
 
 
 class LosesTheFirstStep(Another):
     """A server whose place another takes, which has all but the first step: the lease, too."""
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        before = await self._hot.read_snapshot(tenant, held.run)
-        kept: bytes | None = await self._hot.record_step(tenant, held, name, value)
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        run = steps[0].run
+        before = await self._hot.read_snapshot(tenant, run)
+        kept: list[bytes | Refusal] = await self._hot.record_steps(tenant, steps)
         if self.name == "the first":
-            now = await self._hot.read_run(tenant, held.run)
+            now = await self._hot.read_run(tenant, run)
             assert await self._hot.put_run(tenant, before, now.seq)
             self.name = "the second"
         return kept
@@ -31,11 +33,15 @@ async def test_a_step_that_was_lost_with_its_server_is_kept_again(pair: Pair) ->
     await store.create_runs([new])
     reply = await store.exchange(Exchange("s", 1, "lease", take=(Take((QUEUE,), 1),)))
     (grant,) = reply.granted
-    held = Held(grant.run, grant.node, grant.scope, grant.lease)
+    await store.change_run(DEFAULT_TENANT, new.run, SendSignal("paid", "p"))
+    (signal,) = await store.read_signals(DEFAULT_TENANT, new.run)
+    step = NewStep(grant.run, grant.node, grant.scope, grant.lease, "one", b"1", signal.seq)
+    lost = NewStep(grant.run, grant.node, grant.scope, "another lease", "two", b"2")
 
-    assert await store.record_step(DEFAULT_TENANT, held, "one", b"1") == b"1"
+    assert await store.record_steps(DEFAULT_TENANT, [lost, step]) == ["lost", b"1"]
 
     assert hot.name == "the second"
     assert await pair.hot.read_steps(DEFAULT_TENANT, (new.run, "a", "")) == {"one": b"1"}
+    assert await store.read_signals(DEFAULT_TENANT, new.run) == []
     assert await pair.is_logged(new.run)
     await store.close()

@@ -20,7 +20,7 @@ from minuet.errors import StoreError, StoreUnavailableError
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database
-from minuet.store.records import Cancel, Held, Run, Slot, Waiting
+from minuet.store.records import Cancel, NewStep, Run, Slot, Waiting
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
 
@@ -197,9 +197,8 @@ async def test_keys_and_names_may_hold_any_character(opened: Opener) -> None:
     session = Session(store, "s")
     first, second = (await session.exchange(take=2)).granted
     name = (first.run, first.node, first.scope, first.lease)
-    held = Held(*name)
 
-    assert await store.record_step("default", held, "s\0", b"1") == b"1"
+    assert await store.record_steps("default", [NewStep(*name, "s\0", b"1")]) == [b"1"]
     slot = await session.exchange(Slot(*name, key="x\0", limit=1))
     other = (second.run, second.node, second.scope, second.lease)
     waiting = await session.exchange(Waiting(*other, kind="signal", key="y\0"))

@@ -47,13 +47,16 @@ from minuet.store.records import (
     Key,
     NewPlan,
     NewRun,
+    NewStep,
     Pause,
     QueueDepth,
+    Refusal,
     Reply,
     Resume,
     RetryRun,
     Run,
     SendSignal,
+    Signal,
     Snapshot,
     Start,
     Swept,
@@ -254,17 +257,32 @@ class LoggedStore:
             await self._durable(key[0])
         return resolved
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
         while True:
             hot = self._guard.identity
-            kept = await self._hot.record_step(tenant, held, name, value)
-            # A handler continues from here, with effects of its own.
-            if kept is None or not await self._flusher.durable(held.run, held):
-                return None
+            answers = await self._hot.record_steps(tenant, steps)
+            kept = [
+                Held(new.run, new.node, new.scope, new.lease)
+                for new, answer in zip(steps, answers, strict=True)
+                if isinstance(answer, bytes)
+            ]
+            holders = list(dict.fromkeys(kept))
+            # Handlers continue from here, with effects of their own.
+            durable = await asyncio.gather(
+                *(self._flusher.durable(held.run, held) for held in holders)
+            )
             if self._guard.identity == hot:
-                return kept
-            # The server that kept it may have lost it, but not the lease.
-            value = kept
+                break
+            # The server that kept them may have lost them, but not the leases.
+            steps = [
+                msgspec.structs.replace(new, value=answer) if isinstance(answer, bytes) else new
+                for new, answer in zip(steps, answers, strict=True)
+            ]
+        lost = {held for held, is_held in zip(holders, durable, strict=True) if not is_held}
+        return [
+            "lost" if Held(new.run, new.node, new.scope, new.lease) in lost else answer
+            for new, answer in zip(steps, answers, strict=True)
+        ]
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         await self._durable(*runs)
@@ -441,6 +459,13 @@ class LoggedStore:
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         # A handler reads them after the take gate: they are durable.
         return await self._hot.read_steps(tenant, key)
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        async def read() -> list[Signal]:
+            return await self._hot.read_signals(tenant, run)
+
+        # A step names a signal by its number: that of one that is lost may be another's later.
+        return await self._twice(read, lambda signal: signal.run)
 
     async def list_waiting(
         self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100

@@ -6,7 +6,16 @@ import copy
 from collections.abc import Sequence
 
 from minuet.store.memory.rows import MemoryRows, by_key
-from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.store.records import (
+    DeadLetter,
+    EventRecord,
+    Key,
+    QueueDepth,
+    Run,
+    Signal,
+    Snapshot,
+    Token,
+)
 from minuet.store.tables import newest_runs
 from minuet.types import RunStatus
 
@@ -45,6 +54,11 @@ class MemoryReads(MemoryRows):
         if await self.read_run(tenant, key[0]) is None:
             return {}
         return {name: v for (_, name), v in sorted(self._steps.of("token", key).items())}
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        if await self.read_run(tenant, run) is None:
+            return []
+        return sorted(self.find_signals(run), key=lambda signal: signal.seq)
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         row = await self.read_run(tenant, run)

@@ -122,6 +122,9 @@ class MemoryRows:
     def find_signals(self, run: str) -> Iterable[Signal]:
         return [copy.copy(s) for s in self._signals.of("run", run).values() if not s.node]
 
+    def load_kept(self, run: str, seq: int) -> Signal | None:
+        return next((s for s in self.find_signals(run) if s.seq == seq), None)
+
     def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
         tokens = self.find_tokens(run.run, ("waiting",))
         return [t for t in tokens if (t.wait, t.wait_key) == (kind, key)]

@@ -6,9 +6,9 @@ import copy
 from collections.abc import Collection, Sequence
 
 from minuet.errors import RunConflictError
-from minuet.store.check import check_change, check_name, check_new_runs, check_resolution
+from minuet.store.check import check_change, check_new_runs, check_resolution, check_steps
 from minuet.store.memory.rows import MemoryRows
-from minuet.store.records import Change, Held, Key, NewRun, Run, Snapshot
+from minuet.store.records import Change, Key, NewRun, NewStep, Refusal, Run, Snapshot
 from minuet.store.rules.transition import Transition
 from minuet.types import TERMINAL
 
@@ -57,12 +57,12 @@ class MemoryRuns(MemoryRows):
         self._commit(step)
         return resolved
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        check_steps(steps)
         step = self._transition(self, self._clock.now_ms())
-        check_name("step", name)
-        kept = step.record_step(held, tenant, name, value)
+        answers = [step.record_step(tenant, new) for new in steps]
         self._commit(step)
-        return kept
+        return answers
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         doomed = {

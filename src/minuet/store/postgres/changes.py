@@ -14,7 +14,17 @@ from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
-from minuet.store.records import LEASE_MS_MAX, Change, Held, Key, NewRun, Run, Snapshot, Swept
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    Change,
+    Key,
+    NewRun,
+    NewStep,
+    Refusal,
+    Run,
+    Snapshot,
+    Swept,
+)
 from minuet.store.rules.transition import Transition
 
 _DUE = statement("due")
@@ -22,7 +32,6 @@ _NEXT_DUE = statement("next_due")
 _LOCK_IDEMPOTENCY_KEYS = statement("lock_idempotency_keys")
 _FIND_BY_IDEMPOTENCY_KEY = statement("find_by_idempotency_key")
 _LOAD_FIRST_EVENTS = statement("load_first_events")
-_LOAD_STEP = statement("load_step")
 _LOCK_DELETABLE_RUNS = statement("lock_deletable_runs")
 _LOCK_OUTDATED_RUNS = statement("lock_outdated_runs")
 _DELETE_RUNS = statement("delete_runs")
@@ -201,13 +210,14 @@ async def resolve(
     )
 
 
-async def record_step(
-    link: Link, wanted: Wanted, held: Held, name: str, value: bytes, now_ms: int | None
-) -> bytes | None:
+async def record_steps(
+    link: Link, wanted: Wanted, steps: Sequence[NewStep], now_ms: int | None
+) -> list[bytes | Refusal]:
     tenant, rows = await _load(link, wanted, now_ms, inputs=False)
-    key = (held.run, held.node, held.scope)
-    rows.steps[key, name] = await link.value(_LOAD_STEP, *key, name.encode())
-    return await change_rows(link, rows, lambda step: step.record_step(held, tenant, name, value))
+    await rows.load_steps(link, steps)
+    return await change_rows(
+        link, rows, lambda step: [step.record_step(tenant, new) for new in steps]
+    )
 
 
 async def mark_reported(link: Link, wanted: Wanted, run: str, seq: int, now_ms: int | None) -> bool:

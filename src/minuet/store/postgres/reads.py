@@ -17,7 +17,16 @@ from minuet.store.postgres.rows import (
     token_of,
 )
 from minuet.store.postgres.statements import statement
-from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.store.records import (
+    DeadLetter,
+    EventRecord,
+    Key,
+    QueueDepth,
+    Run,
+    Signal,
+    Snapshot,
+    Token,
+)
 from minuet.types import RunStatus
 
 # The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
@@ -33,6 +42,7 @@ _READ_ARRIVALS = statement("read_arrivals")
 _READ_RUN_STEPS = statement("read_run_steps")
 _READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
 _READ_RUN_SIGNALS = statement("read_run_signals")
+_READ_SIGNALS = statement("read_signals")
 _READ_STEPS = statement("read_steps")
 _LIST_WAITING = statement("list_waiting")
 _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
@@ -92,6 +102,10 @@ async def read_tokens(link: Link, tenant: str, run: str) -> list[Token]:
 
 async def read_steps(link: Link, tenant: str, key: Key) -> dict[str, bytes]:
     return {name.decode(): value for name, value in await link.rows(_READ_STEPS, *key, tenant)}
+
+
+async def read_signals(link: Link, tenant: str, run: str) -> list[Signal]:
+    return [signal_of(row) for row in await link.rows(_READ_SIGNALS, run, tenant)]
 
 
 async def read_snapshot(link: Link, tenant: str, run: str) -> Snapshot | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from minuet.store.records import (
     Exchange,
     Join,
     Key,
+    NewStep,
     Run,
     Signal,
     Token,
@@ -34,10 +35,12 @@ from minuet.types import TERMINAL
 _LOAD_ROWS = statement("load_rows")
 _FIND_BLOBS = statement("find_run_blobs")
 _INSERT_RUNS = statement("insert_runs")
-_INSERT_STEP = statement("insert_step")
+_LOAD_STEPS = statement("load_steps")
+_INSERT_STEPS = statement("insert_steps")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 _KEPT_SIGNALS = statement("kept_signals")
+_LOAD_KEPT = statement("load_kept")
 _LOAD_SIGNALS = statement("load_signals")
 _WAITING_IN_RUN = statement("waiting_in_run")
 _LOAD_EVENTS = statement("load_events")
@@ -135,6 +138,9 @@ class Rows:
             self._blobs = {tuple(row) for row in await link.rows(_FIND_BLOBS, runs, refs)}
         if wanted.kept:
             await self._load_signals(link)
+        if wanted.received:
+            kept = await link.rows(_LOAD_KEPT, *_columns(wanted.received))
+            self._kept += map(signal_of, kept)
 
     async def _load_signals(self, link: Link) -> None:
         """What a step about signals needs; most steps are not, and ask for none of it."""
@@ -151,6 +157,16 @@ class Rows:
         if wanted.events:
             events = await link.rows(_LOAD_EVENTS, *_columns(wanted.events))
             self._events = {(run, seq): data for run, seq, data in events}
+
+    async def load_steps(self, link: Link, steps: Sequence[NewStep]) -> None:
+        """Load those of some steps that are recorded. Their runs are locked before."""
+        names = [((new.run, new.node, new.scope), new.name) for new in steps]
+        self.steps = dict.fromkeys(names)
+        if not names:
+            return
+        asked = [(*key, name.encode()) for key, name in names]
+        for place, value in await link.rows(_LOAD_STEPS, *_columns(asked)):
+            self.steps[names[place - 1]] = value
 
     def add_run(self, row: Row) -> Run:
         """Add a run that was loaded in another way."""
@@ -256,6 +272,10 @@ class Rows:
             raise MissingRows("kept", run)
         return [signal for signal in self._kept if signal.run == run]
 
+    def load_kept(self, run: str, seq: int) -> Signal | None:
+        assert (run, seq) in self._wanted.received
+        return next((one for one in self._kept if (one.run, one.seq) == (run, seq)), None)
+
     def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
         assert (run.run, key) in self._wanted.waiting
         return [
@@ -273,8 +293,9 @@ class Rows:
             rows = [run_row(step.runs[run]) for run in sorted(step.new_runs)]
             for run, number in await link.rows(_INSERT_RUNS, rows):
                 self._run_ids[run] = number
-        for (key, name), value in step.steps.items():
-            await link.run(_INSERT_STEP, *key, name.encode(), value)
+        if step.steps:
+            steps = [(*key, name.encode(), value) for (key, name), value in step.steps.items()]
+            await link.run(_INSERT_STEPS, *_columns(steps))
         if step.reprocessed:
             await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed))
         if step.dead_letters:
@@ -320,8 +341,8 @@ class Rows:
         return _run_change(run, run.input if self._inputs else None)
 
 
-def _columns(keys: Iterable[tuple[Any, Any]]) -> tuple[list[Any], ...]:
-    """Pairs as a statement takes them: a list for each column."""
+def _columns(keys: Iterable[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+    """Rows as a statement takes them: a list for each column."""
     return tuple(list(column) for column in zip(*keys, strict=True))
 
 

@@ -17,9 +17,9 @@ from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
 from minuet.store.check import (
     check_change,
-    check_name,
     check_new_runs,
     check_resolution,
+    check_steps,
     check_worker,
 )
 from minuet.store.ends import Ends
@@ -44,10 +44,13 @@ from minuet.store.records import (
     Held,
     Key,
     NewRun,
+    NewStep,
     QueueDepth,
+    Refusal,
     Reply,
     Run,
     SendSignal,
+    Signal,
     Snapshot,
     Swept,
     Token,
@@ -277,19 +280,17 @@ class PostgresStore(SharedWorkflows):
             self._hints.tell(work=True)
         return resolved
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        check_name("step", name)
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        check_steps(steps)
         wanted = Wanted(tenant)
-        wanted.want_token((held.run, held.node, held.scope))
-        kept = await self._step(
+        wanted.want_steps(steps)
+        answers = await self._step(
             wanted,
-            lambda link, wanted: changes.record_step(
-                link, wanted, held, name, value, self._now_ms()
-            ),
+            lambda link, wanted: changes.record_steps(link, wanted, steps, self._now_ms()),
             repeatable=True,
         )
         self._hints.tell(work=False)
-        return kept
+        return answers
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
         return await self._database.read(lambda link: reads.list_unreported(link, after, limit))
@@ -378,6 +379,9 @@ class PostgresStore(SharedWorkflows):
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         return await self._database.read(lambda link: reads.read_steps(link, tenant, key))
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        return await self._database.read(lambda link: reads.read_signals(link, tenant, run))
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         return await self._database.read_at_once(

@@ -7,7 +7,7 @@ given up and made again with that added. Nothing has been written by then.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from minuet.store.blob import blob_of
@@ -22,6 +22,7 @@ from minuet.store.records import (
     Failed,
     Key,
     NewPlan,
+    NewStep,
     Pause,
     Resume,
     RetryRun,
@@ -61,10 +62,11 @@ class Wanted:
         #: Run and reference.
         self.blobs: dict[tuple[str, str], None] = {}
         #: Runs whose kept signals are wanted; signals by run and id; run and name of a signal that
-        #: tokens wait for; events by run and number.
+        #: tokens wait for; kept signals and events by run and number.
         self.kept: dict[str, None] = {}
         self.signals: dict[tuple[str, str], None] = {}
         self.waiting: dict[tuple[str, str], None] = {}
+        self.received: dict[tuple[str, int], None] = {}
         self.events: dict[tuple[str, int], None] = {}
 
     def arguments(self) -> tuple[list[Any], ...]:
@@ -139,6 +141,13 @@ class Wanted:
                 self.arrivals[run, d.node, d.scope, source] = None
             if d.withdraws:
                 self.whole[run] = None
+
+    def want_steps(self, steps: Sequence[NewStep]) -> None:
+        """The tokens of steps, and the signals that they receive."""
+        for new in steps:
+            self.want_token((new.run, new.node, new.scope))
+            if new.signal:
+                self.received[new.run, new.signal] = None
 
     def want_change(self, run: str, change: Change) -> None:
         """What a change of a run reads."""

@@ -18,7 +18,7 @@ from minuet.store.redis.script import expand_names
 _FOLDER = Path(__file__).parent / "lua"
 
 #: The rules: `store/rules` again, in files and functions of the same names.
-RULES = ("slots", "tokens", "joins", "leases", "signals", "runs", "items", "workflows")
+RULES = ("slots", "tokens", "joins", "leases", "signals", "steps", "runs", "items", "workflows")
 
 #: What the verbs share; each part uses those before it.
 _PARTS = (
@@ -31,7 +31,7 @@ _PARTS = (
 #: Verbs that write nothing: they run where writing is refused.
 _READING = frozenset(
     {
-        *("read_run", "list_runs", "read_events", "read_rows"),
+        *("read_run", "list_runs", "read_events", "read_rows", "read_signals"),
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unlogged", "read_unlogged", "read_standings"),
         *("list_unreported", "list_workers", "find_queues", "find_ended", "list_blobs"),

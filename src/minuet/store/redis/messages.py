@@ -29,6 +29,7 @@ from minuet.store.records import (
     Held,
     NewPlan,
     NewRun,
+    NewStep,
     Pause,
     Read,
     Released,
@@ -214,12 +215,16 @@ CHANGE = Message(
     }
 )
 
+#: A step to record.
+NEW_STEP = Message({NewStep: {}})
+
 #: By the word that scripts have for them: what they read into variables.
 VALUES = {"exchange": EXCHANGE, "item": ITEM, "delivery": DELIVERY, "change": CHANGE}
 
 #: The same of what scripts keep as arrays: where each value is in one.
 ARRAYS = {
     "new": NEW_RUN.places,
+    "step": NEW_STEP.places,
     **{
         word: {name: at for at, name in enumerate(kind.__struct_fields__, 1)}
         for word, kind in {"held": Held, "take": Take, "read": Read}.items()

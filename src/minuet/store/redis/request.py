@@ -17,6 +17,7 @@ from minuet.store.records import (
     Exchange,
     Item,
     NewRun,
+    NewStep,
     Waiting,
 )
 from minuet.store.redis import messages
@@ -26,6 +27,7 @@ _write_exchange = messages.EXCHANGE.write[Exchange]
 _write_item = messages.ITEM.write
 _write_delivery = messages.DELIVERY.write[Delivery]
 _write_new_run = messages.NEW_RUN.write[NewRun]
+_write_new_step = messages.NEW_STEP.write[NewStep]
 _write_change = messages.CHANGE.write
 
 
@@ -70,6 +72,11 @@ def create_runs(
     """New runs for `create_runs.lua`, and where the blobs of each were kept aside."""
     pairs = zip(runs, staged, strict=True)
     return pack((now_ms, [_write_new_run(new, *place) for new, place in pairs]))
+
+
+def record_steps(tenant: str, steps: Sequence[NewStep], now_ms: int | None) -> bytes:
+    """Steps for `record_steps.lua`."""
+    return pack((now_ms, tenant, [_write_new_step(new) for new in steps]))
 
 
 def change_run(

@@ -376,7 +376,7 @@ def snapshot_of(tenant: str, run: str, fields: dict[bytes, bytes]) -> Snapshot:
         ),
         steps=tuple((n, s, name, value) for (n, s, name), value in rows("step")),
         dead_letters=tuple(sorted(letters, key=lambda x: (x.node, x.scope, x.generation))),
-        signals=tuple(_signal(run, id, data) for (id,), data in rows("signal")),
+        signals=tuple(signal_of(run, id, data) for (id,), data in rows("signal")),
     )
 
 
@@ -384,7 +384,7 @@ def _join(run: str, node: str, scope: str, data: bytes) -> Join:
     return Join(run=run, node=node, scope=scope, **_fields(JOIN, _JOIN.decode(data)))
 
 
-def _signal(run: str, id: str, data: bytes) -> Signal:
+def signal_of(run: str, id: str, data: bytes) -> Signal:
     return Signal(run=run, id=id, **_fields(SIGNAL, _SIGNAL.decode(data)))
 
 

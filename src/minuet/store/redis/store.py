@@ -31,9 +31,9 @@ from minuet.errors import (
 from minuet.store.blob import blob_ref
 from minuet.store.check import (
     check_change,
-    check_name,
     check_new_runs,
     check_resolution,
+    check_steps,
     check_worker,
 )
 from minuet.store.ends import Ends
@@ -51,10 +51,13 @@ from minuet.store.records import (
     Held,
     Key,
     NewRun,
+    NewStep,
     QueueDepth,
+    Refusal,
     Reply,
     Run,
     SendSignal,
+    Signal,
     Snapshot,
     Swept,
     Token,
@@ -91,6 +94,10 @@ _STATUSES: tuple[RunStatus, ...] = (
     *("PENDING", "RUNNING", "PAUSED"),
     *("COMPLETED", "FAILED", "CANCELLED"),
 )
+
+#: Why a step was not recorded, by the number that stands for it in an answer.
+REFUSALS: tuple[Refusal, ...] = ("lost", "gone")
+
 _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 
 
@@ -319,13 +326,17 @@ class RedisStore(RedisWorkflows):
         self._notify(work)
         return bool(resolved)
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        check_name("step", name)
-        kept = await self._run(
-            "record_step", self._home(held.run), self._now_ms(), tenant, held, name, opaque(value)
-        )
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        check_steps(steps)
+        answers: dict[int, bytes | Refusal] = {}
+        numbered = list(enumerate(steps))
+        for partition, part in self._partitions.by_run(numbered, lambda one: one[1].run):
+            packed = requests.record_steps(tenant, [new for _, new in part], self._now_ms())
+            found = await self._connection.run("record_steps", partition, packed)
+            for (place, _), answer in zip(part, found, strict=True):
+                answers[place] = answer if isinstance(answer, bytes) else REFUSALS[answer]
         self._notify(0)
-        return kept[0] if kept else None
+        return [answers[place] for place in range(len(steps))]
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
         found = [rows.run_of(row) for row in await self._all("list_unreported", after, limit)]
@@ -464,6 +475,11 @@ class RedisStore(RedisWorkflows):
         prefix = f"{FIELDS['step']}{node}\0{scope}\0"
         found = await self._read_rows(tenant, run, prefix)
         return {f.decode().removeprefix(prefix): value for f, value in sorted(found.items())}
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        flat = await self._run("read_signals", self._home(run), tenant, run)
+        pairs = zip(flat[::2], flat[1::2], strict=True)
+        return [rows.signal_of(run, id.decode(), data) for id, data in pairs]
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         found = await self._read_rows(tenant, run, "")

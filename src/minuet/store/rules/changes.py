@@ -58,6 +58,10 @@ class Source(Protocol):
         """The signals of a run that are kept: no instance has received them."""
         ...
 
+    def load_kept(self, run: str, seq: int) -> Signal | None:
+        """The kept signal of a run that has this event."""
+        ...
+
     def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
         """The tokens of a run that wait for something of this kind and key."""
         ...

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from minuet import events
 from minuet.store.records import (
     LEASE_MS_MAX,
@@ -120,18 +118,3 @@ class Leases(Joins):
         if run.status == "PAUSED":
             self._park(token)
         return True
-
-    def record_step(self, held: Held, tenant: str, name: str, value: bytes) -> bytes | None:
-        """Keep a step's result; None when the lease is lost. The first result stays."""
-        key = (held.run, held.node, held.scope)
-        token, run = self.token(key), self.run(held.run)
-        if token is None or run is None or run.tenant != tenant or token.lease != held.lease:
-            return None
-        if token.state != "leased" and not self._hold_open(token):
-            return None
-        known = self.steps.get((key, name)) or self._source.load_step(key, name)
-        if known is not None:
-            return known
-        self.steps[(key, name)] = value
-        self._append(run, events.StepRecorded(*key[1:], name, msgspec.Raw(value)))
-        return value

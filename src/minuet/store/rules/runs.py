@@ -28,8 +28,8 @@ from minuet.store.records import (
     Start,
 )
 from minuet.store.rules.shared import check_rows, key_conflict
-from minuet.store.rules.signals import Signals
 from minuet.store.rules.slots import slot_of
+from minuet.store.rules.steps import Steps
 from minuet.types import TERMINAL, RunStatus
 
 
@@ -42,7 +42,7 @@ def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int 
     return run.tenant == tenant and run.seq == expected_seq
 
 
-class Runs(Signals):
+class Runs(Steps):
     """The rules of runs."""
 
     def _close(self, run: Run, status: RunStatus, error: dict[str, Any] | None) -> None:

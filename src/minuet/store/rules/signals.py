@@ -39,6 +39,15 @@ class Signals(Leases):
                 self._receive(run, token, signal, bytes(sent.data))
                 return
 
+    def _receive_in_step(self, run: Run, token: Token, seq: int) -> bool:
+        """Let the holder of a token receive a signal; False when it is not kept (any more)."""
+        signal = self._source.load_kept(run.run, seq)
+        if signal is None or signal.key in self.signals:
+            return False
+        signal.node, signal.scope = token.node, token.scope
+        self.signals[signal.key] = signal
+        return True
+
     def _longest_waiting(self, run: Run, name: str) -> Token | None:
         """The instance that has waited for a signal the longest."""
         waiting = self._source.find_waiting(run, SIGNAL_WAIT, name)

@@ -9,7 +9,7 @@ from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store import records
 from minuet.store.blob import blob_ref
 from minuet.store.fields import to_json
-from minuet.store.records import LEASE_MS_MAX, Held, Key, NewRun, Run, Snapshot, Swept
+from minuet.store.records import LEASE_MS_MAX, Key, NewRun, NewStep, Refusal, Run, Snapshot, Swept
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.sqlite.blobs import put_shared_blob
 from minuet.store.sqlite.rows import run_of
@@ -104,10 +104,12 @@ def mark_reported(change: Change, tenant: str, run: str, seq: int) -> bool:
     return marked
 
 
-def record_step(change: Change, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-    kept = change.step.record_step(held, tenant, name, value)
+def record_steps(change: Change, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+    change.rows.load_tokens((new.run, new.node, new.scope) for new in steps)
+    change.rows.load_runs(new.run for new in steps)
+    answers = [change.step.record_step(tenant, new) for new in steps]
     change.write()
-    return kept
+    return answers
 
 
 def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:

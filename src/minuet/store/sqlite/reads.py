@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from minuet.store.fields import to_json
 from minuet.store.identifiers import LAST_CHARACTER
-from minuet.store.records import DeadLetter, EventRecord, Key, QueueDepth, Run, Snapshot, Token
+from minuet.store.records import (
+    DeadLetter,
+    EventRecord,
+    Key,
+    QueueDepth,
+    Run,
+    Signal,
+    Snapshot,
+    Token,
+)
 from minuet.store.sqlite.rows import (
     arrival_of,
     dead_letter_of,
@@ -37,6 +46,7 @@ _READ_ARRIVALS = statement("read_arrivals")
 _READ_RUN_STEPS = statement("read_run_steps")
 _READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
 _READ_RUN_SIGNALS = statement("read_run_signals")
+_READ_SIGNALS = statement("read_signals")
 _READ_STEPS = statement("read_steps")
 _LIST_WAITING = statement("list_waiting")
 _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
@@ -114,6 +124,11 @@ def read_steps(db: apsw.Connection, tenant: str, key: Key) -> dict[str, bytes]:
     bindings = {"tenant": tenant, "run": run, "node": node, "scope": scope}
     rows: list[Any] = db.execute(_READ_STEPS, bindings).fetchall()
     return dict(rows)
+
+
+def read_signals(db: apsw.Connection, tenant: str, run: str) -> list[Signal]:
+    rows = db.execute(_READ_SIGNALS, {"tenant": tenant, "run": run})
+    return [signal_of(row) for row in rows]
 
 
 def read_snapshot(db: apsw.Connection, tenant: str, run: str) -> Snapshot | None:

@@ -51,6 +51,7 @@ _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
 _LOAD_SIGNAL = statement("load_signal")
+_LOAD_KEPT = statement("load_kept")
 _KEPT_SIGNALS = statement("kept_signals")
 _WAITING_IN_RUN = statement("waiting_in_run")
 _WRITE_SIGNAL = statement("write_signal")
@@ -223,6 +224,11 @@ class Rows:
     def find_signals(self, run: str) -> list[Signal]:
         return [signal_of(row) for row in self._db.execute(_KEPT_SIGNALS, (run,))]
 
+    def load_kept(self, run: str, seq: int) -> Signal | None:
+        for row in self._db.execute(_LOAD_KEPT, (run, seq)):
+            return signal_of(row)
+        return None
+
     def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
         asked = (run.tenant, kind, key, run.run)
         return [self._token(row) for row in self._db.execute(_WAITING_IN_RUN, asked)]
@@ -247,8 +253,8 @@ class Rows:
             many(_INSERT_ARRIVAL, [_arrival_row(arrival) for arrival in step.arrivals.values()])
         if step.events:
             many(_INSERT_EVENT, [self._numbered(event) for event in step.events])
-        for (key, name), value in step.steps.items():
-            self._db.execute(_INSERT_STEP, (*key, name, value))
+        if step.steps:
+            many(_INSERT_STEP, [(*key, name, value) for (key, name), value in step.steps.items()])
         for run in step.reprocessed:
             self._db.execute(_REPROCESS_DEAD_LETTERS, (run,))
         for letter in step.dead_letters:

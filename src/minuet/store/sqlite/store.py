@@ -19,9 +19,9 @@ from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.store.check import (
     check_change,
-    check_name,
     check_new_runs,
     check_resolution,
+    check_steps,
     check_version,
     check_worker,
 )
@@ -39,9 +39,12 @@ from minuet.store.records import (
     Held,
     Key,
     NewRun,
+    NewStep,
     QueueDepth,
+    Refusal,
     Reply,
     Run,
+    Signal,
     Snapshot,
     Swept,
     Token,
@@ -245,12 +248,12 @@ class SqliteStore:
         )
         return resolved
 
-    async def record_step(self, tenant: str, held: Held, name: str, value: bytes) -> bytes | None:
-        check_name("step", name)
-        kept: bytes | None = await self._write(
-            lambda change: changes.record_step(change, tenant, held, name, value)
+    async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
+        check_steps(steps)
+        answers: list[bytes | Refusal] = await self._write(
+            lambda change: changes.record_steps(change, tenant, steps)
         )
-        return kept
+        return answers
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
         return await self._read(reads.list_unreported, after, limit)
@@ -315,6 +318,9 @@ class SqliteStore:
 
     async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
         return await self._read(reads.read_steps, tenant, key)
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        return await self._read(reads.read_signals, tenant, run)
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
         return await self._read(reads.read_snapshot, tenant, run)

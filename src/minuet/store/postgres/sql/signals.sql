@@ -4,6 +4,12 @@
 SELECT {s.signal}
 FROM unnest($1::text[], $2::text[]) AS k (run, id) JOIN minuet.signals AS s USING (run, id);
 
+-- name: load_kept
+SELECT {s.signal}
+FROM unnest($1::text[], $2::integer[]) AS k (run, seq)
+JOIN minuet.signals AS s USING (run, seq)
+WHERE s.node = '';
+
 -- name: kept_signals
 SELECT {signal} FROM minuet.signals WHERE run = ANY ($1) AND node = '' ORDER BY run, seq;
 

@@ -181,8 +181,9 @@ function events.signal_received(name, id, payload, by)
   return before .. payload .. text('by', by) .. '}', #before
 end
 
-function events.step_recorded(token, name, value)
-  return about('step.recorded', token) .. ',"name":' .. quote(name) .. json('value', value) .. '}'
+function events.step_recorded(token, name, value, signal)
+  return about('step.recorded', token) .. ',"name":' .. quote(name) .. json('value', value)
+    .. number('signal', signal, 0) .. '}'
 end
 
 function events.lease_expired(token)

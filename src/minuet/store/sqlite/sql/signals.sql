@@ -3,6 +3,9 @@
 -- name: load_signal
 SELECT {signal} FROM signals WHERE run = ? AND id = ?;
 
+-- name: load_kept
+SELECT {signal} FROM signals WHERE run = ? AND node = '' AND seq = ?;
+
 -- name: kept_signals
 SELECT {signal} FROM signals WHERE run = ? AND node = '' ORDER BY seq;
 

@@ -1,7 +1,7 @@
 -- Leases: renewed, expired, taken up again; and what only their holder may do.
 
 -- Exports. Everything else stays local to this block.
-local begin_leases, lease_end, is_lost, is_open, revive, come_back, renew, expire, record_step
+local begin_leases, lease_end, is_lost, is_open, revive, come_back, renew, expire
 
 do
 
@@ -96,20 +96,6 @@ function expire(name, node, scope)
   token[T_STATE], token[T_DUE_MS] = 'ready', now
   if run[R_STATUS] == 'PAUSED' then park(token) end
   return true
-end
-
--- Keep a step's result; nil when the lease is lost. The first result stays.
-function record_step(tenant, held, name, value)
-  local node, scope, lease = held[HELD_NODE], held[HELD_SCOPE], held[HELD_LEASE]
-  local token, run = load_token(held[HELD_RUN], node, scope)
-  if not token or run[R_TENANT] ~= tenant or token[T_LEASE] ~= lease then return nil end
-  if token[T_STATE] ~= 'leased' and not is_open(token) then return nil end
-  local field = F_STEP .. node .. '\0' .. scope .. '\0' .. name
-  local known = call('HGET', run[R_KEY], field)
-  if known then return known end
-  put(run, field, value)
-  append(run, events.step_recorded(token, name, value))
-  return value
 end
 
 end

@@ -2,7 +2,7 @@
 -- `store/rules/signals.py`.
 
 -- Exports. Everything else stays local to this block.
-local receive_kept, send_signal
+local receive_kept, receive_in_step, send_signal
 
 do
 
@@ -39,6 +39,20 @@ function receive_kept(run, token)
       return
     end
   end
+end
+
+-- Let the holder of a token receive a signal; false when it is not kept (any more).
+function receive_in_step(run, token, seq)
+  local taken = run.taken_signals or {}
+  run.taken_signals = taken
+  local id = call('ZRANGEBYSCORE', kept_key(run[R_NAME]), seq, seq)[1]
+  if not id or taken[id] then return false end
+  taken[id] = true
+  local signal = { unpack_row(call('HGET', run[R_KEY], F_SIGNAL .. id)) }
+  signal[S_NODE], signal[S_SCOPE] = token[T_NODE], token[T_SCOPE]
+  put(run, F_SIGNAL .. id, pack(unpack(signal, 1, S_LAST)))
+  leave(kept_key(run[R_NAME]), id)
+  return true
 end
 
 -- The instance that has waited for a signal the longest, or nil.

@@ -1,0 +1,34 @@
+"""Steps inside handlers: the first result of each stays."""
+
+from __future__ import annotations
+
+import msgspec
+
+from minuet import events
+from minuet.store.records import NewStep, Refusal
+from minuet.store.rules.signals import Signals
+
+
+class Steps(Signals):
+    """The rules of steps."""
+
+    def record_step(self, tenant: str, new: NewStep) -> bytes | Refusal:
+        """Keep a step's result, and receive the signal that it comes with. Return the result that
+        is kept, or why none is."""
+        key = (new.run, new.node, new.scope)
+        token, run = self.token(key), self.run(new.run)
+        if token is None or run is None or run.tenant != tenant or token.lease != new.lease:
+            return "lost"
+        if token.state != "leased" and not self._hold_open(token):
+            return "lost"
+        known = self.steps.get((key, new.name))
+        if known is None:
+            known = self._source.load_step(key, new.name)
+        if known is not None:
+            return known
+        if new.signal and not self._receive_in_step(run, token, new.signal):
+            return "gone"
+        self.steps[(key, new.name)] = new.value
+        value = msgspec.Raw(new.value)
+        self._append(run, events.StepRecorded(*key[1:], new.name, value, new.signal))
+        return new.value
