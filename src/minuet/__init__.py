@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         DocumentError,
         EgressError,
         ExpressionError,
+        FunctionError,
         HandlerError,
         InputError,
         InputLimitError,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
         NonRetryable,
         NotOpenError,
         OutputError,
+        ReplayError,
         Retryable,
         RunConflictError,
         RunError,
@@ -73,12 +75,15 @@ if TYPE_CHECKING:
         SessionError,
         SignalTimeoutError,
         StartError,
+        StepFailed,
         StoreError,
         StoreUnavailableError,
         StoreUnusableError,
         TemplateError,
         WorkflowNotFoundError,
     )
+    from minuet.functions.flow import Flow
+    from minuet.functions.function import Function, workflow
     from minuet.nodes.context import Context, RunLogFilter
     from minuet.nodes.handler import Task, task
     from minuet.nodes.registered import node_type
@@ -100,6 +105,9 @@ __all__ = [
     "DocumentError",
     "EgressError",
     "ExpressionError",
+    "Flow",
+    "Function",
+    "FunctionError",
     "HandlerError",
     "InputError",
     "InputLimitError",
@@ -111,6 +119,7 @@ __all__ = [
     "NonRetryable",
     "NotOpenError",
     "OutputError",
+    "ReplayError",
     "Retry",
     "Retryable",
     "RunConflictError",
@@ -129,6 +138,7 @@ __all__ = [
     "SessionError",
     "SignalTimeoutError",
     "StartError",
+    "StepFailed",
     "StoreError",
     "StoreUnavailableError",
     "StoreUnusableError",
@@ -152,6 +162,7 @@ __all__ = [
     "task",
     "transform",
     "wait",
+    "workflow",
 ]
 
 #: Where the public names are; all others are errors.
@@ -163,6 +174,8 @@ _HOMES = {
         "minuet.builder.constructors",
     ),
     "Context": "minuet.nodes.context",
+    "Flow": "minuet.functions.flow",
+    "Function": "minuet.functions.function",
     "Node": "minuet.builder.node",
     "NodeResult": "minuet.app.results",
     "Retry": "minuet.plan.plan",
@@ -177,6 +190,7 @@ _HOMES = {
     "node_type": "minuet.nodes.registered",
     "run": "minuet.app.blocking",
     "task": "minuet.nodes.handler",
+    "workflow": "minuet.functions.function",
 }
 
 

@@ -463,6 +463,38 @@ class ChildDepthError(RunError):
         )
 
 
+class FunctionError(MinuetError):
+    """A durable function does something that it cannot do, or is used where it cannot be."""
+
+    code = "function-error"
+
+
+class ReplayError(FunctionError):
+    """The code of a durable function does not fit what a run of it has done before.
+
+    `recorded` is what the run's journal has next, `wanted` what the code asks for instead.
+    """
+
+    code = "replay-mismatch"
+
+    def __init__(self, message: str, *, recorded: str, wanted: list[str]) -> None:
+        self.recorded, self.wanted = recorded, wanted
+        super().__init__(message)
+
+
+class StepFailed(MinuetError):
+    """A step of a durable function failed with an exception whose class is not known here.
+
+    `error` is what is kept of it: type, message and the like.
+    """
+
+    code = "step-failed"
+
+    def __init__(self, step: str, error: dict[str, Any]) -> None:
+        self.step, self.error = step, error
+        super().__init__(f"step {step!r} failed: {error.get('type')}: {error.get('message')}")
+
+
 class LeaseLost(BaseException):
     """The node is no longer this worker's to finish: it was cancelled or taken by another.
 

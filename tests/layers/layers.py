@@ -24,7 +24,7 @@ BELOW_WORKER = BASE | {
         "plan",
         "kernel",
     ),
-    *("store", "bridge", "nodes"),
+    *("store", "bridge", "nodes", "functions"),
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
 #: What programs and people touch reaches the store through the app only.
@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     # The only part that knows the kernel's types and the store's.
     "bridge": BASE
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},
+    "functions": BASE | {"model", "nodes"},
     "builder": BASE | {"conditions", "templates", "model", "nodes", "bridge"},
     "worker": BELOW_WORKER,
     "app": BELOW_APP | {"outcomes"},

@@ -20,7 +20,8 @@ from minuet.model import (
     read_mapping,
 )
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.flowing import DurableFunction
+from minuet.nodes.handler import REGISTERED, AnyTask, Handlers
 from minuet.plan.catalog import Catalog, NodeKind
 from minuet.plan.child import ChildPlan, find_inner
 from minuet.plan.compile import compile_workflow
@@ -167,11 +168,17 @@ def _check_handlers(document: Document, handlers: Handlers) -> list[Diagnostic]:
     found = []
     for number, node in enumerate(document.workflow.nodes):
         node_type = NODE_TYPES.get(node.type)
-        if node.handler is None or node_type is None or node_type.kind != "handler":
+        if node.handler is None or node_type is None:
+            continue
+        if node_type.kind not in ("handler", "flow"):
             continue
         at = ("nodes", number)
         try:
-            task = handlers.find(node.handler)
+            task: AnyTask | DurableFunction
+            if node_type.kind == "flow":
+                task = handlers.find_function(node.handler)
+            else:
+                task = handlers.find(node.handler)
         except HandlerError as error:
             found.append(document.diagnose("unknown-handler", str(error), (*at, "handler")))
             continue
@@ -196,7 +203,7 @@ def catalog(document: Document, handlers: Handlers | None) -> Catalog:
             queue=t.queue,
             available=t.kind != "later",
             config_schema=t.config_schema,
-            needs_handler=t.kind == "handler",
+            needs_handler=t.kind in ("handler", "flow"),
             takes_secrets=t.takes_secrets,
             expression_fields=t.expression_fields,
         )
@@ -261,3 +268,11 @@ def check_input(plan: Plan, value: Json) -> None:
     problems = find_input_problems(plan.input_schema, value) if plan.input_schema else []
     if problems:
         raise InputError(problems)
+
+
+def compile_child(source: Any) -> list[tuple[str, bytes]]:
+    """The plan of a workflow that a durable function starts, and those written inside it: their
+    digests and bytes."""
+    compiled = compile_source(source)
+    inner = [(child.digest, child.data) for child in compiled.children]
+    return [(compiled.digest, compiled.data), *inner]

@@ -39,9 +39,10 @@ def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:
         if node_type is None:
             if handlers.find_type(node.type) is None:
                 missing.add(f"{TYPE_QUEUE}{node.type}")
-        elif node.handler is not None and node_type.kind == "handler":
+        elif node.handler is not None and node_type.kind in ("handler", "flow"):
+            find = handlers.find if node_type.kind == "handler" else handlers.find_function
             try:
-                handlers.find(node.handler)
+                find(node.handler)
             except HandlerError:
                 missing.add(node.handler)
     return sorted(missing)

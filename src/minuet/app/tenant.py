@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 
+from minuet.app.compiling import compile_child
 from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
 from minuet.bridge.programs import Loaded, Programs
@@ -117,6 +118,7 @@ class Tenant:
                 clock=self.engine.clock,
                 ids=self.engine.ids,
                 programs=self.engine.programs,
+                compile_child=compile_child,
                 **self.engine.options.of_worker(),
             )
             self.working = asyncio.get_running_loop().create_task(self.worker.run())

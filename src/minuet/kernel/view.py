@@ -18,7 +18,7 @@ from minuet.kernel.fold import Detail, NumberedEvent, State, TokenView
 from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
-from minuet.plan.plan import HIDDEN, Node, author_of, is_list, item_id, items_id
+from minuet.plan.plan import FLOW, HIDDEN, Node, author_of, is_list, item_id, items_id
 from minuet.types import TERMINAL, Json, Scope
 
 #: Which of several instances a node shows: the one whose status comes first here.
@@ -327,6 +327,9 @@ def run_output(program: Program, state: State) -> Json:
             latest[token.node] = token
     if plan.output_node is not None:
         return _output(latest[plan.output_node]) if plan.output_node in latest else None
+    if len(plan.nodes) == 1 and plan.nodes[0].type == FLOW:
+        # What a durable function returns is what its run returns.
+        return _output(latest[plan.nodes[0].id]) if latest else None
     return {name: _output(latest[name]) for name in plan.terminals if name in latest}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from minuet.nodes.io.flow import FLOW
 from minuet.nodes.io.http import HTTP
 from minuet.nodes.io.llm import LLM
 from minuet.nodes.io.task import TASK
@@ -22,6 +23,7 @@ NODE_TYPES: dict[str, NodeType] = {
     node_type.name: node_type
     for node_type in (
         TASK,
+        FLOW,
         TRANSFORM,
         DECISION,
         NOOP,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import copy
 import hashlib
 import inspect
 import logging
@@ -137,6 +138,7 @@ class Context:
         "_key",
         "_loop",
         "_mask",
+        "_prefix",
         "_secrets",
         "_services",
         "attempt",
@@ -183,6 +185,8 @@ class Context:
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
+        #: Begins the names of the steps that are kept.
+        self._prefix = ""
         #: The mask, and the values that the handler had got when it was made.
         self._mask: tuple[tuple[str, ...], Mask] | None = None
         #: The last outage of the worker's own store that the handler has seen. For the worker.
@@ -259,6 +263,20 @@ class Context:
     def __str__(self) -> str:
         return f"node {self.node_id} of run {self.run_id}"
 
+    def for_step(self, step: str, attempt: int, *, is_async: bool) -> Context:
+        """The context of a task that is a step of a durable function. For the worker."""
+        # Imported here, because a program that only reads documents does not need it.
+        import asyncio
+
+        made = copy.copy(self)
+        made._prefix = f"{step}/"
+        text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}\n{step}"
+        made._key = hashlib.sha256(text.encode()).hexdigest()[:32]
+        made._cancelled, made.outage = False, None
+        made._loop = None if is_async else asyncio.get_running_loop()
+        made.attempt = attempt
+        return made
+
     def enter(self) -> None:
         """Attribute what this asyncio task logs from now on to this run and node. For the worker,
         which runs each handler in a task of its own."""
@@ -303,6 +321,7 @@ class Context:
         an annotation it is JSON. `fn` may still run twice if the worker dies before the result is
         kept.
         """
+        name = self._prefix + name
         if self._loop is None:
             return self._step(name, fn, args, kwargs)
         known, value = self._wait(self._services.load_step(self, name))

@@ -11,7 +11,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import CodeType, ModuleType
 from typing import (
@@ -27,12 +27,13 @@ from typing import (
     overload,
 )
 
-from minuet.errors import ConfigError, HandlerError
+from minuet.errors import ConfigError, FunctionError, HandlerError
 from minuet.nodes.building import BUILDING, NamedTask
 from minuet.nodes.context import Context
+from minuet.nodes.flowing import FLOWING, DurableFunction
 from minuet.nodes.loading import document_name, load_module
 from minuet.nodes.spec import Effects, NodeType
-from minuet.nodes.values import annotations_of, decoders
+from minuet.nodes.values import Decode, annotations_of, decoders, result_decoder
 
 if TYPE_CHECKING:
     from minuet.builder.node import Node
@@ -45,6 +46,7 @@ _OURS = "minuet.nodes."
 #: What a handler's function takes and what it returns: a coroutine, if it is async.
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
+Awaited = TypeVar("Awaited")
 
 
 class Task(Generic[Parameters, Result]):
@@ -110,7 +112,42 @@ class Task(Generic[Parameters, Result]):
         if building is not None:
             node: Any = building.add_task(self, self.name, args, kwargs)
             return cast(Result, node)
+        flowing = FLOWING.get()
+        if flowing is not None:
+            if not self.is_async:
+                raise FunctionError(
+                    f"{self.name} is a sync task: inside a durable function, write "
+                    f"await {self.name}.step(…), which runs it in a thread"
+                )
+            return cast(Result, flowing.call_task(self, args, kwargs))
         return self.function(*args, **kwargs)
+
+    @overload
+    def step(
+        self: Task[Parameters, Coroutine[Any, Any, Awaited]],
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Coroutine[Any, Any, Awaited]: ...
+
+    @overload
+    def step(
+        self, *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Coroutine[Any, Any, Result]: ...
+
+    def step(self, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Coroutine[Any, Any, Any]:
+        """Inside a durable function: a step that runs the task. Await it."""
+        flowing = FLOWING.get()
+        if flowing is None:
+            raise FunctionError(
+                f"{self.name}.step(…) is a step of a durable function: await it inside a function "
+                "with @minuet.workflow"
+            )
+        return flowing.call_task(self, args, kwargs)
+
+    @functools.cached_property
+    def decode_result(self) -> Decode:
+        """Rebuilds what the function returns."""
+        return result_decoder(self.function)
 
     def named(self, node_id: str | None = None) -> NamedTask:
         """The task, to be called for a node with this id. Without one, the id is its name."""
@@ -130,6 +167,14 @@ class Task(Generic[Parameters, Result]):
         """
         named = self.named()
         return named.map(*arguments, max_parallel=max_parallel, need=need, **config)
+
+    def call_with(self, arguments: Mapping[str, Any], context: Context) -> Any:
+        """Call the function with arguments by name, and with the context if it takes one."""
+        function: Function = self.function
+        name = self._binder.context_name
+        if name is None or name in arguments:
+            return function(**arguments)
+        return function(**arguments, **{name: context})
 
     def name_arguments(self, positional: tuple[Any, ...]) -> dict[str, Any]:
         """Positional arguments by name; HandlerError if there are too many."""
@@ -210,6 +255,11 @@ class _Binder:
             for name, decode in decoders(converted).items()
         ]
 
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that gets the context."""
+        return self._context
+
     def name(self, positional: tuple[Any, ...]) -> dict[str, Any]:
         if len(positional) > len(self._positional):
             raise HandlerError(
@@ -219,20 +269,9 @@ class _Binder:
         return dict(zip(self._positional, positional, strict=False))
 
     def misfits(self, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
-        meant: set[str] = set()
-        for name in names:
-            if name not in self._names and not self._takes_all:
-                hint = _hint(name, self._names)
-                yield Misfit(name, f"handler {self._handler!r} has no argument {name!r}{hint}")
-                meant.update(_close(name, self._names))
-        for name in self._required if complete else ():
-            # One that was probably misspelt is not reported as missing too.
-            if name not in names and name not in meant:
-                message = (
-                    f"handler {self._handler!r} needs the argument {name!r}: add it to the node's "
-                    "config"
-                )
-                yield Misfit(name, message, is_missing=True)
+        known = names if self._takes_all else self._names
+        required = self._required if complete else []
+        return find_misfits(f"handler {self._handler!r}", names, known, required)
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         arguments = dict(config)
@@ -246,6 +285,22 @@ class _Binder:
         return arguments
 
 
+def find_misfits(
+    who: str, names: Collection[str], known: Collection[str], required: Iterable[str]
+) -> Iterator[Misfit]:
+    """Arguments that are not known, and those that are required and missing."""
+    meant: set[str] = set()
+    for name in names:
+        if name not in known:
+            yield Misfit(name, f"{who} has no argument {name!r}{_hint(name, known)}")
+            meant.update(_close(name, known))
+    for name in required:
+        # One that was probably misspelt is not reported as missing too.
+        if name not in names and name not in meant:
+            message = f"{who} needs the argument {name!r}: add it to the node's config"
+            yield Misfit(name, message, is_missing=True)
+
+
 class Handlers:
     """The handlers that a worker can run."""
 
@@ -254,6 +309,7 @@ class Handlers:
         self._parent = parent
         self._tasks: dict[str, AnyTask] = {}
         self._types: dict[str, NodeType] = {}
+        self._functions: dict[str, DurableFunction] = {}
         self._modules: dict[str, ModuleType] = {}
 
     def add(self, task: AnyTask) -> None:
@@ -269,13 +325,39 @@ class Handlers:
 
     def __len__(self) -> int:
         """How many handlers and types are registered; grows whenever a name is added."""
-        own = len(self._tasks) + len(self._types)
+        own = len(self._tasks) + len(self._types) + len(self._functions)
         return own + (len(self._parent) if self._parent is not None else 0)
 
     def names(self) -> list[str]:
         """All registered names."""
         inherited = self._parent.names() if self._parent is not None else []
         return sorted({*self._tasks, *inherited})
+
+    def add_function(self, found: DurableFunction) -> None:
+        """Register a durable function. One of the same name from the same file is replaced;
+        ConfigError names both places if it is from another."""
+        known = self._functions.get(found.name)
+        if known is not None and _file_of(known.place) != _file_of(found.place):
+            raise ConfigError(
+                f"there are two durable functions {found.name!r}, at {known.place} and at "
+                f'{found.place}: rename one of them, for example with @minuet.workflow(name="…")'
+            )
+        self._functions[found.name] = found
+
+    def find_function(self, name: str) -> DurableFunction:
+        """The durable function of this name; HandlerError if there is none."""
+        found = self.functions_by_name().get(name)
+        if found is None:
+            raise HandlerError(
+                f"there is no durable function {name!r}{_hint(name, self.functions_by_name())}; "
+                "write @minuet.workflow above it and name its module with --handlers"
+            )
+        return found
+
+    def functions_by_name(self) -> dict[str, DurableFunction]:
+        """All durable functions that are registered."""
+        inherited = self._parent.functions_by_name() if self._parent is not None else {}
+        return {**inherited, **self._functions}
 
     def add_type(self, found: NodeType) -> None:
         """Register a node type. One of the same name from the same file is replaced; ConfigError
@@ -304,7 +386,7 @@ class Handlers:
         """Whether there are handlers or node types beside those that come with Minuet."""
         found = map(self._registered, self.names())
         given = bool(self.functions()) or any(one is not None and not one.is_ours for one in found)
-        return given or bool(self.types())
+        return given or bool(self.types()) or bool(self.functions_by_name())
 
     def functions(self) -> list[str]:
         """What documents may name as `module:function`."""
@@ -327,6 +409,8 @@ class Handlers:
         for value in vars(module).values():
             if isinstance(value, Task):
                 self.add(value)
+            elif isinstance(value, DurableFunction):
+                self.add_function(value)
 
     def load(self, module_or_file: str) -> None:
         """Import a module, or a Python file, and allow its functions."""

@@ -74,9 +74,9 @@ Bound: TypeAlias = Callable[[Call, Context], tuple[Callable[..., Any], dict[str,
 Effects: TypeAlias = Literal["none", "idempotent", "once"]
 
 #: `inline`: computes, on the event loop. `io`: reaches outside, in a task of its own. `handler`:
-#: the node names a handler. `registered`: a user's, by `@minuet.node_type`. `later`: known to
-#: documents, cannot run yet.
-Kind: TypeAlias = Literal["inline", "io", "handler", "registered", "later"]
+#: the node names a handler. `flow`: it names a durable function. `registered`: a user's, by
+#: `@minuet.node_type`. `later`: known to documents, cannot run yet.
+Kind: TypeAlias = Literal["inline", "io", "handler", "flow", "registered", "later"]
 
 
 class NodeType(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,7 +121,7 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def takes_secrets(self) -> bool:
         """Whether templates in its config may read secrets."""
-        return self.secrets_in_config or self.kind in ("handler", "registered", "later")
+        return self.secrets_in_config or self.kind in ("handler", "flow", "registered", "later")
 
     def __post_init__(self) -> None:
         has = (self.run is not None, self.run_async is not None, self.bind is not None)

@@ -35,6 +35,9 @@ ConstructKind: TypeAlias = Literal["loop", "each", "map"]
 #: In the names of nodes that no author wrote, and in no others.
 HIDDEN = "$"
 
+#: The type of nodes that run a durable function.
+FLOW = "flow"
+
 #: What the hidden nodes of a foreach have instead of a node type. No author can write these.
 ITEMS_TYPE, GATHER_TYPE = "$items", "$gather"
 

@@ -9,6 +9,7 @@ is open or has completed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -20,6 +21,7 @@ from minuet.bridge.values import encode, needs_blob
 from minuet.errors import (
     ChildDepthError,
     ChildFailedError,
+    HandlerError,
     InputError,
     LeaseLost,
     RunConflictError,
@@ -33,7 +35,11 @@ from minuet.store.base import Store
 from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX, Held, Key, NewStep, RetryRun, Run
-from minuet.types import Json
+from minuet.types import TERMINAL, Json
+
+#: Compiles a workflow that a durable function starts: its plan's digest and bytes, and those of
+#: the workflows inside it.
+CompileChild: TypeAlias = Callable[[Any], list[tuple[str, bytes]]]
 
 #: How often a child run that changes meanwhile is looked at again.
 TRIES = 5
@@ -50,6 +56,7 @@ class Children:
         *,
         now_ms: Callable[[], int],
         adopt: Callable[[str, Iterable[str]], None],
+        compile_child: CompileChild | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -58,6 +65,7 @@ class Children:
         self._now_ms = now_ms
         #: Called with each child run that is started or goes on, and the queues of its plan.
         self._adopt = adopt
+        self._compile_child = compile_child
         self._reader = HistoryReader(store, tenant)
         self._registry = Registry(store)
 
@@ -75,7 +83,8 @@ class Children:
         wanted = await self._wanted_generation(context, name)
         child = await self._store.read_run(self._tenant, name) if resumed else None
         if child is None:
-            child = await self._start(context, name, workflow, input, timeout_ms)
+            digest, version, tag = await self._find(workflow)
+            child = await self._start(context, name, digest, input, timeout_ms, version, tag)
         for _ in range(TRIES):
             if child.status == "COMPLETED":
                 return await self._output(child)
@@ -85,6 +94,50 @@ class Children:
                 raise ChildFailedError(name, child.status, shown_error(child.error))
             child = await self._retry(context, child, timeout_ms)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
+
+    # ── of durable functions ────────────────────────────────────────────────────────────
+
+    async def start(
+        self, context: Context, number: int, workflow: Any, input: Json, *, ended: int
+    ) -> str:
+        """Start a child run of a durable function, the one of this number; its id. Where it
+        stands is told by its signal.
+
+        `ended` is the generation whose failure is forgotten: the child run is to go on."""
+        name = child_id(_instance(context), number)
+        child = await self._store.read_run(self._tenant, name)
+        if child is None:
+            digest, version, tag = await self._find_or_compile(workflow)
+            child = await self._start(
+                context, name, digest, input, None, version, tag, number=number
+            )
+        for _ in range(TRIES):
+            if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
+                return name
+            child = await self._retry(context, child, None)
+        raise RunConflictError(name, "changes too often to be started again", status=child.status)
+
+    async def _find_or_compile(self, workflow: Any) -> tuple[str, int | None, str | None]:
+        if isinstance(workflow, str) and not set(workflow) & set("\n\r/"):
+            return await self._find(workflow)
+        if self._compile_child is None:
+            raise HandlerError("this worker can start only deployed workflows, by their names")
+        plans = self._compile_child(workflow)
+        for _, data in plans:
+            await self._store.put_blob(data, tenant=self._tenant)
+        return plans[0][0], None, None
+
+    async def end_of(self, name: str) -> dict[str, Any] | None:
+        """What a child run of a durable function has come to, for its journal; None: it is open
+        again."""
+        child = await self._store.read_run(self._tenant, name)
+        if child is None or child.status not in TERMINAL:
+            return None
+        found: dict[str, Any] = {"child": name, "child_generation": child.generation}
+        if child.status == "COMPLETED":
+            return {**found, "output": msgspec.Raw(encode(await self._output(child))[0])}
+        error = ChildFailedError(name, child.status, shown_error(child.error))
+        return {**found, "error": {"code": error.code, "message": str(error), "child": error.child}}
 
     async def _wanted_generation(self, context: Context, name: str) -> int:
         """The generation of the child run that this attempt of the node stands for."""
@@ -109,9 +162,17 @@ class Children:
     # ── starting ────────────────────────────────────────────────────────────────────────
 
     async def _start(
-        self, context: Context, name: str, workflow: str, input: Json, timeout_ms: int | None
+        self,
+        context: Context,
+        name: str,
+        digest: str,
+        input: Json,
+        timeout_ms: int | None,
+        version: int | None,
+        tag: str | None,
+        *,
+        number: int = 0,
     ) -> Run:
-        digest, version, tag = await self._find(workflow)
         loaded = await self._programs.load(digest, run=context.run_id, tenant=self._tenant)
         plan = loaded.program.plan
         problems = find_input_problems(plan.input_schema, input) if plan.input_schema else []
@@ -126,7 +187,12 @@ class Children:
         held = _held(context)
         deadline_ms = self._deadline_ms(context, new.deadline_ms, timeout_ms)
         new = msgspec.structs.replace(
-            new, parent=held, deadline_ms=deadline_ms, version=version, tag=tag
+            new,
+            parent=held,
+            **({"parent_number": number} if number else {}),
+            deadline_ms=deadline_ms,
+            version=version,
+            tag=tag,
         )
         self._adopt(name, (node.queue for node in plan.nodes))
         (answer,) = await self._store.create_runs([new])

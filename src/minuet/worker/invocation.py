@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from minuet.errors import HandlerError, InputError, SecretError, TemplateError
+from minuet.functions.function import Function
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import Handlers
@@ -22,6 +23,7 @@ from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
+from minuet.worker.flows import Flows
 from minuet.worker.rendering import make_call, render_config
 
 #: Instead of what is wrong with a value.
@@ -51,9 +53,10 @@ class Invocation(NamedTuple):
 class Invocations:
     """Makes invocations of the nodes that one worker runs."""
 
-    def __init__(self, handlers: Handlers, services: Services) -> None:
+    def __init__(self, handlers: Handlers, services: Services, flows: Flows) -> None:
         self._handlers = handlers
         self._services = services
+        self._flows = flows
 
     def of(self, assignment: Assignment, node: Node) -> Invocation:
         """How to call what the node does; HandlerError when that is not here or cannot be called.
@@ -63,6 +66,8 @@ class Invocations:
         node_type = NODE_TYPES.get(node.type)
         if node_type is None:
             return self._of_registered(assignment, node)
+        if node_type.kind == "flow":
+            return self._of_flow(assignment, node)
         if node_type.run_async is None:
             return self._of_handler(assignment, node)
         if self._handlers.find_type(node.type) is not None:
@@ -97,6 +102,24 @@ class Invocations:
             found.is_async,
             has_effects=found.effects != "none",
             output_schema=found.output_schema,
+        )
+
+    def _of_flow(self, assignment: Assignment, node: Node) -> Invocation:
+        if node.handler is None:
+            raise HandlerError(f"node {node.id!r} names no durable function")
+        function = self._handlers.find_function(node.handler)
+        assert isinstance(function, Function)
+        config = self._own_config(assignment, node)
+        context = self._enter(assignment, node, is_async=True)
+        arguments = function.bind(config, context.input)
+        grant = assignment.grant
+        is_new = grant.delivery <= 1 and not grant.is_resumed
+        return Invocation(
+            self._flows.run,
+            (function, arguments, context),
+            {"is_new": is_new},
+            context,
+            node.timeout_ms,
         )
 
     def _of_handler(self, assignment: Assignment, node: Node) -> Invocation:

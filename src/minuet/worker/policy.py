@@ -43,6 +43,13 @@ class Policies:
         own = msgspec.structs.replace(node.retry, max_attempts=retries + 1)
         return Policy(own, is_written=True)
 
+    def of_step(self, retries: int | None) -> Policy:
+        """The policy of a step of a durable function: its task's own, or that of the settings."""
+        if retries is None:
+            return Policy(self._default)
+        own = msgspec.structs.replace(self._default, max_attempts=retries + 1)
+        return Policy(own, is_written=True)
+
     def _handler_retries(self, node: Node) -> int | None:
         if node.handler is None:
             return None

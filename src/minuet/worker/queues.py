@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from minuet.errors import HandlerError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import Handlers
+from minuet.nodes.io.flow import FLOW
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.workflow import WORKFLOW
 from minuet.plan.placement import MARK, Offer, base_queue
@@ -85,11 +86,15 @@ class Queues:
         before it is found."""
         if queue.startswith(TYPE_QUEUE):
             return self._handlers.find_type(queue.removeprefix(TYPE_QUEUE)) is not None
-        name = queue.removeprefix(f"{TASK.queue}:")
+        kind, _, name = queue.partition(":")
         try:
-            return name == queue or self._handlers.find(name) is not None
+            if name and kind == TASK.queue:
+                self._handlers.find(name)
+            elif name and kind == FLOW.queue:
+                self._handlers.find_function(name)
         except HandlerError:
             return False
+        return True
 
     def find(self, queues: Sequence[str], now: float) -> bool:
         """Something is ready, or will be, in these queues; whether one with constraints is new."""
@@ -114,6 +119,7 @@ class Queues:
         if len(self._handlers) != self._counted:
             self._counted = len(self._handlers)
             own = {f"{TASK.queue}:{name}" for name in self._handlers.names()}
+            own.update(f"{FLOW.queue}:{name}" for name in self._handlers.functions_by_name())
             own.update(kind.queue for kind in NODE_TYPES.values() if kind.kind == "io")
             own.update(kind.queue for kind in self._handlers.types().values())
             self._served = tuple(sorted((own | self._extra) - set(INLINE)))

@@ -22,6 +22,7 @@ from minuet.store.large import read_content, write_content
 from minuet.store.records import NewStep
 from minuet.types import Json
 from minuet.worker.children import Children
+from minuet.worker.recording import StepRecorder
 
 _log = logging.getLogger("minuet.worker")
 
@@ -37,6 +38,7 @@ class WorkerServices:
         client: Client,
         children: Children,
         prices: Prices,
+        recorder: StepRecorder,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -44,6 +46,7 @@ class WorkerServices:
         self.client = client
         self._prices = prices
         self._children = children
+        self._recorder = recorder
 
     async def run_child(
         self,
@@ -78,7 +81,7 @@ class WorkerServices:
         key = (context.run_id, context.token_node, context.scope_text)
         step = NewStep(*key, context.lease_id, context.mask(name), data)
         with _outage_of(context):
-            (kept,) = await self._store.record_steps(self._tenant, [step])
+            (kept,) = await self._recorder.record([step])
         if not isinstance(kept, bytes):
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")

@@ -29,11 +29,12 @@ from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, WorkerRecord
 from minuet.worker import session
-from minuet.worker.children import Children
+from minuet.worker.children import Children, CompileChild
 from minuet.worker.counts import Counts, Outage
 from minuet.worker.draining import Draining
 from minuet.worker.executing import Executing
 from minuet.worker.failure import Failures
+from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
 from minuet.worker.loop import Loop
@@ -42,6 +43,7 @@ from minuet.worker.pipeline import Pipeline
 from minuet.worker.policy import Policies
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.queues import Queues
+from minuet.worker.recording import StepRecorder
 from minuet.worker.reporting import Reporting
 from minuet.worker.running import Running
 from minuet.worker.services import WorkerServices
@@ -88,6 +90,7 @@ class Worker:
         clock: Clock | None = None,
         ids: Ids | None = None,
         programs: Programs | None = None,
+        compile_child: CompileChild | None = None,
     ) -> None:
         ids = ids or SystemIds()
         self._tenant = tenant
@@ -132,6 +135,7 @@ class Worker:
             programs or Programs(store),
             crashes_max,
             retry,
+            compile_child,
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
@@ -175,6 +179,7 @@ class Worker:
         programs: Programs,
         crashes_max: int,
         retry: Retry,
+        compile_child: CompileChild | None,
     ) -> Pipeline:
         tenant = self._tenant
         children = Children(
@@ -183,13 +188,31 @@ class Worker:
             programs,
             now_ms=self._sweeping.now_ms,
             adopt=self._adopt,
+            compile_child=compile_child,
         )
-        services = WorkerServices(store, tenant, secrets, self._client, children, prices)
+        recorder = StepRecorder(store, tenant)
+        services = WorkerServices(store, tenant, secrets, self._client, children, prices, recorder)
         policies = Policies(handlers, retry)
+        flows = Flows(
+            store,
+            tenant,
+            children=children,
+            policies=policies,
+            recorder=recorder,
+            threads=self._thread_pool,
+            ids=ids,
+            now_ms=self._sweeping.now_ms,
+        )
         failures = Failures(policies, services.read_secret)
         return Pipeline(
             Preparing(store, tenant, programs, crashes_max),
-            Running(store, tenant, Invocations(handlers, services), failures, self._thread_pool),
+            Running(
+                store,
+                tenant,
+                Invocations(handlers, services, flows),
+                failures,
+                self._thread_pool,
+            ),
             Settling(store, tenant, ids, policies, failures),
             failures,
         )

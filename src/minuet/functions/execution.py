@@ -1,0 +1,341 @@
+"""A function instance while it is executed: its code, and what the code waits for.
+
+The host, which is the worker, does what the code asks for and delivers what comes of it. `turn`
+runs the code until all of it waits: first on the entries of the journal, then on what the host has
+delivered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from minuet.errors import FunctionError, OutputError, ReplayError
+from minuet.functions.exceptions import rebuild
+from minuet.functions.journal import Entry, Journal, Kind, key_of, label_of, mismatch
+from minuet.functions.loop import FunctionLoop
+from minuet.nodes.flowing import FLOWING
+from minuet.nodes.handler import AnyTask
+from minuet.nodes.values import Decode, as_it_is
+
+_log = logging.getLogger("minuet.functions")
+
+#: Steps that a function may wait for at once.
+CALLS_MAX = 10_000
+
+
+class Host(Protocol):
+    """What the process that executes a function gives it."""
+
+    def now_ms(self) -> int:
+        """The time."""
+        ...
+
+    def encode(self, value: Any, what: str) -> bytes:
+        """A value as JSON, without secrets; OutputError if it cannot be."""
+        ...
+
+
+class Call:
+    """Something that the code waits for."""
+
+    __slots__ = (
+        "arguments",
+        "decode",
+        "due_ms",
+        "future",
+        "handle",
+        "input",
+        "key",
+        "kind",
+        "name",
+        "number",
+        "occurrence",
+        "place",
+        "target",
+    )
+
+    def __init__(self, kind: Kind, name: str, occurrence: int, place: str) -> None:
+        self.kind, self.name, self.occurrence = kind, name, occurrence
+        self.key = key_of(kind, name, occurrence)
+        #: Where the code asks for it: file and line.
+        self.place = place
+        #: The task or the function of a step, or the workflow of a child run; and its arguments.
+        self.target: Any = None
+        self.arguments: Mapping[str, Any] = {}
+        #: The arguments as JSON; b"": they cannot be.
+        self.input = b""
+        #: When a timer is over, and what it calls then.
+        self.due_ms = 0
+        self.handle: asyncio.TimerHandle | None = None
+        #: Which one of the instance's child runs it is.
+        self.number = 0
+        self.decode: Decode = as_it_is
+        self.future: asyncio.Future[Any] | None = None
+
+    @property
+    def label(self) -> str:
+        """How people read it."""
+        return label_of(self.kind, self.name, self.occurrence)
+
+
+class Execution:
+    """The code of one instance."""
+
+    def __init__(self, journal: Journal, host: Host) -> None:
+        self.journal = journal
+        self._host = host
+        self._loop = FunctionLoop(self)  # type: ignore[abstract]
+        self._root: asyncio.Task[Any] | None = None
+        #: What the code waits for, by key, in the order in which it asked.
+        self.waiting: dict[str, Call] = {}
+        #: What it has asked for since the host last looked.
+        self._asked: list[Call] = []
+        #: Steps that it no longer waits for.
+        self.cancelled: list[Call] = []
+        self._children = 0
+        #: Which changes of the code are in force, as `version` has answered.
+        self._versions: dict[str, bool] = {}
+
+    # ── for the host ────────────────────────────────────────────────────────────────────
+
+    def begin(self, function: Callable[[], Coroutine[Any, Any, Any]]) -> None:
+        """Begin with the code."""
+        context = contextvars.copy_context()
+        context.run(FLOWING.set, self)
+        self._root = self._loop.create_task(function(), name="function", context=context)
+
+    def turn(self) -> None:
+        """Run the code until all of it waits for what is not there."""
+        assert self._root is not None
+        while True:
+            self._loop.run_until_blocked()
+            if self._loop.lost_error is not None:
+                error, self._loop.lost_error = self._loop.lost_error, None
+                if isinstance(error, ReplayError):
+                    raise error
+                _log.warning("an exception in a function had nobody to go to", exc_info=error)
+            entry = self.journal.next
+            if entry is None:
+                return
+            if self._root.done():
+                self._check_replayed(entry)
+            self._repeat(entry)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the code has returned or raised."""
+        return self._root is not None and self._root.done()
+
+    def result(self) -> Any:
+        """What the code has returned; raises what it has raised."""
+        assert self._root is not None
+        return self._root.result()
+
+    def take_asked(self) -> list[Call]:
+        """What the code has asked for since the last time, and still waits for."""
+        asked, self._asked = self._asked, []
+        return [call for call in asked if self.waiting.get(call.key) is call]
+
+    def timers(self) -> Iterator[Call]:
+        """The timers that are set."""
+        for call in list(self.waiting.values()):
+            if call.handle is not None:
+                if call.handle.cancelled():
+                    del self.waiting[call.key]
+                else:
+                    yield call
+
+    def deliver(self, call: Call, entry: Entry) -> None:
+        """The code gets what it waits for: a new entry."""
+        self._give(call, self.journal.add(entry))
+
+    def close(self) -> None:
+        """Leave the code where it is."""
+        self._loop.close()
+        if self._root is not None and self._root.done() and not self._root.cancelled():
+            self._root.exception()  # It counts as seen.
+
+    # ── replay ──────────────────────────────────────────────────────────────────────────
+
+    def _repeat(self, entry: Entry) -> None:
+        """The code gets the next entry of the journal."""
+        call = self.waiting.get(key_of(entry.kind, entry.name, entry.occurrence))
+        if call is None or (call.handle is not None and call.handle.cancelled()):
+            raise mismatch(entry, self._wanted(), "does not wait for anything")
+        if entry.input and call.input and bytes(entry.input) != call.input:
+            raise _other_input(entry, call)
+        self._give(call, self.journal.advance())
+
+    def _wanted(self) -> list[tuple[str, str]]:
+        return [(call.label, call.place) for call in self.waiting.values()]
+
+    def _check_replayed(self, entry: Entry) -> None:
+        assert self._root is not None
+        error = None if self._root.cancelled() else self._root.exception()
+        if isinstance(error, ReplayError):
+            raise error
+        how = "ends without it" if error is None else f"raises {type(error).__name__}: {error}"
+        raise mismatch(entry, [], how)
+
+    def _give(self, call: Call, entry: Entry) -> None:
+        del self.waiting[call.key]
+        if call.handle is not None:
+            self._loop.fire(call.handle)
+            return
+        assert call.future is not None
+        if call.future.done():
+            return
+        if entry.error is not None:
+            call.future.set_exception(_exception(call, entry))
+            return
+        try:
+            value = msgspec.json.decode(entry.output) if entry.output else None
+            whose = f"the result of {call.label!r}"
+            call.future.set_result(call.decode(value, whose))
+        except Exception as error:
+            call.future.set_exception(error)
+
+    # ── for the code ────────────────────────────────────────────────────────────────────
+
+    async def wait(self, call: Call) -> Any:
+        """Wait for something. As any coroutine, it begins when it is awaited."""
+        if call.key in self.waiting:
+            raise FunctionError(f"{call.label!r} is awaited twice")
+        if len(self.waiting) >= CALLS_MAX:
+            raise FunctionError(f"a function can wait for at most {CALLS_MAX:,} steps at once")
+        if call.kind == "child":
+            self._children += 1
+            call.number = self._children
+        call.future = self._loop.create_future()
+        self.waiting[call.key] = call
+        self._asked.append(call)
+        try:
+            return await call.future
+        except asyncio.CancelledError:
+            if self.waiting.pop(call.key, None) is not None:
+                self.cancelled.append(call)
+            raise
+
+    def call_task(
+        self, task: AnyTask, positional: tuple[Any, ...], named: Mapping[str, Any]
+    ) -> Coroutine[Any, Any, Any]:
+        """A step that runs a task."""
+        arguments = task.name_arguments(positional)
+        twice = arguments.keys() & named.keys()
+        if twice:
+            raise TypeError(f"{task.name}() got several values for {', '.join(sorted(twice))}")
+        arguments.update(named)
+        return self.step(task.name, task, arguments, task.decode_result, depth=3)
+
+    def step(
+        self, name: str, target: Any, arguments: Mapping[str, Any], decode: Decode, depth: int = 2
+    ) -> Coroutine[Any, Any, Any]:
+        """A step of this name."""
+        call = self.new_call("step", name, depth=depth + 1)
+        call.target, call.arguments, call.decode = target, arguments, decode
+        try:
+            call.input = self._host.encode(arguments, f"the arguments of {call.label!r}")
+        except OutputError:
+            pass  # They need not be JSON: they are not kept, and a replay does not compare them.
+        return self.wait(call)
+
+    def new_call(self, kind: Kind, name: str, depth: int = 2) -> Call:
+        """Something that the code asks for, at the place that called so many calls above."""
+        frame = sys._getframe(depth)
+        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        return Call(kind, name, self.journal.count(kind, name), place)
+
+    def child(
+        self, name: str, workflow: Any, value: Any, decode: Decode
+    ) -> Coroutine[Any, Any, Any]:
+        """A child run of a workflow."""
+        call = self.new_call("child", name, depth=3)
+        call.target, call.arguments, call.decode = workflow, {"input": value}, decode
+        call.input = self._host.encode(value, f"the input of {call.label!r}")
+        return self.wait(call)
+
+    def clock_ms(self) -> int:
+        """What the clock says now. It differs from replay to replay."""
+        return self._host.now_ms()
+
+    def note(self, kind: Kind, name: str, make: Callable[[], Any]) -> Any:
+        """A value that the code gets at once: of the journal, or a new one that is kept."""
+        journal = self.journal
+        occurrence = journal.count(kind, name)
+        entry = journal.next
+        if entry is None:
+            output = msgspec.Raw(msgspec.json.encode(make()))
+            new = journal.new(kind, name, occurrence, self._host.now_ms(), output=output)
+            entry = journal.add(new)
+        else:
+            if (entry.kind, entry.name, entry.occurrence) != (kind, name, occurrence):
+                frame = sys._getframe(2)
+                place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
+                label = label_of(kind, name, occurrence)
+                raise mismatch(entry, [(label, place)], "")
+            journal.advance()
+        return msgspec.json.decode(entry.output)
+
+    def version(self, name: str) -> bool:
+        """Whether a change is in force: always, unless the run had passed here before the change
+        was made."""
+        known = self._versions.get(name)
+        if known is None:
+            entry = self.journal.next
+            known = entry is None or (entry.kind, entry.name) == ("version", name)
+            if known:
+                self.note("version", name, lambda: True)
+            self._versions[name] = known
+        return known
+
+    # ── time ────────────────────────────────────────────────────────────────────────────
+
+    def time_ms(self) -> int:
+        """The time that the code has come to: of the last thing that it got."""
+        if self.journal.time_ms is None:
+            self.note("start", "", lambda: None)
+        assert self.journal.time_ms is not None
+        return self.journal.time_ms
+
+    def add_timer(self, handle: asyncio.TimerHandle) -> None:
+        """A timer has been set."""
+        occurrence = self.journal.count("timer", "")
+        call = Call("timer", "", occurrence, _place_outside())
+        call.handle, call.due_ms = handle, round(handle.when() * 1000)
+        self.waiting[call.key] = call
+        self._asked.append(call)
+
+
+def _place_outside() -> str:
+    """Where the code that runs was called from: the first place outside of asyncio and here."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None:
+        name = frame.f_globals.get("__name__", "")
+        if not name.startswith(("asyncio", "minuet.functions")):
+            break
+        frame = frame.f_back
+    return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _exception(call: Call, entry: Entry) -> BaseException:
+    assert entry.error is not None
+    return rebuild(call.label, entry.error)
+
+
+def _other_input(entry: Entry, call: Call) -> ReplayError:
+    recorded, wanted = bytes(entry.input).decode(), call.input.decode()
+    return ReplayError(
+        f"the code calls {entry.label!r} with other arguments than when it was recorded (entry "
+        f"{entry.n}, {call.place}): {recorded:.200} then, {wanted:.200} now. Either the code has "
+        "changed since this run began, or it uses something that differs from time to time: a "
+        "clock, a random number, a setting. Use ctx.now(), ctx.random(), ctx.uuid(), or a task",
+        recorded=entry.label,
+        wanted=[call.label],
+    )

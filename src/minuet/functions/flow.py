@@ -1,0 +1,191 @@
+"""What a durable function sees of its run, and what it can wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import uuid
+from collections.abc import Callable, Coroutine, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, ParamSpec, TypeVar, overload
+
+from minuet.errors import FunctionError, SignalTimeoutError
+from minuet.functions.execution import Execution
+from minuet.functions.function import Function
+from minuet.nodes.values import as_it_is, decoder, result_decoder
+
+#: Where `ctx.log` of a function writes.
+FUNCTION_LOG = "minuet.function"
+
+_log = logging.getLogger(FUNCTION_LOG)
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+#: Longest name of a signal.
+NAME_LENGTH_MAX = 255
+
+
+class _Quiet(logging.LoggerAdapter[logging.Logger]):
+    """A logger that says nothing while the code repeats what it has done before."""
+
+    def __init__(self, execution: Execution, extra: Mapping[str, Any]) -> None:
+        super().__init__(_log, dict(extra))
+        self._execution = execution
+
+    def isEnabledFor(self, level: int) -> bool:
+        return not self._execution.journal.is_replaying and super().isEnabledFor(level)
+
+
+class Flow:
+    """The run that a durable function belongs to.
+
+    Everything that a function gets from outside comes through a task or through this: so a
+    replay, after a crash or a wait, finds the same.
+    """
+
+    def __init__(
+        self,
+        execution: Execution,
+        *,
+        run_id: str,
+        workflow: str,
+        node_id: str,
+        tags: Mapping[str, Any],
+    ) -> None:
+        self._execution = execution
+        self.run_id = run_id
+        self.workflow = workflow
+        self.node_id = node_id
+        #: The run's tags.
+        self.tags = dict(tags)
+
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """A logger that knows the run. It says nothing during a replay."""
+        return _Quiet(self._execution, {"run_id": self.run_id, "node_id": self.node_id})
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether the code repeats what it has done before a crash or a wait."""
+        return self._execution.journal.is_replaying
+
+    # ── waiting ─────────────────────────────────────────────────────────────────────────
+
+    async def sleep(
+        self,
+        seconds: float = 0,
+        *,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+        until: datetime | None = None,
+    ) -> None:
+        """Wait for a time to pass, or for a point in time. No worker is held meanwhile."""
+        if until is not None:
+            moment = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
+            delay = moment.timestamp() - self._execution.time_ms() / 1000
+        else:
+            span = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
+            delay = span.total_seconds()
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+    async def signal(self, name: str, *, timeout: float | None = None, type: Any = None) -> Any:
+        """Wait for a signal (`minuet signal RUN NAME`, `app.signal`) and return its data.
+
+        Signals of one name are a queue, and one that came early is kept. If none has come after
+        `timeout` seconds, SignalTimeoutError is raised. `type` is what the data is rebuilt as.
+        """
+        if not 0 < len(name) <= NAME_LENGTH_MAX or name.startswith("$"):
+            raise FunctionError(
+                f"the name of a signal has 1 to {NAME_LENGTH_MAX} characters and does not begin "
+                f"with $: {name!r:.100}"
+            )
+        call = self._execution.new_call("signal", name)
+        call.decode = as_it_is if type is None else decoder(type)
+        waiting = self._execution.wait(call)
+        if timeout is None:
+            return await waiting
+        try:
+            async with asyncio.timeout(timeout) as limit:
+                return await waiting
+        except TimeoutError:
+            if limit.expired():
+                raise SignalTimeoutError(name, timeout) from None
+            raise
+
+    @overload
+    def start(
+        self,
+        workflow: Function[Parameters, Result],
+        /,
+        *args: Parameters.args,
+        **kwargs: Parameters.kwargs,
+    ) -> Coroutine[Any, Any, Result]: ...
+
+    @overload
+    def start(self, workflow: Any, input: Any = None, /) -> Coroutine[Any, Any, Any]: ...
+
+    def start(self, workflow: Any, /, *args: Any, **kwargs: Any) -> Coroutine[Any, Any, Any]:
+        """Run another workflow as a child run, wait for it and return its output.
+
+        `workflow` is a durable function, called with its own arguments, or any other workflow with
+        its input: a `Workflow`, a document, or the name of a deployed one. If the child run fails,
+        ChildFailedError is raised.
+        """
+        if isinstance(workflow, Function):
+            name, decode = workflow.name, workflow.decode_result
+            value: Any = workflow.name_input(args, kwargs)
+        else:
+            if kwargs or len(args) > 1:
+                raise TypeError("ctx.start takes a workflow and its input, unless it is a function")
+            name, decode = _name_of(workflow), as_it_is
+            value = args[0] if args else None
+        return self._execution.child(name, workflow, value, decode)
+
+    def step(
+        self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any
+    ) -> Coroutine[Any, Any, Any]:
+        """Do `fn(*args, **kwargs)` as a step of this name, without making it a task.
+
+        A sync function runs in a thread. Tasks are awaited directly: `await charge(order)`.
+        """
+        arguments = {"args": args, "kwargs": kwargs}
+        return self._execution.step(name, fn, arguments, result_decoder(fn))
+
+    # ── values that are recorded ────────────────────────────────────────────────────────
+
+    def now(self) -> datetime:
+        """The time, in UTC; the same in every replay."""
+        execution = self._execution
+        ms = execution.note("now", "", execution.clock_ms)
+        return datetime.fromtimestamp(ms / 1000, UTC)
+
+    def random(self) -> float:
+        """A random number from 0 to 1; the same in every replay."""
+        return float(self._execution.note("random", "", random.random))
+
+    def uuid(self) -> uuid.UUID:
+        """A random UUID; the same in every replay."""
+        return uuid.UUID(self._execution.note("uuid", "", lambda: str(uuid.uuid4())))
+
+    def version(self, name: str) -> bool:
+        """Whether a change of the code is in force for this run.
+
+        if ctx.version("charge-later"):
+            …the new way…
+        else:
+            …the former way, for runs that had passed here before the change…
+        """
+        return self._execution.version(name)
+
+
+def _name_of(workflow: Any) -> str:
+    """What a workflow is called in the journal."""
+    if isinstance(workflow, str):
+        return workflow if "\n" not in workflow else "document"
+    if isinstance(workflow, Mapping):
+        return str(workflow.get("name", "document"))
+    return str(getattr(workflow, "name", "document"))

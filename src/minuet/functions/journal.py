@@ -1,0 +1,215 @@
+"""The journal of a function instance: what its code has got from outside, in order.
+
+An entry is made of each result of a step, each timer that was over, each signal, each end of a
+child run, and of each call of `ctx.now()` and the like. Entries are kept as the steps of the node
+instance. A replay gives the code the same entries in the same order; code that asks for something
+else has been changed, and is stopped.
+
+When a run, or its node, is tried again after a failure, that failure must not come out of the
+journal once more: the errors at the end of what the earlier attempts recorded are left out, and
+these steps are executed again. An error that the code has handled, and gone on, stays.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet.errors import DamagedRowError, ReplayError
+
+#: What an entry is: the result of a step; a time that is over; a signal; the end of a child run;
+#: a value that the code asked for; the beginning, which is noted when it matters.
+Kind: TypeAlias = Literal[
+    "step", "timer", "signal", "child", "now", "random", "uuid", "version", "start"
+]
+
+#: The attempt that made an entry: the run's generation, and the attempt of the node.
+Epoch: TypeAlias = tuple[int, int]
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """One thing that the code has got."""
+
+    #: Its number in the journal, beginning with 1.
+    n: int
+    kind: Kind
+    #: When it came, in milliseconds since 1970.
+    at_ms: int
+    #: Name of the task, the signal, the change; and which one of that name this is.
+    name: str = ""
+    occurrence: int = 1
+    #: When the step began.
+    started_ms: int | None = None
+    #: The arguments, the result or the error, and how often the step was tried.
+    input: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = msgspec.Raw(b"")
+    error: dict[str, Any] | None = None
+    attempts: int = 1
+    #: The child run, and the generation of it that ended.
+    child: str = ""
+    child_generation: int = 0
+    #: The generation of the run and the attempt of the node that made the entry.
+    generation: int = 1
+    attempt: int = 1
+
+    @property
+    def epoch(self) -> Epoch:
+        """The attempt that made it."""
+        return (self.generation, self.attempt)
+
+    @property
+    def label(self) -> str:
+        """How people read it: `charge`, `charge #2`, `signal paid`."""
+        return label_of(self.kind, self.name, self.occurrence)
+
+    @property
+    def key(self) -> str:
+        """The name under which it is kept."""
+        key = key_of(self.kind, self.name, self.occurrence)
+        return key if self.epoch == (1, 1) else f"{key}~{self.epoch[0]}.{self.epoch[1]}"
+
+
+def key_of(kind: Kind, name: str, occurrence: int) -> str:
+    """What an entry is found by: the same for each replay."""
+    base = name if kind == "step" else f"${kind}" + (f":{name}" if name else "")
+    return base if occurrence == 1 else f"{base}#{occurrence}"
+
+
+def label_of(kind: Kind, name: str, occurrence: int) -> str:
+    """What an entry is called in messages."""
+    base = name if kind == "step" else f"{kind} {name}".strip()
+    return base if occurrence == 1 else f"{base} #{occurrence}"
+
+
+_decoder = msgspec.json.Decoder(Entry)
+_encoder = msgspec.json.Encoder()
+
+
+def encode_entry(entry: Entry) -> bytes:
+    """An entry as it is kept."""
+    return _encoder.encode(entry)
+
+
+def decode_entries(run: str, steps: Iterable[bytes]) -> list[Entry]:
+    """The entries of an instance, in order."""
+    try:
+        return sorted(map(_decoder.decode, steps), key=lambda entry: (entry.epoch, entry.n))
+    except msgspec.DecodeError as error:
+        raise DamagedRowError(run, "a step of its function", str(error)) from None
+
+
+class Journal:
+    """The entries of one instance, and how far a replay has come."""
+
+    def __init__(self, entries: Iterable[Entry], epoch: Epoch) -> None:
+        self.epoch = epoch
+        #: Errors of earlier attempts whose steps are executed again, by key.
+        self.dropped: dict[str, Entry] = {}
+        self._entries = self._join(entries)
+        self._position = 0
+        self._occurrences: Counter[tuple[Kind, str]] = Counter()
+        #: Entries that are not kept yet.
+        self.unsaved: list[Entry] = []
+        self._time_ms: int | None = None
+
+    def _join(self, entries: Iterable[Entry]) -> list[Entry]:
+        """What the attempts have recorded, each going on where the one before it failed."""
+        joined: list[Entry] = []
+        last = (1, 1)
+        for entry in entries:
+            if entry.epoch != last:
+                self._drop_errors(joined)
+                last = entry.epoch
+            joined.append(entry)
+        if self.epoch != last:
+            self._drop_errors(joined)
+        return joined
+
+    def _drop_errors(self, joined: list[Entry]) -> None:
+        while joined and joined[-1].error is not None:
+            entry = joined.pop()
+            self.dropped[key_of(entry.kind, entry.name, entry.occurrence)] = entry
+
+    @property
+    def is_replaying(self) -> bool:
+        """Whether there are entries that the code has not got yet."""
+        return self._position < len(self._entries)
+
+    @property
+    def next(self) -> Entry | None:
+        """The next entry of a replay."""
+        return self._entries[self._position] if self.is_replaying else None
+
+    @property
+    def time_ms(self) -> int | None:
+        """When the last entry came that the code has got."""
+        return self._time_ms
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def count(self, kind: Kind, name: str) -> int:
+        """The code asks for another one of this name; which one it is."""
+        self._occurrences[kind, name] += 1
+        return self._occurrences[kind, name]
+
+    def advance(self) -> Entry:
+        """The code gets the next entry."""
+        entry = self._entries[self._position]
+        self._position += 1
+        self._time_ms = entry.at_ms
+        return entry
+
+    def add(self, entry: Entry) -> Entry:
+        """The code gets a new entry."""
+        self._entries.append(entry)
+        self.unsaved.append(entry)
+        return self.advance()
+
+    def new(self, kind: Kind, name: str, occurrence: int, at_ms: int, **fields: Any) -> Entry:
+        """Make the next entry."""
+        # The time of a journal never goes back, even if a clock does.
+        at_ms = max(at_ms, self._time_ms or 0)
+        generation, attempt = self.epoch
+        return Entry(
+            n=len(self._entries) + 1,
+            kind=kind,
+            at_ms=at_ms,
+            name=name,
+            occurrence=occurrence,
+            generation=generation,
+            attempt=attempt,
+            **fields,
+        )
+
+    def take_unsaved(self) -> list[Entry]:
+        """What is to be kept now."""
+        unsaved, self.unsaved = self.unsaved, []
+        return unsaved
+
+
+def mismatch(found: Entry, asked: Iterable[tuple[str, str]], where: str) -> ReplayError:
+    """The journal goes on with an entry that the code does not ask for.
+
+    `asked` are the labels of what it asks for, each with the place in the code."""
+    wanted = [f"{label!r} ({place})" for label, place in asked]
+    now = f"asks for {_listed(wanted)}" if wanted else where
+    close = difflib.get_close_matches(found.label, [label for label, _ in asked], n=1)
+    hint = f" Was {found.label!r} renamed to {close[0]!r}?" if close else ""
+    return ReplayError(
+        f"the code has changed since this run began: its journal goes on with {found.label!r} "
+        f"(entry {found.n}), but the code now {now}.{hint} Run it with the code that it began "
+        'with, or keep the former way for runs like this one: if ctx.version("…"): new way, else: '
+        "former way",
+        recorded=found.label,
+        wanted=[label for label, _ in asked],
+    )
+
+
+def _listed(parts: list[str]) -> str:
+    shown = parts[:5] + ([f"{len(parts) - 5} more"] if len(parts) > 5 else [])
+    return " and ".join(shown) if len(shown) < 3 else ", ".join(shown)

@@ -1,0 +1,321 @@
+"""Durable functions on every store: steps, waits, failures, and going on after a crash."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+import minuet
+from minuet.clock import ManualClock
+from minuet.errors import FunctionError
+
+#: How often each task has run, in the test at hand.
+RAN: Counter[str] = Counter()
+
+#: What `unlucky` does, by its argument.
+MISFORTUNE: dict[str, Callable[[], Coroutine[Any, Any, Any]]] = {}
+
+
+@pytest.fixture(autouse=True)
+def forgotten() -> None:
+    RAN.clear()
+    MISFORTUNE.clear()
+
+
+class Declined(Exception):
+    """A card was declined."""
+
+    def __init__(self, amount: int) -> None:
+        super().__init__(f"{amount} is too much", amount)
+        self.amount = amount
+
+
+@dataclass
+class Parcel:
+    weight: Decimal
+    sent: datetime | None = None
+
+
+@minuet.task
+async def f_double(n: int) -> int:
+    RAN["double"] += 1
+    return 2 * n
+
+
+@minuet.task(retries=0)
+async def f_charge(amount: int) -> str:
+    RAN["charge"] += 1
+    if amount > 100:
+        raise Declined(amount)
+    return f"paid {amount}"
+
+
+@minuet.task
+def f_pack(weight: Decimal, ctx: minuet.Context) -> Parcel:
+    RAN["pack"] += 1
+    return Parcel(weight)
+
+
+@minuet.task(retries=2)
+async def f_unlucky(name: str) -> str:
+    RAN[name] += 1
+    await MISFORTUNE[name]()
+    return name
+
+
+@minuet.task
+async def f_keys(ctx: minuet.Context) -> list[Any]:
+    return [ctx.idempotency_key, ctx.attempt, ctx.run_id]
+
+
+async def test_the_result_of_a_function_is_the_output_of_its_run(scene: Any) -> None:
+    @minuet.workflow(name="f-sums")
+    async def sums(ctx: minuet.Flow, numbers: list[int], start: int = 1) -> dict[str, int]:
+        total = start
+        for number in numbers:
+            total += await f_double(number)
+        return {"total": total}
+
+    async with scene() as s:
+        result = await s.run(sums, {"numbers": [1, 2, 3]})
+        assert (result.status, result.output) == ("COMPLETED", {"total": 13})
+        names = [event["name"] for event in await s.events(result.run_id, "step.recorded")]
+        assert names == ["f_double", "f_double#2", "f_double#3"]
+        assert RAN["double"] == 3
+
+
+async def test_steps_side_by_side_share_a_call_to_the_store(scene: Any) -> None:
+    @minuet.workflow(name="f-gather")
+    async def gathered(ctx: minuet.Flow) -> list[int]:
+        return await asyncio.gather(*(f_double(n) for n in range(5)))
+
+    async with scene() as s:
+        assert (await s.run(gathered)).output == [0, 2, 4, 6, 8]
+
+
+async def test_values_keep_their_types(scene: Any) -> None:
+    @minuet.workflow(name="f-types")
+    async def typed(ctx: minuet.Flow, weight: Decimal) -> Parcel:
+        parcel = await f_pack.step(weight)  # type: ignore[call-arg]
+        assert isinstance(parcel, Parcel)
+        assert isinstance(parcel.weight, Decimal)
+        await ctx.sleep(0.01)
+        return Parcel(parcel.weight + 1, ctx.now())
+
+    async with scene() as s:
+        output = (await s.run(typed, {"weight": "1.5"})).output
+        assert output["weight"] == "2.5"
+        assert datetime.fromisoformat(output["sent"]).tzinfo is not None
+        assert RAN["pack"] == 1
+
+
+async def test_an_exception_of_a_task_arrives_with_its_class(scene: Any) -> None:
+    @minuet.workflow(name="f-caught")
+    async def caught(ctx: minuet.Flow) -> list[Any]:
+        try:
+            await f_charge(500)
+        except Declined as error:
+            await ctx.sleep(0.01)
+            return [error.amount, list(error.args), await f_charge(50)]
+        return []
+
+    async with scene() as s:
+        result = await s.run(caught)
+        assert result.output == [500, ["500 is too much", 500], "paid 50"]
+        assert RAN["charge"] == 2
+
+
+async def test_an_exception_that_is_not_caught_fails_the_run(scene: Any) -> None:
+    @minuet.workflow(name="f-uncaught")
+    async def uncaught(ctx: minuet.Flow) -> None:
+        await f_charge(500)
+
+    async with scene() as s:
+        result = await s.run(uncaught)
+        assert result.status == "FAILED"
+        assert result.error["type"].endswith("Declined")
+
+
+async def test_a_retry_of_the_run_executes_the_failed_step_again(scene: Any) -> None:
+    fails = [True]
+
+    async def fail() -> None:
+        if fails[0]:
+            raise minuet.NonRetryable("not now")
+
+    MISFORTUNE["later"] = fail
+
+    @minuet.workflow(name="f-retried")
+    async def retried(ctx: minuet.Flow) -> list[Any]:
+        return [await f_double(4), await f_unlucky("later")]
+
+    async with scene() as s:
+        run = await s.app.start(retried)
+        assert (await s.end(run)).status == "FAILED"
+        fails[0] = False
+        await s.app.runs.retry(run)
+        assert (await s.end(run)).output == [8, "later"]
+        assert (RAN["double"], RAN["later"]) == (1, 2)
+
+
+async def test_a_step_is_tried_as_often_as_its_task_says(scene: Any) -> None:
+    async def fail() -> None:
+        if RAN["thrice"] < 3:
+            raise minuet.Retryable("again", after=0)
+
+    MISFORTUNE["thrice"] = fail
+
+    @minuet.workflow(name="f-thrice")
+    async def thrice(ctx: minuet.Flow) -> str:
+        return await f_unlucky("thrice")
+
+    async with scene() as s:
+        result = await s.run(thrice)
+        assert result.output == "thrice"
+        (event,) = await s.events(result.run_id, "step.recorded")
+        assert event["value"]["attempts"] == 3
+
+
+async def test_a_sleep_holds_no_worker(scene: Any) -> None:
+    clock = ManualClock()
+
+    @minuet.workflow(name="f-sleep")
+    async def sleeper(ctx: minuet.Flow) -> list[Any]:
+        before = ctx.now()
+        await ctx.sleep(days=3)
+        return [(ctx.now() - before) >= timedelta(days=3), await f_double(1)]
+
+    async with scene(clock=clock) as s:
+        run = await s.app.start(sleeper)
+        await s.until(run, lambda row: row.seq >= 4)
+        await s.idle()
+        clock.advance(3 * 24 * 3_600_000)
+        await s.store.sweep()
+        assert (await s.end(run)).output == [True, 2]
+
+
+async def test_a_function_is_cancelled_while_it_sleeps(scene: Any) -> None:
+    @minuet.workflow(name="f-cancelled")
+    async def endless(ctx: minuet.Flow) -> None:
+        await ctx.sleep(days=1)
+
+    async with scene() as s:
+        run = await s.app.start(endless)
+        await s.until(run, lambda row: row.seq >= 4)
+        await s.app.runs.cancel(run)
+        assert (await s.end(run)).status == "CANCELLED"
+
+
+async def test_each_step_has_an_idempotency_key_of_its_own(scene: Any) -> None:
+    @minuet.workflow(name="f-keys")
+    async def keys(ctx: minuet.Flow) -> list[Any]:
+        return [await f_keys(), await f_keys()]  # type: ignore[call-arg]
+
+    async with scene() as s:
+        result = await s.run(keys)
+        first, second = result.output
+        assert first[0] != second[0]
+        assert first[1:] == [1, result.run_id]
+
+
+async def test_a_sync_task_must_be_awaited_as_a_step(scene: Any) -> None:
+    @minuet.workflow(name="f-sync")
+    async def wrong(ctx: minuet.Flow) -> Any:
+        return f_pack(Decimal(1))  # type: ignore[call-arg]
+
+    async with scene() as s:
+        result = await s.run(wrong)
+        assert result.status == "FAILED"
+        assert "await f_pack.step(…)" in result.error["message"]
+
+
+async def test_a_function_cannot_do_io_itself(scene: Any) -> None:
+    @minuet.workflow(name="f-io")
+    async def wrong(ctx: minuet.Flow) -> Any:
+        return await asyncio.to_thread(print)
+
+    async with scene() as s:
+        result = await s.run(wrong)
+        assert result.error["code"] == "function-error"
+        assert "put this into a task" in result.error["message"]
+
+
+async def test_a_function_that_waits_for_nothing_fails(scene: Any) -> None:
+    @minuet.workflow(name="f-stuck")
+    async def stuck(ctx: minuet.Flow) -> None:
+        await asyncio.Event().wait()
+
+    async with scene() as s:
+        result = await s.run(stuck)
+        assert "waits for something that cannot come" in result.error["message"]
+
+
+async def test_wrong_input_is_refused_at_the_start(scene: Any) -> None:
+    @minuet.workflow(name="f-input")
+    async def strict(ctx: minuet.Flow, order_id: int) -> None: ...
+
+    async with scene() as s:
+        with pytest.raises(minuet.InputError, match="order_id"):
+            await s.app.start(strict, {"order": 7})
+
+
+async def test_a_function_cannot_be_called_directly() -> None:
+    @minuet.workflow(name="f-direct")
+    async def direct(ctx: minuet.Flow) -> None: ...
+
+    with pytest.raises(FunctionError, match=r"minuet\.run"):
+        direct()
+
+
+async def test_a_timeout_cancels_a_step(scene: Any) -> None:
+    async def slow() -> None:
+        await asyncio.Event().wait()
+
+    MISFORTUNE["slow"] = slow
+
+    @minuet.workflow(name="f-timeout")
+    async def impatient(ctx: minuet.Flow) -> Any:
+        try:
+            async with asyncio.timeout(0.05):
+                await f_unlucky("slow")
+        except TimeoutError:
+            return await f_double(5)
+
+    async with scene() as s:
+        assert (await s.run(impatient)).output == 10
+
+
+async def test_a_function_in_a_graph_gets_its_arguments_from_its_config(scene: Any) -> None:
+    @minuet.workflow(name="f-node")
+    async def doubled(ctx: minuet.Flow, n: int) -> int:
+        return await f_double(n)
+
+    document = {
+        "name": "graph",
+        "nodes": [
+            {"id": "a", "type": "transform", "config": {"value": 21}},
+            {
+                "id": "b",
+                "type": "flow",
+                "handler": "f-node",
+                "config": {"n": "{{ a.output }}"},
+                "dependencies": ["a"],
+            },
+            {
+                "id": "c",
+                "type": "transform",
+                "config": {"value": "{{ b.output }}"},
+                "dependencies": ["b"],
+            },
+        ],
+    }
+    async with scene() as s:
+        result = await s.run(document)
+        assert result.output == {"c": 42}
