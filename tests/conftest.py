@@ -5,6 +5,7 @@ Coroutine tests need no mark: `anyio_mode = "auto"` in pyproject.toml runs them 
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -37,6 +38,21 @@ settings.register_profile(
 )
 settings.register_profile("explore", max_examples=2000, deadline=None)
 settings.load_profile("repeatable")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the search for cycles all that is collected: it stays until the end anyway.
+
+    These are modules, and many objects for each of thousands of tests. To look at them again and
+    again takes a third of the time of collecting, and a fifth of that of the unit tests.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_finish() -> None:

@@ -182,8 +182,10 @@ def collect_marks(root: Path) -> list[Mark]:
     problems: list[str] = []
     for path in sorted((root / "tests").rglob("*.py")):
         name = path.relative_to(root).as_posix()
-        tree = ast.parse(path.read_text(encoding="utf-8"), filename=name)
-        for test, call in find_calls(tree):
+        text = path.read_text(encoding="utf-8")
+        if "mark.shows" not in text:
+            continue
+        for test, call in find_calls(ast.parse(text, filename=name)):
             place = f"{name}:{call.lineno}"
             if test is None:
                 problems.append(f"{place}: the mark is on nothing that pytest collects")
@@ -244,8 +246,10 @@ def find_tests(body: list[ast.stmt], prefix: str) -> Iterator[tuple[str, list[as
 
 def shows_calls(tree: ast.AST) -> Iterator[ast.Call]:
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("mark.shows"):
-            yield node
+        match node:
+            case ast.Call(ast.Attribute(attr="shows") as function):
+                if ast.unparse(function).endswith("mark.shows"):
+                    yield node
 
 
 def group_marks(

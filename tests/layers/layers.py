@@ -8,7 +8,7 @@ higher one depends on it.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 BASE = {"errors", "types"}
 BELOW_WORKER = BASE | {
@@ -79,14 +79,14 @@ EXCEPTIONS = {
 
 
 def forbidden_imports(
-    name: str, tree: ast.Module, *, is_package: bool = False
+    name: str, nodes: Iterable[ast.AST], *, is_package: bool = False
 ) -> Iterator[tuple[int, str]]:
     """Give line and target of each import that the module's layer may not have."""
     part = part_of(name)
     if part == "minuet":
         return
     allowed = MAY_IMPORT.get(part, set()) | {part}
-    for line, target in our_imports(name, tree, is_package=is_package):
+    for line, target in our_imports(name, nodes, is_package=is_package):
         if part_of_target(target) not in allowed and not is_exempt(name, target):
             yield line, target
 
@@ -97,17 +97,21 @@ def is_exempt(name: str, target: str) -> bool:
     )
 
 
-def our_imports(name: str, tree: ast.Module, *, is_package: bool) -> Iterator[tuple[int, str]]:
+def our_imports(
+    name: str, nodes: Iterable[ast.AST], *, is_package: bool
+) -> Iterator[tuple[int, str]]:
     """Give line and full name of everything of ours that a module imports."""
-    for line, target in every_import(name, tree, is_package=is_package):
+    for line, target in every_import(name, nodes, is_package=is_package):
         if target.split(".")[0] == "minuet":
             yield line, target
 
 
-def every_import(name: str, tree: ast.Module, *, is_package: bool) -> Iterator[tuple[int, str]]:
+def every_import(
+    name: str, nodes: Iterable[ast.AST], *, is_package: bool
+) -> Iterator[tuple[int, str]]:
     """Give line and full name of everything that a module imports."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.stmt | ast.expr):
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom | ast.Call):
             for target in imported_names(name, node, is_package=is_package):
                 yield node.lineno, target
 

@@ -55,11 +55,19 @@ def in_code(path: Path) -> Iterator[Reference]:
     for number, words in enumerate(text.splitlines(), 1):
         if "`" in words and (comment := COMMENT.search(words)):
             yield from _quoted(path, number, comment[0])
-    for node in ast.walk(ast.parse(text)):
+    for node in _statements(ast.parse(text)):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             match node.body:
                 case [ast.Expr(ast.Constant(str(words)) as constant), *_]:
                     yield from _quoted(path, constant.lineno, words)
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """A module or a statement, and the statements in it. No expression holds a docstring."""
+    yield node
+    for field in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for inner in getattr(node, field, ()):
+            yield from _statements(inner)
 
 
 def in_page(path: Path) -> Iterator[Reference]:

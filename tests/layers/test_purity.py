@@ -47,7 +47,7 @@ def test_the_inner_layers_are_pure(modules: list[Any]) -> None:
         f"{module.name}:{line} uses {what}"
         for module in modules
         if (layer := layer_of(module.name)) in PURE and module.name != SANDBOX
-        for line, what in impurities(layer, module.tree)
+        for line, what in impurities(layer, module.nodes)
     ]
 
     assert not problems, "\n".join(problems)
@@ -64,7 +64,7 @@ def test_nothing_runs_data_as_code(modules: list[Any]) -> None:
     problems = [
         f"{module.name}:{line} uses {what}"
         for module in modules
-        for line, what in unsafe_uses(module.tree)
+        for line, what in unsafe_uses(module.nodes)
         if (module.name, what) not in COMPILED_AT_IMPORT
     ]
 
@@ -89,7 +89,7 @@ def test_nothing_runs_data_as_code(modules: list[Any]) -> None:
     ],
 )
 def test_an_impurity_is_found(source: str, what: str) -> None:
-    assert [what for _, what in impurities("model", ast.parse(source))] == [what]
+    assert [what for _, what in impurities("model", nodes_of(source))] == [what]
 
 
 @pytest.mark.parametrize(
@@ -103,27 +103,27 @@ def test_an_impurity_is_found(source: str, what: str) -> None:
     ],
 )
 def test_running_data_as_code_is_found(source: str, what: str) -> None:
-    assert [what for _, what in unsafe_uses(ast.parse(source))] == [what]
+    assert [what for _, what in unsafe_uses(nodes_of(source))] == [what]
 
 
 def test_only_the_model_reads_a_file_and_only_in_one_function() -> None:
-    tree = ast.parse("def read_file(path):\n    return path.read_text() + open(path).read()")
+    nodes = nodes_of("def read_file(path):\n    return path.read_text() + open(path).read()")
 
-    assert not list(impurities("model", tree))
-    assert [what for _, what in impurities("plan", tree)] == ["read_text", "open"]
+    assert not list(impurities("model", nodes))
+    assert [what for _, what in impurities("plan", nodes)] == ["read_text", "open"]
 
 
 def test_a_harmless_module_is_not_reported() -> None:
-    tree = ast.parse("import re, datetime\nprogram.eval(x)\nself.open()\ndatetime.timedelta(1)")
+    nodes = nodes_of("import re, datetime\nprogram.eval(x)\nself.open()\ndatetime.timedelta(1)")
 
-    assert not list(impurities("model", tree))
-    assert not list(unsafe_uses(tree))
+    assert not list(impurities("model", nodes))
+    assert not list(unsafe_uses(nodes))
 
 
-def impurities(layer: str, tree: ast.Module) -> Iterator[tuple[int, str]]:
+def impurities(layer: str, nodes: list[Any]) -> Iterator[tuple[int, str]]:
     """Give line and name of everything in a pure module that is not."""
-    exempt = set(file_reads(layer, tree))
-    for node in walk(tree):
+    exempt = set(file_reads(layer, nodes[0]))
+    for node in nodes:
         for name in imported_modules(node):
             if name.split(".")[0] in IMPURE_MODULES:
                 yield node.lineno, name.split(".")[0]
@@ -146,9 +146,9 @@ def file_reads(layer: str, tree: ast.Module) -> Iterator[ast.Call]:
             yield from (node for node in ast.walk(function) if isinstance(node, ast.Call))
 
 
-def unsafe_uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def unsafe_uses(nodes: list[Any]) -> Iterator[tuple[int, str]]:
     """Give line and name of everything that could run data as code."""
-    for node in walk(tree):
+    for node in nodes:
         for name in imported_modules(node):
             if name.split(".")[0] in UNSAFE_MODULES:
                 yield node.lineno, name.split(".")[0]
@@ -156,8 +156,8 @@ def unsafe_uses(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, name
 
 
-def walk(tree: ast.Module) -> Iterator[Any]:
-    return ast.walk(tree)
+def nodes_of(source: str) -> list[Any]:
+    return list(ast.walk(ast.parse(source)))
 
 
 def imported_modules(node: ast.AST) -> list[str]:

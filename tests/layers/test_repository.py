@@ -127,6 +127,8 @@ def places(root: Path, pattern: re.Pattern[str]) -> Iterator[str]:
             text = path.read_text(encoding="utf-8")
         except UnicodeDecodeError:
             continue
+        if not pattern.search(text):
+            continue
         for number, line in enumerate(text.splitlines(), start=1):
             if pattern.search(line):
                 yield f"{path.relative_to(root)}:{number}: {line.strip()[:100]}"

@@ -86,7 +86,7 @@ def test_every_verb_has_a_caller(modules: list[Any]) -> None:
         node.func.attr
         for module in modules
         if not module.name.startswith(("minuet.store", "minuet.simulation"))
-        for node in ast.walk(module.tree)
+        for node in module.nodes
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
         if "store" in ast.unparse(node.func.value) or "source" in ast.unparse(node.func.value)
     }

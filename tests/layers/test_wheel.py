@@ -42,7 +42,7 @@ def test_nothing_that_is_shipped_imports_what_is_not(modules: list[Any]) -> None
     problems = [
         f"{module.name}:{line} imports {target}"
         for module in modules
-        for line, target in every_import(module.name, module.tree, is_package=module.is_package)
+        for line, target in every_import(module.name, module.nodes, is_package=module.is_package)
         if target.split(".")[0] in NOT_SHIPPED
     ]
 

@@ -7,7 +7,9 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,11 +78,17 @@ CLUMSY = {
     r"made anew": "created again",
     r"shall": "must, should",
 }
+_CLUMSY = {
+    re.compile(rf"(?<![\w-])(?:{pattern})(?![\w-])", re.IGNORECASE): instead
+    for pattern, instead in CLUMSY.items()
+}
+_ANY_CLUMSY = re.compile(rf"(?<![\w-])(?:{'|'.join(CLUMSY)})(?![\w-])", re.IGNORECASE)
 
 _ROW = re.compile(r"^\| (?P<first>.+?) \| .* \| (?P<last>[^|]+) \|$", re.MULTILINE)
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 
+@cache
 def parts(name: str) -> list[str]:
     """The words of an identifier, in lower case and without a plural."""
     return [singular(part.lower()) for part in _PART.findall(name)]
@@ -110,23 +118,23 @@ def exceptions(page: str) -> set[str]:
     return set(re.findall(r"^\| `(\w+)` \|", section(page, "Exceptions"), re.MULTILINE))
 
 
-def names(source: str) -> Iterator[str]:
+def names(module: Any) -> Iterator[str]:
     """The classes, functions and arguments that a module defines."""
-    for node in ast.walk(ast.parse(source)):
+    for node in module.nodes:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name
         elif isinstance(node, ast.arg):
             yield node.arg
 
 
-def all_names(root: Path) -> Iterator[tuple[str, str]]:
+def all_names(root: Path, modules: list[Any]) -> Iterator[tuple[str, str]]:
     """Every name that the package gives to something, and the file that does."""
     package = root / "src" / "minuet"
-    for path in sorted(package.rglob("*.py")):
-        place = str(path.relative_to(root))
-        for name in path.relative_to(package).with_suffix("").parts:
+    for module in modules:
+        place = str(module.path.relative_to(root))
+        for name in module.path.relative_to(package).with_suffix("").parts:
             yield name, place
-        for name in names(path.read_text("utf-8")):
+        for name in names(module):
             yield name, place
 
 
@@ -137,8 +145,12 @@ def uses(name: str, words: list[str]) -> bool:
 
 
 def prose(path: Path) -> Iterator[tuple[int, str]]:
-    """The lines of a page; of a module, its comments, docstrings and other texts."""
+    """The lines of a page; of a module, its comments, docstrings and other texts.
+
+    Nothing of a file without a clumsy word: reading a module word by word takes long."""
     text = path.read_text("utf-8")
+    if not _ANY_CLUMSY.search(text):
+        return
     if path.suffix != ".py":
         yield from enumerate(text.splitlines(), start=1)
         return
@@ -150,8 +162,8 @@ def prose(path: Path) -> Iterator[tuple[int, str]]:
 
 def clumsy(path: Path) -> Iterator[str]:
     for line, text in prose(path):
-        for pattern, instead in CLUMSY.items():
-            for found in re.finditer(rf"(?<![\w-])(?:{pattern})(?![\w-])", text, re.IGNORECASE):
+        for pattern, instead in _CLUMSY.items():
+            for found in pattern.finditer(text):
                 yield f"{path}:{line}: {found[0]!r}; better: {instead}"
 
 
@@ -169,9 +181,9 @@ def glossary(root: Path) -> str:
 
 
 @pytest.fixture(scope="module")
-def violations(root: Path, glossary: str) -> dict[str, str]:
+def violations(root: Path, modules: list[Any], glossary: str) -> dict[str, str]:
     """The names that contain a forbidden word, and where."""
-    found = dict(all_names(root))
+    found = dict(all_names(root, modules))
     forbidden = forbidden_words(glossary)
     return {
         name: f"{place}: {name} contains {' '.join(words)!r}"

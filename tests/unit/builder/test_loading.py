@@ -227,6 +227,7 @@ def test_every_style_can_be_changed(text: str) -> None:
     assert minuet.Workflow.load(workflow.to_yaml()).to_dict() == workflow.to_dict()
 
 
+@pytest.mark.slow
 @given(st.integers(0, 10_000), st.sampled_from(["timeout_seconds", "secrets", "retry"]))
 def test_random_documents_can_be_changed(seed: int, field: str) -> None:
     data = read_mapping(Maker(random.Random(seed), 8).document("random")).raw

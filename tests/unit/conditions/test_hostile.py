@@ -177,6 +177,7 @@ LOOKS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("expression", LOOKS)
 def test_condition_on_data_that_would_hurt_decides_or_is_an_error(expression: str) -> None:
     condition = compile_condition(expression)

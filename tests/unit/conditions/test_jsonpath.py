@@ -236,6 +236,7 @@ QUERY = st.lists(SEGMENT, min_size=1, max_size=4).map(lambda parts: "$" + "".joi
 LIBRARY = JSONPathEnvironment(strict=True)
 
 
+@pytest.mark.slow
 @settings(max_examples=400, deadline=None)
 @given(QUERY, JSON)
 def test_random_queries_find_what_the_library_finds(query: str, data: Any) -> None:

@@ -128,6 +128,7 @@ def test_random_runs_survive_dying_workers_pauses_and_retries(seed: int) -> None
     assert driver.state.status in TERMINAL
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=12)
 def test_every_node_can_be_explained_at_every_moment(seed: int) -> None:
@@ -397,6 +398,7 @@ class Watching(Driver):
         return granted
 
 
+@pytest.mark.slow
 @given(seeds)
 @settings(max_examples=120)
 def test_the_output_is_rendered_from_the_last_outputs_of_what_it_names(seed: int) -> None:

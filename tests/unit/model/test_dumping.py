@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -163,6 +164,7 @@ WORKFLOWS = st.builds(
 )
 
 
+@pytest.mark.slow
 @given(WORKFLOWS)
 def test_workflow_reads_the_same_after_dumping(workflow: Workflow) -> None:
     dumped = dump_document(workflow)

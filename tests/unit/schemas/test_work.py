@@ -121,6 +121,7 @@ def test_large_input_of_a_plain_schema_is_checked_in_full() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_many_wrong_values_among_alternatives_are_not_listed() -> None:
     schema = {"items": {"anyOf": [{"type": "integer"}, {"type": "null"}]}}
 

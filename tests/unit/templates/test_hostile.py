@@ -82,6 +82,7 @@ def cyclic() -> Any:
     return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("output", [nested(100_000), cyclic()], ids=["deep", "cyclic"])
 @pytest.mark.parametrize(
     "template",

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import random
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import Any
 
 from minuet.errors import ConfigError, StoreError, StoreUnavailableError
@@ -177,6 +178,18 @@ def _driver() -> Any:
     return redis.asyncio
 
 
+@cache
+def _introduction() -> dict[str, Any]:
+    """The name and version by which the server knows the driver.
+
+    Without it the driver reads its version from a file for every connection: milliseconds."""
+    try:
+        from redis.driver_info import DriverInfo
+    except ImportError:  # An older driver has no such setting.
+        return {}
+    return {"driver_info": DriverInfo()}
+
+
 def _settings(address: Address) -> dict[str, Any]:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
@@ -187,6 +200,7 @@ def _settings(address: Address) -> dict[str, Any]:
         "socket_connect_timeout": CONNECT_S,
         "socket_timeout": ANSWER_S,
         "retry": Retry(NoBackoff(), 0),
+        **_introduction(),
     }
     if address.is_encrypted:
         # The server's certificate is always checked, and its name.
