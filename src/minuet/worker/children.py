@@ -34,6 +34,7 @@ from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX, Held, Key, RetryRun, Run
 from minuet.types import Json
+from minuet.worker.contents import copy_to_parent
 
 #: How often a child run that changes meanwhile is looked at again.
 TRIES = 5
@@ -78,7 +79,9 @@ class Children:
             child = await self._start(context, name, workflow, input, timeout_ms)
         for _ in range(TRIES):
             if child.status == "COMPLETED":
-                return await self._output(child)
+                output = await self._output(child)
+                await copy_to_parent(self._store, self._tenant, name, context.run_id, output)
+                return output
             if child.status not in ("FAILED", "CANCELLED"):
                 return Wait("child", key=name)
             if child.generation >= wanted and _code(child) != PARENT_ENDED:
