@@ -180,6 +180,9 @@ class FoldingStore:
 
     def __init__(self, store: Store, *, ends_process: bool = False) -> None:
         self._store = store
+        #: Where the rows are. A logged store would answer only when its log has them too; a worker
+        #: that waits for this after each of its calls loses its leases.
+        self._looked_at = getattr(store, "_hot", store)
         self._journal = journal_in(os.environ[FOLDER])
         self._ends_process = ends_process
         self._histories: dict[str, History] = {}
@@ -210,8 +213,8 @@ class FoldingStore:
     async def sweep(self, limit: int = 1000) -> Swept:
         async with self._lock:
             swept = await self._store.sweep(limit)
-            if swept.expired or swept.resumed or swept.cancelled:
-                await self._compare_moved()
+        if swept.expired or swept.resumed or swept.cancelled:
+            await self._compare_moved()
         return swept
 
     async def create_runs(self, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
@@ -256,18 +259,23 @@ class FoldingStore:
         self._tenants.add(tenant)
         for run in dict.fromkeys(runs):
             try:
-                snapshot = await self._store.read_snapshot(tenant, run)
+                snapshot = await self._looked_at.read_snapshot(tenant, run)
             except StoreUnavailableError:
                 continue  # It was closed, or its disk is full: there is nothing to look at.
             if snapshot is not None:
                 await self.look_at(snapshot)
 
     async def _compare_moved(self) -> None:
-        """Compare every run that has events which were not looked at."""
+        """Compare every run that has events which were not looked at.
+
+        There may be a thousand. Other calls are made between two of them: the leases of a worker
+        must not expire because it is looking.
+        """
         for tenant in sorted(self._tenants):
             for row in await self._store.list_runs(tenant, limit=RUNS_MAX):
                 if row.seq != self._seqs.get(row.run):
-                    await self._compare(tenant, [row.run])
+                    async with self._lock:
+                        await self._compare(tenant, [row.run])
 
     async def look_at(self, snapshot: Snapshot) -> None:
         """Compare one moment of a run with its events."""

@@ -104,6 +104,43 @@ async def test_every_store_can_keep_contents_outside(kind: str, tmp_path: Path) 
         assert "large contents in file:///" in app.durability
 
 
+@pytest.mark.parametrize("kind", ONE_OF_EACH)
+@pytest.mark.parametrize("outside", [True, False])
+async def test_files_go_down_to_child_runs_and_come_up_on_every_store(
+    kind: str, outside: bool, tmp_path: Path
+) -> None:
+    store = FACTORIES["sqlite" if kind == "outside" else kind](tmp_path, ManualClock())
+    if outside:
+        store = keep_outside(store, FolderBlobs(tmp_path / "contents"))
+    given, made = b"down" * 50_000, b"up" * 100_000
+
+    async def give(ctx: minuet.Context) -> Any:
+        return await ctx.blob(given)
+
+    async def exchange(ctx: minuet.Context) -> Any:
+        assert await ctx.open(ctx.input).read() == given
+        return await ctx.blob(made)
+
+    async def take(ctx: minuet.Context) -> int:
+        assert [await ctx.open(file).read() for file in ctx.inputs["child"]] == [made] * 2
+        return len(made)
+
+    inner = workflow(task("exchange"), output="{{ exchange.output }}")
+    child = {
+        "id": "child",
+        "type": "workflow",
+        "config": {"workflow": inner, "input": "{{ give.output }}"},
+        "foreach": {"items": [1, 2]},
+        "dependencies": ["give"],
+    }
+    document = workflow(task("give"), child, task("take", "child"))
+    handlers = {"give": give, "exchange": exchange, "take": take}
+    async with App(store, handlers=[module_of(handlers)]) as app:
+        result = await app.run(document)
+
+        assert result.output == {"take": len(made)}, result.error
+
+
 async def test_a_blob_store_belongs_to_one_store(store: str, url: str, tmp_path: Path) -> None:
     async with opened(store, url) as app:
         await app.run(TWO_TASKS)

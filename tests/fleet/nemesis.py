@@ -18,12 +18,17 @@ from tools.services import Server
 
 from minuet.app.app import App
 from minuet.errors import StoreError
+from minuet.store.records import Run
 
 WORKERS = 4
 LEASE_MS = 1_500
 
-#: Longest time for anything here.
+#: Longest time for anything here, and in which nothing happens to runs: how long these take
+#: altogether depends on the machine.
 SECONDS_MAX = 120.0
+
+#: How long to wait for a hint before looking again: something may have happened to another run.
+HINT_MS = 20
 
 
 class Fleet:
@@ -39,6 +44,7 @@ class Fleet:
         self._chance = Random(seed)
         self._workers: list[subprocess.Popen[bytes]] = []
         self.runs: list[str] = []
+        self._app: App | None = None
         #: How often each thing happened.
         self.happened: dict[str, int] = {}
 
@@ -73,10 +79,11 @@ class Fleet:
         self._workers[index] = self._spawn()
         return code
 
-    def end(self) -> None:
+    async def end(self) -> None:
         for worker in self._workers:
             worker.kill()
             worker.wait(30)
+        await self._close()
 
     # ── what happens ────────────────────────────────────────────────────────────────────
 
@@ -120,19 +127,31 @@ class Fleet:
 
     async def _insist(self, ask: Callable[[App], Awaitable[Any]]) -> Any:
         """Ask until there is an answer: the server may be down just now."""
-        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        end = _now() + SECONDS_MAX
         while True:
             try:
-                async with App(self.url, handlers=[workload], worker=False) as app:
-                    return await ask(app)
+                return await ask(await self._open())
             except StoreError:
-                assert asyncio.get_running_loop().time() < end, "the store does not come back"
+                assert _now() < end, "the store does not come back"
+                await self._close()
                 await asyncio.sleep(0.05)
 
+    async def _open(self) -> App:
+        if self._app is None:
+            app = App(self.url, handlers=[workload], worker=False)
+            await app.open()
+            self._app = app
+        return self._app
+
+    async def _close(self) -> None:
+        app, self._app = self._app, None
+        if app is not None:
+            await app.close()
+
     async def _until(self, holds: Callable[[], bool], what: str) -> None:
-        end = asyncio.get_running_loop().time() + SECONDS_MAX
+        end = _now() + SECONDS_MAX
         while not holds():
-            assert asyncio.get_running_loop().time() < end, f"{what}: not in time\n{self.log()}"
+            assert _now() < end, f"{what}: not in time\n{self.log()}"
             await asyncio.sleep(0.02)
 
     def starts(self) -> int:
@@ -142,16 +161,45 @@ class Fleet:
     async def progress(self, more: int) -> None:
         """Wait until so many more handlers have started, or nothing is left to do."""
         enough = self.starts() + more
-        end = asyncio.get_running_loop().time() + SECONDS_MAX
-        while self.starts() < enough and await self._insist(lambda app: app.runs.list_open()):
-            assert asyncio.get_running_loop().time() < end, f"nothing goes on\n{self.log()}"
-            await asyncio.sleep(0.02)
+        await self._while_open(lambda: self.starts() >= enough)
 
     async def all_over(self) -> None:
-        end = asyncio.get_running_loop().time() + SECONDS_MAX
-        while await self._insist(lambda app: app.runs.list_open()):
-            assert asyncio.get_running_loop().time() < end, f"not all runs end\n{self.log()}"
-            await asyncio.sleep(0.05)
+        await self._while_open(lambda: False)
+
+    async def _while_open(self, enough: Callable[[], bool]) -> None:
+        """Wait until this holds or no run is open, for as long as anything happens to the runs."""
+        seen, end = None, 0.0
+        while not enough():
+            rows: list[Run] = await self._insist(lambda app: app.runs.list_open())
+            if not rows:
+                return
+            stands = {(row.run, row.seq) for row in rows}
+            if stands != seen:
+                seen, end = stands, _now() + SECONDS_MAX
+            assert _now() < end, await self._standstill(rows)
+            await self._insist(partial(_wait_for_change, rows[-1]))
+
+    async def _standstill(self, rows: list[Run]) -> str:
+        """What is known about runs that do not go on."""
+        queues = await self._insist(lambda app: app.store.list_queues())
+        unreported = await self._insist(lambda app: app.store.list_unreported())
+        return "\n".join(
+            [
+                f"nothing has happened for {SECONDS_MAX:.0f} s",
+                f"open: {[(row.run, row.status, row.seq) for row in rows[:20]]} of {len(rows)}",
+                f"queues: {queues}",
+                f"not reported: {[(row.run, row.status) for row in unreported[:20]]}",
+                self.log(),
+            ]
+        )
 
     def log(self) -> str:
         return self._log.read_text(errors="replace")[-4000:] if self._log.exists() else ""
+
+
+async def _wait_for_change(row: Run, app: App) -> None:
+    await app.store.wait_for_change(row.run, row.seq, HINT_MS)
+
+
+def _now() -> float:
+    return asyncio.get_running_loop().time()

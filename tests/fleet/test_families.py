@@ -110,7 +110,7 @@ async def fleet(
     fleet = FamilyFleet(url, servers, tmp_path, root, SEED)
     fleet.launch()
     yield fleet
-    fleet.end()
+    await fleet.end()
     servers.kill()
 
 

@@ -62,7 +62,7 @@ async def fleet(request: pytest.FixtureRequest, tmp_path: Path, root: Path) -> A
     fleet = kind(server.url, server, tmp_path, root, SEED)
     fleet.launch()
     yield fleet
-    fleet.end()
+    await fleet.end()
     server.kill()
 
 

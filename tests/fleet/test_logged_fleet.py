@@ -92,7 +92,7 @@ async def fleet(
     fleet = PairFleet(hot, record, tmp_path, root)
     fleet.launch()
     yield fleet
-    fleet.end()
+    await fleet.end()
     hot.kill()
     record.kill()
     shutil.rmtree(folder)

@@ -174,6 +174,7 @@ async def test_need_counts_items_that_completed(scene: Any, need: int, status: s
         if status == "FAILED":
             assert result.error["code"] == "quorum_not_reached"
             assert result.error["node"] == "each"
+            assert result.error["message"].endswith("they are settled: start another run")
 
 
 async def test_an_item_that_fails_fails_the_run_and_a_retry_runs_just_that_item(

@@ -103,6 +103,70 @@ async def test_an_async_handler_may_read_some_bytes_at_a_time(scene: Any) -> Non
         assert (await s.run(workflow(task("make")))).output == {"make": [0, 1, PART_BYTES, 5, 0]}
 
 
+def inner(*nodes: dict[str, Any], levels: int = 1) -> dict[str, Any]:
+    """A node that runs these in a child run, so many levels down; it passes its input on."""
+    last = nodes[-1]["id"]
+    document = workflow(*nodes, output=f"{{{{ {last}.output }}}}")
+    for _ in range(levels):
+        config = {"workflow": document, "input": "{{ input }}"}
+        called = {"id": "call", "type": "workflow", "config": config}
+        document = workflow(called, output="{{ call.output }}")
+    return called
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+async def test_child_runs_open_a_content_of_the_run_above_without_a_copy(
+    scene: Any, levels: int
+) -> None:
+    async def make(ctx: minuet.Context) -> Any:
+        return await ctx.blob(CONTENT)
+
+    async def measure(ctx: minuet.Context) -> int:
+        assert await ctx.open(ctx.input["file"]).read() == CONTENT
+        return len(CONTENT)
+
+    call = inner(task("measure"), levels=levels)
+    call["config"]["input"] = {"file": "{{ make.output }}"}
+    call["foreach"] = {"items": [1, 2, 3]}
+    call["dependencies"] = ["make"]
+    async with scene({"make": make, "measure": measure}) as s:
+        result = await s.run(workflow(task("make"), call))
+
+        assert result.output == {"call": [len(CONTENT)] * 3}, result.error
+        owners = {run for run in s.store.runs if await s.store.get_blob(REF, run=run) is not None}
+        assert owners == {result.run_id}
+
+
+@pytest.mark.parametrize("levels", [1, 2])
+async def test_a_content_that_a_child_run_returns_belongs_to_its_parent_too(
+    scene: Any, levels: int
+) -> None:
+    async def make(ctx: minuet.Context) -> Any:
+        return {"files": [await ctx.blob(CONTENT)]}
+
+    async def measure(ctx: minuet.Context) -> int:
+        (file,) = ctx.inputs["call"]["files"]
+        return len(await ctx.open(file).read())
+
+    call = inner(task("make"), levels=levels)
+    async with scene({"make": make, "measure": measure}) as s:
+        result = await s.run(workflow(call, task("measure", "call")))
+
+        assert result.output == {"measure": len(CONTENT)}, result.error
+
+
+async def test_a_content_that_no_run_above_has_is_missing(scene: Any) -> None:
+    async def measure(ctx: minuet.Context) -> int:
+        return len(await ctx.open(REF).read())
+
+    async with scene({"measure": measure}) as s:
+        result = await s.run(workflow(inner(task("measure"))))
+
+        below = result.error["child"]
+        assert below["code"] == "blob-unreadable"
+        assert f"the blob {REF} is not in the store" in below["message"]
+
+
 async def test_a_content_belongs_to_its_run_and_ends_with_it(scene: Any) -> None:
     async def make(ctx: minuet.Context) -> Any:
         return await ctx.blob(CONTENT)

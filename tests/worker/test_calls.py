@@ -470,6 +470,30 @@ async def test_a_missing_library_is_an_error_with_the_line_that_installs_it(
         await call()
 
 
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"type": "http", "config": {"url": "https://example.com/"}},
+        {"type": "llm", "config": {"model": "m", "prompt": "p", "base_url": "https://llm.test"}},
+    ],
+    ids=["http", "llm"],
+)
+async def test_a_node_that_misses_a_library_fails_with_that_line_and_nothing_else(
+    scene: Any, monkeypatch: pytest.MonkeyPatch, node: dict[str, Any]
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx2", None)
+    async with scene() as s:
+        result = await s.run({"name": "calls", "nodes": [{"id": "call", **node}]})
+
+        assert result.error == {
+            "code": "invalid-configuration",
+            "type": "ConfigError",
+            "message": "http and llm nodes need httpx2: pip install 'minuet[http]'",
+            "node": "call",
+            "scope": "",
+        }
+
+
 # ── secrets ─────────────────────────────────────────────────────────────────────────────────
 
 CANARY = "canary-7f3a"

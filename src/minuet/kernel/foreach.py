@@ -76,7 +76,11 @@ def gather(each: Foreach, arrived: Iterable[Arrived]) -> Outcome:
         return AttemptFailed(error_of(failures[0]))
     completed = len(found) - len(failures)
     if each.need is not None and completed < each.need:
-        return _unreached(each, f"only {completed} of {len(found)} have")
+        return _unreached(
+            each,
+            f"only {completed} of {len(found)} have. A retry does not run the others again, "
+            "because they are settled: start another run",
+        )
     return Succeeded([one.value for one in found])
 
 

@@ -36,6 +36,7 @@ from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX, Held, Key, NewStep, RetryRun, Run
 from minuet.types import TERMINAL, Json
+from minuet.worker.contents import copy_to_parent
 
 #: Compiles a workflow that a durable function starts: its plan's digest and bytes, and those of
 #: the workflows inside it.
@@ -87,7 +88,9 @@ class Children:
             child = await self._start(context, name, digest, input, timeout_ms, version, tag)
         for _ in range(TRIES):
             if child.status == "COMPLETED":
-                return await self._output(child)
+                output = await self._output(child)
+                await copy_to_parent(self._store, self._tenant, name, context.run_id, output)
+                return output
             if child.status not in ("FAILED", "CANCELLED"):
                 return Wait("child", key=name)
             if child.generation >= wanted and _code(child) != PARENT_ENDED:
@@ -135,7 +138,10 @@ class Children:
             return None
         found: dict[str, Any] = {"child": name, "child_generation": child.generation}
         if child.status == "COMPLETED":
-            return {**found, "output": msgspec.Raw(encode(await self._output(child))[0])}
+            output = await self._output(child)
+            if child.parent is not None:
+                await copy_to_parent(self._store, self._tenant, name, child.parent, output)
+            return {**found, "output": msgspec.Raw(encode(output)[0])}
         error = ChildFailedError(name, child.status, shown_error(child.error))
         return {**found, "error": {"code": error.code, "message": str(error), "child": error.child}}
 

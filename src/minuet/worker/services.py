@@ -18,10 +18,11 @@ from minuet.nodes.masking import MASKED, NO_MASK, Mask
 from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, SecretProvider
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
-from minuet.store.large import read_content, write_content
+from minuet.store.large import write_content
 from minuet.store.records import NewStep
 from minuet.types import Json
 from minuet.worker.children import Children
+from minuet.worker.contents import read_of_family
 from minuet.worker.recording import StepRecorder
 
 _log = logging.getLogger("minuet.worker")
@@ -124,11 +125,9 @@ class WorkerServices:
             )
 
     async def read_blob(self, context: Context, ref: str) -> AsyncIterator[bytes]:
-        """The bytes of a blob of the run, or of one that belongs to none."""
+        """The bytes of a blob of the run or of a run above it, or of one that belongs to none."""
         with _outage_of(context):
-            async for piece in read_content(
-                self._store, ref, run=context.run_id, tenant=self._tenant
-            ):
+            async for piece in read_of_family(self._store, self._tenant, context.run_id, ref):
                 context.heartbeat()
                 yield piece
 

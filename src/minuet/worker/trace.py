@@ -5,7 +5,8 @@
      "cause":     {"type", "message", "traceback", …},         what it was raised from
      "errors":    [{"type", "message", …}, …]}                 what a group holds
 
-Frames of Minuet are left out, so the first frame is the user's. Only source lines are kept, never
+Frames of Minuet are left out, and so are those of the standard library that it calls, so the first
+frame is the user's; an error of Minuet itself has none. Only source lines are kept, never
 the values of variables. All of it together has at most `TRACE_BYTES_MAX` bytes as JSON: an error
 is written into several events. Frames in the middle go first (`{"omitted": n}` stands for them),
 then causes and members of groups.
@@ -18,6 +19,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from itertools import dropwhile
 from types import TracebackType
 from typing import Any
 
@@ -51,6 +53,8 @@ CODE_LENGTH_MAX = 160
 _OWN = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "")
 #: Handlers that come with Minuet, as examples of users' handlers.
 _EXAMPLES = os.path.join(_OWN, "demo", "")
+#: The folder of the standard library.
+_LIBRARY = os.path.join(os.path.dirname(os.path.abspath(os.__file__)), "")
 
 
 def name_of(error: BaseException) -> str:
@@ -88,7 +92,7 @@ class _Trace:
         self._left = TRACE_BYTES_MAX
 
     def add(self, record: dict[str, Any], error: BaseException, depth: int) -> None:
-        frames = self._frames(_attribute(error, "__traceback__"))
+        frames = self._frames(_attribute(error, "__traceback__"), is_outermost=depth == 0)
         if frames:
             record["traceback"] = frames
         if depth >= DEPTH_MAX:
@@ -111,13 +115,18 @@ class _Trace:
             keep(record)
             self.add(record, error, depth + 1)
 
-    def _frames(self, trace: TracebackType | None) -> list[dict[str, Any]]:
-        """The frames of a traceback that are worth keeping, the outermost first."""
+    def _frames(self, trace: TracebackType | None, *, is_outermost: bool) -> list[dict[str, Any]]:
+        """The frames of a traceback that are worth keeping, the outermost first.
+
+        The outermost exception has passed through Minuet: what it calls itself is left out.
+        """
         places = [
             (frame.f_code.co_filename, line, frame.f_code.co_name)
             for frame, line in traceback.walk_tb(trace)
             if not _is_own(frame.f_code.co_filename)
         ]
+        if is_outermost:
+            places = list(dropwhile(lambda place: _is_library(place[0]), places))
         last = places[-FRAMES_LAST:]
         first = places[: -FRAMES_LAST or None][:FRAMES_FIRST]
         kept_last, kept_first = [], []
@@ -160,6 +169,10 @@ class _Trace:
 
 def _is_own(file: str) -> bool:
     return file.startswith(_OWN) and not file.startswith(_EXAMPLES)
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(_LIBRARY) and "site-packages" not in file
 
 
 def _cause(error: BaseException) -> BaseException | None:

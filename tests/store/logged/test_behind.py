@@ -6,6 +6,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from tests.folding import FoldingStore
 from tests.store.logged.conftest import NODES, QUEUE, Pair, make_rows
 from tests.store.logged.test_guard import guard_of, lose
 
@@ -75,3 +76,22 @@ async def test_workers_do_not_wait_for_the_log_and_a_run_is_replayed_from_it(pai
         *((node, "completed") for node in NODES[:3]),
         (NODES[3], ""),
     ]
+
+
+async def test_rows_are_compared_with_their_events_before_the_log_has_them(pair: Pair) -> None:
+    """A fleet whose workers wait for the log after each call loses its leases to the comparison."""
+    log: Any = Held(pair.log)
+    store = LoggedStore(pair.hot, log, make_rows)
+    store.start()
+    new = pair.new_run()
+    await store.create_runs([new])
+    log.free.clear()
+    compared = FoldingStore(store)
+
+    reply = await compared.exchange(Exchange("s", 1, "lease-1", take=(Take((QUEUE,), 1),)))
+    (grant,) = reply.granted
+    await compared.exchange(Exchange("s", 2, "lease-2", hand_in=(pair.done(grant),)))
+
+    assert compared.checks == 2
+    log.free.set()
+    await end(*store._tasks)
