@@ -6,6 +6,8 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from minuet.bridge.translate import Translator
 from minuet.errors import StoreUnusableError
 from minuet.kernel.program import Program
@@ -41,11 +43,19 @@ class Config:
         self.is_constant = self._template.is_constant
         #: The names of the secrets that it reads.
         self.secrets = self._template.secrets
+        #: If it is constant and has entries: it as JSON, of which each instance gets a copy.
+        self._constant = b""
+        if self.is_constant and config:
+            self._constant = msgspec.json.encode(self.render({}, {}))
 
     def render(self, outputs: Mapping[str, Json], variables: Mapping[str, Json]) -> Json:
         """The config for one node instance."""
         rendered = self._template.render(outputs, variables)
         return {**rendered, **self._verbatim} if self._verbatim else rendered
+
+    def copy_constant(self) -> dict[str, Json]:
+        """A config that is the same for all instances, to keep and to change."""
+        return msgspec.json.decode(self._constant) if self._constant else {}
 
 
 class Loaded:

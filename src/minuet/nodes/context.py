@@ -134,6 +134,7 @@ class Context:
 
     __slots__ = (
         "_cancelled",
+        "_input",
         "_inputs",
         "_key",
         "_loop",
@@ -141,10 +142,10 @@ class Context:
         "_prefix",
         "_secrets",
         "_services",
+        "_tags",
         "attempt",
         "deadline_ms",
         "generation",
-        "input",
         "lease_id",
         "max_output_bytes",
         "node_id",
@@ -153,7 +154,6 @@ class Context:
         "run_id",
         "scope",
         "scope_text",
-        "tags",
         "token_node",
         "workflow",
     )
@@ -171,7 +171,7 @@ class Context:
         attempt: int,
         lease_id: str,
         inputs: Callable[[], dict[str, Json]],
-        input: Json,
+        input: Json | Callable[[], Json],
         secrets: tuple[str, ...],
         revealed: tuple[str, ...] = (),
         loop: asyncio.AbstractEventLoop | None,
@@ -181,7 +181,9 @@ class Context:
         tags: Mapping[str, Any] | None = None,
     ) -> None:
         self._services = services
+        # Both are made when they are first asked for; many handlers do not ask.
         self._inputs: Callable[[], dict[str, Json]] | dict[str, Json] = inputs
+        self._input = input
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
@@ -199,8 +201,7 @@ class Context:
         self.generation = generation
         #: When the run must be over, in milliseconds since 1970; None: at any time.
         self.deadline_ms = deadline_ms
-        #: The run's tags.
-        self.tags = dict(tags or {})
+        self._tags = tags
         self.run_id = run_id
         self.workflow = workflow
         self.node_id = node_id
@@ -214,8 +215,6 @@ class Context:
         self.attempt = attempt
         #: The authority to finish this attempt; changes each time the node is taken.
         self.lease_id = lease_id
-        #: The run's input.
-        self.input = input
         #: How large the output may be, as JSON; None: the document does not limit it.
         self.max_output_bytes = max_output_bytes
 
@@ -228,6 +227,18 @@ class Context:
     def llm(self) -> LlmDefaults:
         """The worker's service for language models. For node types that ask them."""
         return self._services.llm
+
+    @property
+    def input(self) -> Json:
+        """The run's input."""
+        if callable(self._input):
+            self._input = self._input()
+        return self._input
+
+    @property
+    def tags(self) -> dict[str, Any]:
+        """The run's tags, as a copy."""
+        return dict(self._tags or {})
 
     @property
     def inputs(self) -> Mapping[str, Json]:

@@ -254,6 +254,9 @@ class _Binder:
             (name, decode, f"handler {handler!r}, argument {name!r}")
             for name, decode in decoders(converted).items()
         ]
+        #: The names that every config has, and those that it may have; None: any.
+        self._least = frozenset(self._required)
+        self._most = None if self._takes_all else frozenset(self._names)
 
     @property
     def context_name(self) -> str | None:
@@ -275,8 +278,9 @@ class _Binder:
 
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         arguments = dict(config)
-        for misfit in self.misfits(arguments, complete=True):
-            raise HandlerError(misfit.message)
+        names, most = arguments.keys(), self._most
+        if not (names >= self._least and (most is None or names <= most)):
+            raise HandlerError(next(self.misfits(names, complete=True)).message)
         for name, decode, whose in self._decoders:
             if name in arguments:
                 arguments[name] = decode(arguments[name], whose)

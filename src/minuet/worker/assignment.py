@@ -27,8 +27,10 @@ class Assignment(Granted):
         "chunk",
         "context",
         "holds_slot",
+        "is_item",
         "items",
         "loaded",
+        "max_output_bytes",
         "metadata",
         "node",
         "outcome",
@@ -45,6 +47,10 @@ class Assignment(Granted):
         self.holds_slot = bool(grant.slot)
         self.loaded: Loaded | None = None
         self.node: Node | None = None
+        #: Whether the node is an item of a foreach.
+        self.is_item = False
+        #: How large the output may be; None: the document does not limit it.
+        self.max_output_bytes: int | None = None
         self.context: Context | None = None
         #: If the node is an item of a foreach: the items of its chunk, filled before use.
         self.chunk: list[Json] | None = None
@@ -72,16 +78,18 @@ class Assignment(Granted):
     def __str__(self) -> str:
         return f"node {self.key[1]} of run {self.key[0]}"
 
-    # ── as an item of a foreach ─────────────────────────────────────────────────────────
+    def use(self, loaded: Loaded) -> None:
+        """Work on this plan, the run's present one."""
+        self.loaded = loaded
+        self.node = node = loaded.program.nodes.get(self.grant.node)
+        each = None if node is None else node.foreach
+        self.is_item = each is not None and each.role == "item"
+        limit = loaded.program.plan.max_output_bytes
+        if node is not None and node.max_output_bytes is not None:
+            limit = node.max_output_bytes if limit is None else min(limit, node.max_output_bytes)
+        self.max_output_bytes = limit
 
-    @property
-    def is_item(self) -> bool:
-        """Whether the node is an item of a foreach."""
-        return (
-            self.node is not None
-            and self.node.foreach is not None
-            and self.node.foreach.role == "item"
-        )
+    # ── as an item of a foreach ─────────────────────────────────────────────────────────
 
     def item_list(self) -> Listed | None:
         """The list that the item comes from; None: it cannot be read, or the node is no item."""
@@ -118,17 +126,6 @@ class Assignment(Granted):
     def is_ended(self) -> bool:
         """Whether the worker has ended it before its handler did."""
         return self.abandoned or self.releasing
-
-    @property
-    def max_output_bytes(self) -> int | None:
-        """How large the output may be; None: the document does not limit it."""
-        node, loaded = self.node, self.loaded
-        if node is None or loaded is None:
-            return None
-        own, plans = node.max_output_bytes, loaded.program.plan.max_output_bytes
-        if own is None or plans is None:
-            return plans if own is None else own
-        return min(own, plans)
 
     def abandon(self) -> None:
         """Stop the handler and drop what it returns: the token is no longer ours."""

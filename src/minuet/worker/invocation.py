@@ -146,10 +146,12 @@ class Invocations:
         """The rendered config, as a copy: the function may change it, and all runs share the
         plan's."""
         assert assignment.loaded is not None
-        names = assignment.loaded.config(node).secrets
+        found = assignment.loaded.config(node)
+        if found.is_constant:
+            return found.copy_constant()
         secrets: dict[str, str] = {}
-        if names:
-            secrets = {name: self._read_secret(node, name) for name in sorted(names)}
+        if found.secrets:
+            secrets = {name: self._read_secret(node, name) for name in sorted(found.secrets)}
             assignment.revealed = tuple(secrets.values())
         try:
             config = render_config(assignment, node, secrets)
@@ -182,7 +184,7 @@ class Invocations:
             attempt=grant.attempt,
             lease_id=grant.lease,
             inputs=assignment.inputs,
-            input=assignment.input(),
+            input=assignment.input,
             secrets=node.secrets,
             revealed=assignment.revealed,
             loop=None if is_async else asyncio.get_running_loop(),

@@ -12,7 +12,8 @@ module is a bug of ours, a cancellation by the worker, or a KeyboardInterrupt.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any
 
 from minuet.errors import LeaseLost, MinuetError, RunNotFoundError, StoreUnavailableError
 from minuet.kernel.settle import AttemptFailed, Outcome
@@ -20,7 +21,7 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
 from minuet.worker.foreach import is_hidden
-from minuet.worker.preparing import Preparing
+from minuet.worker.preparing import Preparing, is_inline
 from minuet.worker.rendering import render_slot_key
 from minuet.worker.running import Running
 from minuet.worker.settling import Settling
@@ -55,6 +56,9 @@ class Pipeline:
         if not self.preparing.find_program(assignment):
             return None
         node, grant = assignment.node, assignment.grant
+        is_usual = not (grant.skip or grant.cursor or grant.expiry)
+        if is_usual and node is not None and not is_inline(node):
+            return None  # It runs as a task, which looks at everything else.
         if grant.cursor and assignment.missing_blobs():
             return None
         outcome = self.preparing.known_outcome(assignment)
@@ -81,18 +85,19 @@ class Pipeline:
 
     # ── as a task ───────────────────────────────────────────────────────────────────────
 
-    async def run(self, assignment: Assignment) -> Item | None:
+    def run(self, assignment: Assignment) -> Coroutine[Any, Any, Item | None]:
         """The next item for the token: its node's result, or a request for a slot before the node
         may run. None when the token is no longer ours."""
         if assignment.outcome is not None:
             # Its result is known; only the plan is new.
-            return await self._settle_again(assignment)
+            return self._settle_again(assignment)
         node = assignment.node
         if assignment.loaded is None or (node is not None and node.concurrency is not None):
-            slot = await self._slot_request(assignment)
-            if slot is not None:
-                return slot
-        return await self._run(assignment)
+            return self._run_with_slot(assignment)
+        return self._run(assignment)
+
+    async def _run_with_slot(self, assignment: Assignment) -> Item | None:
+        return await self._slot_request(assignment) or await self._run(assignment)
 
     async def _slot_request(self, assignment: Assignment) -> Item | None:
         """What to ask for before the node may run; None: nothing (or `_run` will fail)."""

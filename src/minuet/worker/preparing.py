@@ -35,10 +35,10 @@ class Preparing:
 
     def find_program(self, assignment: Assignment) -> bool:
         """Find the program and the node on the run's present plan, if it is at hand."""
-        loaded = assignment.loaded = self._programs.get(assignment.header.plan)
+        loaded = self._programs.get(assignment.header.plan)
         if loaded is None:
             return False
-        assignment.node = loaded.program.nodes.get(assignment.grant.node)
+        assignment.use(loaded)
         chunk = assignment.missing_chunk()
         if chunk is not None:
             assignment.chunk = self._chunks.find(chunk)
@@ -46,10 +46,10 @@ class Preparing:
 
     async def load_program(self, assignment: Assignment) -> None:
         """Find the program and the node on the run's present plan, if necessary from the store."""
-        assignment.loaded = await self._programs.load(
+        loaded = await self._programs.load(
             assignment.header.plan, run=assignment.grant.run, tenant=self._tenant
         )
-        assignment.node = assignment.loaded.program.nodes.get(assignment.grant.node)
+        assignment.use(loaded)
 
     async def load_values(self, assignment: Assignment) -> None:
         """Load the blobs that stand for values; InputLimitError if they are too large."""
@@ -111,13 +111,14 @@ class Preparing:
             return Succeeded(value)
         if grant.oversize:
             return failure_of(assignment.oversize_error())
-        if grant.expiry >= self._crashes_max and not _is_inline(assignment.node):
+        if grant.expiry >= self._crashes_max and not is_inline(assignment.node):
             return crash_loop(grant.expiry)
         return None
 
 
-def _is_inline(node: Node) -> bool:
-    """Whether a node reaches nothing outside, so that it cannot have killed its workers."""
+def is_inline(node: Node) -> bool:
+    """Whether a node reaches nothing outside: it awaits nothing, and cannot have killed its
+    workers."""
     node_type = NODE_TYPES.get(node.type)
     return is_hidden(node) or (node_type is not None and node_type.run is not None)
 

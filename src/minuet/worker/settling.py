@@ -132,12 +132,13 @@ class Settling:
         if isinstance(outcome, AttemptFailed):
             node = msgspec.structs.replace(node, retry=self._policies.of(node).retry)
         is_done = isinstance(outcome, Succeeded)
+        decides = is_done and (node.branch is not None or node.loop is not None)
         settlement = settle(
             loaded.program,
             node,
             assignment.scope,
             outcome,
-            variables=condition_variables(assignment, node) if is_done else {},
+            variables=condition_variables(assignment, node) if decides else {},
             attempt=grant.attempt,
             hop=grant.hop,
             cursor=grant.cursor,
