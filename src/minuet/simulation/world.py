@@ -116,9 +116,9 @@ class World:
             self.lease_s,
             self._has_blob,
         )
-        self.checker.crashes_max = self.crashes_max
+        self.checker.leases.crashes_max = self.crashes_max
         if self.log is not None:
-            self.checker.logged = self.log.events
+            self.checker.leases.logged = self.log.events
         self._hash = hashlib.blake2b(digest_size=16)
         self._trace: collections.deque[str] = collections.deque(
             maxlen=None if config.trace else TRACE_LINES
@@ -211,10 +211,10 @@ class World:
         return stored is not None
 
     def _note_start(self, instance: Key, process: Process) -> None:
-        self.checker.note_start(instance, process)
+        self.checker.leases.note_start(instance, process)
         if self.log is not None:
             lease = self.outside.starts[instance][-1].lease
-            self.checker.check_gate(instance, lease)
+            self.checker.leases.check_gate(instance, lease)
 
     # ── building ────────────────────────────────────────────────────────────────────────
 
