@@ -39,7 +39,8 @@ from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import Deletion, Grants, completed_rules, deletion_rules, event_rules
 from minuet.store.blob import blob_of
-from minuet.store.records import EventRecord, Exchange, Reply
+from minuet.store.exchange import Exchange, Reply
+from minuet.store.records import EventRecord
 from minuet.types import TERMINAL
 
 #: Checks of a run's whole record. The comparison with the fold is done step by step.

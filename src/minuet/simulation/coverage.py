@@ -21,7 +21,7 @@ from minuet.events import (
     RunRetried,
 )
 from minuet.simulation.faults import FAULTS
-from minuet.store.records import (
+from minuet.store.exchange import (
     Done,
     Exchange,
     Failed,

@@ -8,8 +8,9 @@ from typing import Any
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import Found
+from minuet.store.changes import NewRun
 from minuet.store.families import child_id
-from minuet.store.records import Key, NewRun, Run
+from minuet.store.records import Key, Run
 from minuet.types import TERMINAL
 
 

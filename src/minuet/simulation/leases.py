@@ -9,7 +9,8 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import POLL, Grants, exchange_rules
-from minuet.store.records import RETURNS_MAX, EventRecord, Exchange, Grant, Held, Key, Output, Reply
+from minuet.store.exchange import Exchange, Grant, Held, Output, Reply
+from minuet.store.records import RETURNS_MAX, EventRecord, Key
 
 #: Sweeps of one process per second: normally about one, a few more when much is due.
 SWEEPS_MAX = 100

@@ -18,6 +18,8 @@ from minuet.simulation.loop import SimLoop, current_process
 from minuet.simulation.model import ShownWorkflows
 from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Held
 from minuet.store.logged.base import Appended, Claim, Logged, LogIdentity, Mark, Standing, Unlogged
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.records import (
@@ -26,8 +28,6 @@ from minuet.store.records import (
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Held,
-    NewRun,
     Run,
     Snapshot,
     WorkflowVersion,

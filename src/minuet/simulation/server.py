@@ -20,7 +20,8 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
 from minuet.simulation.loop import Process, SimLoop, current_process
 from minuet.simulation.model import ModelStore
-from minuet.store.records import Exchange, Reply, Run
+from minuet.store.exchange import Exchange, Reply
+from minuet.store.records import Run
 
 #: Mean seconds that a message takes.
 LATENCY = 0.002

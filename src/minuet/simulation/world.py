@@ -42,7 +42,8 @@ from minuet.simulation.registry import TAGS, Shelf, revise, variants
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
-from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
+from minuet.store.changes import Resume
+from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 

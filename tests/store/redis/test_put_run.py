@@ -10,8 +10,9 @@ from tests.store.test_put_run import EVENTS, large_run
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.changes import Cancel
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Cancel, Snapshot
+from minuet.store.records import Snapshot
 from minuet.store.redis import RedisStore
 from minuet.store.redis import runs as redis_runs
 

@@ -10,25 +10,21 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.check import check_new_runs
-from minuet.store.logged.gates import Gates
-from minuet.store.records import (
+from minuet.store.changes import (
     Cancel,
     Change,
-    Held,
-    Key,
     NewPlan,
     NewRun,
-    NewStep,
     Pause,
-    Refusal,
     Resume,
     RetryRun,
-    Run,
     SendSignal,
-    Snapshot,
     Start,
 )
+from minuet.store.check import check_new_runs
+from minuet.store.exchange import Held, NewStep, Refusal
+from minuet.store.logged.gates import Gates
+from minuet.store.records import Key, Run, Snapshot
 
 Value = TypeVar("Value")
 

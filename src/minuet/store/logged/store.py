@@ -24,6 +24,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from minuet.errors import StoreUnavailableError
+from minuet.store.exchange import Exchange, Held, Reply, Swept
 from minuet.store.logged.flusher import Flusher
 from minuet.store.logged.reads import LoggedReads
 from minuet.store.logged.runs import LoggedRuns
@@ -32,11 +33,7 @@ from minuet.store.records import (
     BlobEntry,
     Deployed,
     DeployedWorkflow,
-    Exchange,
     Forgotten,
-    Held,
-    Reply,
-    Swept,
     WorkerEntry,
     WorkerRecord,
     WorkflowVersion,

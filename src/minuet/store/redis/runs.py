@@ -8,8 +8,10 @@ from typing import Any
 
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Change, NewRun, SendSignal
 from minuet.store.check import check_change, check_new_runs, check_resolution, check_steps
-from minuet.store.records import Change, Key, NewRun, NewStep, Refusal, Run, SendSignal, Snapshot
+from minuet.store.exchange import NewStep, Refusal
+from minuet.store.records import Key, Run, Snapshot
 from minuet.store.redis import request as requests
 from minuet.store.redis import rows
 from minuet.store.redis.calls import POLL_MS, check_key

@@ -19,16 +19,8 @@ from typing import Any
 
 from minuet.errors import RunNotFoundError, StoreUnusableError
 from minuet.store.blob import blob_ref
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    SESSION_MS_MAX,
-    TIMED_OUT,
-    BlobEntry,
-    Exchange,
-    Held,
-    Reply,
-    Swept,
-)
+from minuet.store.exchange import Exchange, Held, Reply, Swept
+from minuet.store.records import DEFAULT_TENANT, SESSION_MS_MAX, TIMED_OUT, BlobEntry
 from minuet.store.redis import request as requests
 from minuet.store.redis.calls import LISTENING_POLL_MS, POLL_MS, check_key
 from minuet.store.redis.layout import check_layout
