@@ -26,7 +26,9 @@ from minuet.app.stores import make_store
 from minuet.ids import SystemIds
 from minuet.plan.placement import MARK
 from minuet.store.base import Store
-from minuet.store.records import Delivery, Exchange, NewRun, Take, WorkerRecord
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Exchange, Take
+from minuet.store.records import WorkerRecord
 
 SIZES = (10, 1_000)
 HEARTBEAT_S = 5.0

@@ -22,7 +22,8 @@ from pathlib import Path
 import uvloop
 
 from minuet.ids import SystemIds
-from minuet.store.records import Delivery, Done, Exchange, NewRun, Reply, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Reply, Take
 from minuet.store.sqlite import SqliteStore
 
 FLOOR = Path(__file__).resolve().parent.parent.parent / "shared" / "floor" / "floor_sqlite.py"

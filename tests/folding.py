@@ -25,20 +25,9 @@ from minuet.events import NodeCompleted, decode_event
 from minuet.kernel.fold import Fold
 from minuet.kernel.invariants import differences
 from minuet.store.base import Store
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    Change,
-    EventRecord,
-    Exchange,
-    Key,
-    NewRun,
-    NewStep,
-    Refusal,
-    Reply,
-    Run,
-    Snapshot,
-    Swept,
-)
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import Exchange, NewStep, Refusal, Reply, Swept
+from minuet.store.records import DEFAULT_TENANT, EventRecord, Key, Run, Snapshot
 
 #: In the environment: where to write down what was compared.
 FOLDER = "MINUET_TEST_FOLDING"

@@ -27,8 +27,8 @@ from minuet.blobs.folder import FolderBlobs
 from minuet.clock import ManualClock
 from minuet.errors import BlobError, ConfigError, StoreUnavailableError, StoreUnusableError
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Cancel
 from minuet.store.outside import MARK, KeepsOutside, keep_outside
-from minuet.store.records import Cancel
 
 LARGE = "x" * 200_000
 REF = blob_ref(f'"{LARGE}"'.encode())

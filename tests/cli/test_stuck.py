@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from minuet.app.app import App
-from minuet.store.records import Exchange, Take
+from minuet.store.exchange import Exchange, Take
 
 from ..servers import postgres_url, redis_url
 from .test_worker import HANDLERS

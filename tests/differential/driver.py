@@ -20,14 +20,18 @@ from minuet.errors import MinuetError
 from minuet.scopes import decode, encode
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref, blob_value
-from minuet.store.families import child_id
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    TIMED_OUT,
-    TOUCH_MS,
-    BlobEntry,
+from minuet.store.changes import (
     Cancel,
     Change,
+    NewPlan,
+    NewRun,
+    Pause,
+    Resume,
+    RetryRun,
+    SendSignal,
+    Start,
+)
+from minuet.store.exchange import (
     Delivery,
     Done,
     Exchange,
@@ -35,21 +39,21 @@ from minuet.store.records import (
     Grant,
     Held,
     Item,
-    NewPlan,
-    NewRun,
     NewStep,
-    Pause,
-    Read,
     Released,
-    Resume,
     Retried,
-    RetryRun,
-    SendSignal,
     Slot,
-    Snapshot,
-    Start,
     Take,
     Waiting,
+)
+from minuet.store.families import child_id
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    TIMED_OUT,
+    TOUCH_MS,
+    BlobEntry,
+    Read,
+    Snapshot,
     WorkerRecord,
     WorkflowVersion,
 )

@@ -12,7 +12,7 @@ import msgspec
 from tests.fault import workload
 
 from minuet.app.app import App
-from minuet.store.records import Done, Exchange, Take
+from minuet.store.exchange import Done, Exchange, Take
 from minuet.store.sqlite import SqliteStore
 
 #: Calls that change the store; a process can die before and after each of them.

@@ -12,7 +12,7 @@ from tests.fault.tasks import tamper
 from tests.fault.workload import one
 from tests.folding import DIFFERS, Findings
 
-from minuet.store.records import NewRun
+from minuet.store.changes import NewRun
 from minuet.store.sqlite import SqliteStore
 
 

@@ -16,7 +16,7 @@ from tests.fault.tasks import take_one
 from tests.fault.workload import one
 
 from minuet.clock import ManualClock, SystemClock
-from minuet.store.records import Exchange
+from minuet.store.exchange import Exchange
 from minuet.store.sqlite import SqliteStore
 from minuet.store.sqlite.owners import POLL_MS, Owner
 

@@ -31,7 +31,8 @@ import minuet
 from minuet.app.app import App
 from minuet.clock import SystemClock
 from minuet.errors import SessionError, StoreUnavailableError
-from minuet.store.records import Delivery, Exchange, NewRun, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Exchange, Take
 from minuet.store.sqlite import SqliteStore, connection, writer
 
 HOUR_MS = 3_600_000

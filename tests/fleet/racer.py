@@ -13,7 +13,7 @@ import os
 import sys
 
 from minuet.app.stores import make_store
-from minuet.store.records import Delivery, Done, Exchange, Grant, Take
+from minuet.store.exchange import Delivery, Done, Exchange, Grant, Take
 
 #: Items in one exchange: several exchanges each, so that the processes really interleave.
 ITEMS = 25

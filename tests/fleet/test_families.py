@@ -21,8 +21,8 @@ from tests.fleet.nemesis import Fleet
 from tools.services import Postgres, Redis, Server, redis_programs
 
 from minuet.app.app import App
+from minuet.store.changes import Cancel
 from minuet.store.families import child_id
-from minuet.store.records import Cancel
 from minuet.types import TERMINAL
 
 SEED = int(os.environ.get("MINUET_TEST_SEED", "1"))

@@ -12,7 +12,8 @@ import pytest
 from tests import servers
 
 from minuet.app.stores import make_store
-from minuet.store.records import Delivery, NewRun
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery
 
 PROCESSES = 4
 PARENTS = 1_000

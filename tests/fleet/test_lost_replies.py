@@ -14,7 +14,8 @@ from minuet.app.stores import make_store
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
-from minuet.store.records import Cancel, Delivery, Done, Exchange, NewRun, NewStep, Take
+from minuet.store.changes import Cancel, NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, NewStep, Take
 
 #: More replies than any call takes; a call that ends before is not cut.
 REPLIES_MAX = 12

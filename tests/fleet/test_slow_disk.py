@@ -14,7 +14,8 @@ import pytest
 import redis
 from tools.services import UNPACKED, Redis, children_of, environment_of, redis_programs
 
-from minuet.store.records import Delivery, NewRun
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery
 from minuet.store.redis import RedisStore
 
 #: How long each sync takes; Redis waits for one for up to two seconds before it writes on.

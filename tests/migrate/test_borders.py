@@ -10,8 +10,8 @@ from tests.migrate.work import ORDER, app_on, fill, finish, inputs
 from minuet.app.move.mover import Mover
 from minuet.app.move.parcel import moved_to
 from minuet.clock import ManualClock
+from minuet.store.changes import Pause
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Pause
 from minuet.types import TERMINAL
 
 WRITING = ("change_run", "put_run", "put_blob", "sweep", "delete_runs")

@@ -19,17 +19,9 @@ from minuet.app.move.transfer import Outcome
 from minuet.clock import ManualClock, SystemClock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
+from minuet.store.changes import NewRun, Pause
+from minuet.store.exchange import Delivery, Done, Exchange, Released, Slot, Take
 from minuet.store.memory import MemoryStore
-from minuet.store.records import (
-    Delivery,
-    Done,
-    Exchange,
-    NewRun,
-    Pause,
-    Released,
-    Slot,
-    Take,
-)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from tests.planted import unlogged
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
 from minuet.simulation.parts import Parts
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 
 class Bug(Parts, frozen=True, kw_only=True):

@@ -27,30 +27,31 @@ from minuet.simulation.loop import current_process
 from minuet.simulation.model import ModelStore
 from minuet.store import families
 from minuet.store.blob import Stub, blob_ref, encode_stub, stub_of
-from minuet.store.outside import content_name
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    LIVE_STATES,
+from minuet.store.changes import NewRun, SendSignal
+from minuet.store.exchange import (
     Delivery,
-    Deployed,
     Done,
     Exchange,
     Failed,
     Held,
     Item,
-    Join,
-    Key,
-    NewRun,
     NewStep,
-    Read,
     Refusal,
     Reply,
     Result,
     Retried,
-    Run,
-    SendSignal,
-    Signal,
     Swept,
+)
+from minuet.store.outside import content_name
+from minuet.store.records import (
+    DEFAULT_TENANT,
+    LIVE_STATES,
+    Deployed,
+    Join,
+    Key,
+    Read,
+    Run,
+    Signal,
     Token,
     WorkflowVersion,
 )

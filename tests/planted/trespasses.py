@@ -10,21 +10,10 @@ from collections.abc import Sequence
 import msgspec
 
 from minuet.simulation.model import ModelStore
+from minuet.store.changes import Change
+from minuet.store.exchange import Exchange, Held, Item, NewStep, Refusal, Reply, Result, Take
 from minuet.store.memory.exchange import Taken
-from minuet.store.records import (
-    Change,
-    Exchange,
-    Held,
-    Item,
-    Key,
-    NewStep,
-    Refusal,
-    Reply,
-    Result,
-    Run,
-    Snapshot,
-    Take,
-)
+from minuet.store.records import Key, Run, Snapshot
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
 

@@ -7,10 +7,11 @@ from contextlib import contextmanager
 
 import msgspec
 
+from minuet.store.exchange import Held
 from minuet.store.logged import LoggedStore, memory
 from minuet.store.logged.base import Appended, Mark, Unlogged
 from minuet.store.logged.flusher import Flusher
-from minuet.store.records import EventRecord, Held, Run
+from minuet.store.records import EventRecord, Run
 
 
 class NoTakeGate(LoggedStore):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from minuet.store.records import Exchange, Grant, Held, Item, Reply, Take
+from minuet.store.exchange import Exchange, Grant, Held, Item, Reply, Take
 
 LEASE_MS = 30_000
 

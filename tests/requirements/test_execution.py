@@ -11,7 +11,8 @@ import pytest
 import minuet
 from minuet.clock import ManualClock
 from minuet.kernel.fold import replay
-from minuet.store.records import LIVE_STATES, Take
+from minuet.store.exchange import Take
+from minuet.store.records import LIVE_STATES
 from minuet.worker import loop, session, sweeping
 from minuet.worker.worker import Worker
 

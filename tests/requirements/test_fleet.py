@@ -13,7 +13,8 @@ import pytest
 from minuet.app.workers import WorkerView
 from minuet.clock import ManualClock
 from minuet.nodes.handler import Handlers, Task
-from minuet.store.records import Exchange, WorkerRecord
+from minuet.store.exchange import Exchange
+from minuet.store.records import WorkerRecord
 from minuet.worker.identity import Identity
 from minuet.worker.worker import Worker
 

@@ -12,7 +12,8 @@ import pytest
 from minuet.clock import ManualClock
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.digest import decode_plan
-from minuet.store.records import NewPlan, Take
+from minuet.store.changes import NewPlan
+from minuet.store.exchange import Take
 
 from ..scenario.harness import node, task, workflow
 from .hand import Hand

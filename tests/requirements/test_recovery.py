@@ -16,7 +16,7 @@ import minuet as package
 from minuet.app.app import App
 from minuet.clock import ManualClock, SystemClock
 from minuet.kernel.scope import encode
-from minuet.store.records import Take
+from minuet.store.exchange import Take
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import PATIENCE, module_of, node, task, workflow

@@ -25,7 +25,9 @@ from minuet.kernel.scope import decode
 from minuet.kernel.settle import Succeeded, settle
 from minuet.nodes.handler import Task
 from minuet.store.base import Store
-from minuet.store.records import Grant, Item, NewRun, Run, Snapshot
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Grant, Item
+from minuet.store.records import Run, Snapshot
 
 from ..events import read_events
 from ..folding import FoldingStore

@@ -10,7 +10,7 @@ import pytest
 
 import minuet
 from minuet.clock import ManualClock
-from minuet.store.records import Exchange, Grant, Held, Reply, Take
+from minuet.store.exchange import Exchange, Grant, Held, Reply, Take
 from minuet.worker import loop as worker_loop
 from minuet.worker.worker import Worker
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import minuet
-from minuet.store.records import Exchange, Take
+from minuet.store.exchange import Exchange, Take
 from minuet.worker.worker import Worker
 
 from .harness import PATIENCE, node, task, workflow

@@ -10,7 +10,7 @@ import pytest
 
 from minuet.simulation.config import Config
 from minuet.simulation.faults import FAULTS
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 #: Without any fault, and with outputs that follow from the input: something to compare with.
 SEEDS = (247, 260)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from tests.planted.bugs import BUGS, catch
 
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 
 @pytest.mark.slow

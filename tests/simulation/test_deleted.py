@@ -13,8 +13,10 @@ from minuet.errors import StoreUnavailableError
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
 from minuet.plan.digest import digest_plan, encode_plan
+from minuet.store.changes import Cancel, NewPlan
+from minuet.store.exchange import Exchange, Reply
 from minuet.store.memory import MemoryStore
-from minuet.store.records import DEFAULT_TENANT, Cancel, Exchange, NewPlan, Reply
+from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.worker import Worker
 
 

@@ -7,14 +7,14 @@ import subprocess
 import sys
 
 from minuet.simulation.config import Config
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 SEEDS = range(30, 42)
 
 PROGRAM = """
 import sys
 from minuet.simulation.config import Config
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 for seed in map(int, sys.argv[1:]):
     sys.stdout.write(simulate(Config(seed)).history + "\\n")
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from minuet.simulation.config import Config
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 #: Each of these found something once: deleted runs that came back, starts and retries that were
 #: acknowledged and lost, or acknowledged for others, runs that nobody could see for a moment, a

@@ -12,7 +12,7 @@ from tests.planted.bugs import BUGS, catch
 from minuet.simulation.__main__ import main
 from minuet.simulation.config import Config
 from minuet.simulation.minimise import minimise
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 BUG = BUGS["skip-dropped"]
 

@@ -13,8 +13,9 @@ from minuet.bridge.repairs import compare
 from minuet.bridge.traces import RepairError
 from minuet.events import RunPatched, decode_event
 from minuet.simulation.config import Config
+from minuet.simulation.run import run_world
 from minuet.simulation.server import apply
-from minuet.simulation.world import World, run_world
+from minuet.simulation.world import World
 from minuet.store.records import Snapshot
 
 SEEDS = range(3_000, 3_030)

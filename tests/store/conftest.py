@@ -19,31 +19,26 @@ from minuet.clock import Clock, ManualClock
 from minuet.events import COUNTED, NodeCompleted, decode_event, event_type
 from minuet.kernel.mailbox import Mailbox
 from minuet.store.base import Store
-from minuet.store.logged import LoggedStore
-from minuet.store.memory import MemoryStore
-from minuet.store.outside import keep_outside
-from minuet.store.postgres import PostgresStore
-from minuet.store.postgres.log import PostgresLog
-from minuet.store.records import (
-    LIVE_STATES,
-    Change,
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import (
     Delivery,
     Done,
     Exchange,
     Grant,
     Held,
     Item,
-    Key,
-    NewRun,
     NewStep,
     Refusal,
     Reply,
-    Run,
-    Snapshot,
     Swept,
     Take,
-    Token,
 )
+from minuet.store.logged import LoggedStore
+from minuet.store.memory import MemoryStore
+from minuet.store.outside import keep_outside
+from minuet.store.postgres import PostgresStore
+from minuet.store.postgres.log import PostgresLog
+from minuet.store.records import LIVE_STATES, Key, Run, Snapshot, Token
 from minuet.store.redis import RedisStore
 from minuet.store.redis.hot import HotRedisStore
 from minuet.store.sqlite import SqliteStore

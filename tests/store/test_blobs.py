@@ -10,9 +10,9 @@ from tests.store.conftest import World
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref, blob_value
+from minuet.store.changes import Cancel
 from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Cancel
 
 #: With every kind of byte, and longer than what a server reads at once.
 LARGE = bytes(range(256)) * 1000

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from minuet.errors import InputError
-from minuet.store.records import Cancel, Pause, WorkerRecord
+from minuet.store.changes import Cancel, Pause
+from minuet.store.records import WorkerRecord
 
 from .conftest import World
 

@@ -17,9 +17,11 @@ from minuet.clock import ManualClock
 from minuet.errors import ConfigError, RunConflictError, RunNotFoundError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Cancel, NewRun
+from minuet.store.exchange import Held
 from minuet.store.families import child_id
 from minuet.store.memory import MemoryStore
-from minuet.store.records import BlobEntry, Cancel, Held, NewRun, Run
+from minuet.store.records import BlobEntry, Run
 
 DAY_MS = 86_400_000
 

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from minuet.store.records import Cancel, NewPlan, Read
+from minuet.store.changes import Cancel, NewPlan
+from minuet.store.records import Read
 
 
 @pytest.mark.shows("D-04")

@@ -9,19 +9,10 @@ import pytest
 from tests.store.conftest import LEASE_MS, World
 
 from minuet.errors import RunConflictError
+from minuet.store.changes import Cancel, NewRun, RetryRun
+from minuet.store.exchange import Failed, Grant, Held, Waiting
 from minuet.store.families import PARTITIONS, child_id, partition_of
-from minuet.store.records import (
-    CHILD_ENDED,
-    DEPTH_MAX,
-    Cancel,
-    Failed,
-    Grant,
-    Held,
-    NewRun,
-    RetryRun,
-    Run,
-    Waiting,
-)
+from minuet.store.records import CHILD_ENDED, DEPTH_MAX, Run
 
 Name = Callable[[Grant], Held]
 

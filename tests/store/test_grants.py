@@ -7,18 +7,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import (
-    PAYLOAD_BYTES_MAX,
-    Cancel,
-    Failed,
-    Grant,
-    NewPlan,
-    Read,
-    Released,
-    Retried,
-    RetryRun,
-    Take,
-)
+from minuet.store.changes import Cancel, NewPlan, RetryRun
+from minuet.store.exchange import Failed, Grant, Released, Retried, Take
+from minuet.store.records import PAYLOAD_BYTES_MAX, Read
 
 #: One way in which a token that was taken becomes ready to be taken once more.
 Again = Callable[[Any, Grant], Awaitable[None]]

@@ -8,16 +8,9 @@ import msgspec
 import pytest
 
 from minuet.errors import InputError, RunConflictError
-from minuet.store.records import (
-    TIMED_OUT,
-    Cancel,
-    EventRecord,
-    Failed,
-    Released,
-    Retried,
-    RetryRun,
-    Waiting,
-)
+from minuet.store.changes import Cancel, RetryRun
+from minuet.store.exchange import Failed, Released, Retried, Waiting
+from minuet.store.records import TIMED_OUT, EventRecord
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:

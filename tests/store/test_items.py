@@ -6,7 +6,9 @@ from typing import Any
 
 from minuet.events import COUNTED
 from minuet.scopes import encode
-from minuet.store.records import Failed, Read, RetryRun
+from minuet.store.changes import RetryRun
+from minuet.store.exchange import Failed
+from minuet.store.records import Read
 
 FAILED: dict[str, Any] = {"outcome": "failed", "output": b'{"error":1}', "error": {"code": "x"}}
 

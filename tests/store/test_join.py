@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import Released
+from minuet.store.exchange import Released
 
 
 def join(world: Any, *, need: int, total: int, live: bool = True, **fields: Any) -> Any:

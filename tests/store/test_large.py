@@ -10,8 +10,8 @@ import pytest
 from minuet.errors import BlobError, OutputError, RunNotFoundError
 from minuet.store import large
 from minuet.store.blob import STUB_START, Stub, blob_ref, encode_stub, stub_of
+from minuet.store.changes import Cancel
 from minuet.store.large import get_content, put_content, read_content, write_content
-from minuet.store.records import Cancel
 
 from .conftest import World
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import LEASE_MS_MAX, Released, Take
+from minuet.store.exchange import Released, Take
+from minuet.store.records import LEASE_MS_MAX
 
 from .conftest import LEASE_MS
 

@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from minuet.errors import RunConflictError, StoreError
+from minuet.store.changes import NewPlan, Start
+from minuet.store.exchange import Done, Slot, Waiting
 from minuet.store.identifiers import NAME_BYTES_MAX
-from minuet.store.records import Done, NewPlan, Slot, Start, Waiting, WorkerRecord
+from minuet.store.records import WorkerRecord
 
 
 def long_name(seed: int = 1, size: int = 100_000) -> str:

@@ -6,19 +6,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import (
-    RETURNS_MAX,
-    Cancel,
-    Failed,
-    Pause,
-    Released,
-    Resume,
-    Retried,
-    RetryRun,
-    Slot,
-    Take,
-    Waiting,
-)
+from minuet.store.changes import Cancel, Pause, Resume, RetryRun
+from minuet.store.exchange import Failed, Released, Retried, Slot, Take, Waiting
+from minuet.store.records import RETURNS_MAX
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:

@@ -17,22 +17,11 @@ from minuet.errors import RunConflictError, StoreError
 from minuet.events import NodeCompleted, RunCompleted, RunCreated, RunStarted, encode_event
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.changes import RetryRun
+from minuet.store.exchange import Failed, Held, Slot, Take, Waiting
 from minuet.store.logged import LoggedStore
 from minuet.store.memory import MemoryStore
-from minuet.store.records import (
-    LIVE_STATES,
-    EventRecord,
-    Failed,
-    Held,
-    Read,
-    RetryRun,
-    Run,
-    Slot,
-    Snapshot,
-    Take,
-    Token,
-    Waiting,
-)
+from minuet.store.records import LIVE_STATES, EventRecord, Read, Run, Snapshot, Token
 from minuet.types import RunStatus
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import Cancel, Pause, QueueDepth, Take
+from minuet.store.changes import Cancel, Pause
+from minuet.store.exchange import Take
+from minuet.store.records import QueueDepth
 
 
 async def test_runs_are_listed_newest_first_page_by_page(world: Any) -> None:

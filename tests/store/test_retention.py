@@ -15,21 +15,13 @@ from minuet.clock import Clock, ManualClock
 from minuet.errors import SessionError
 from minuet.store.base import Store
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Cancel, NewPlan, RetryRun
+from minuet.store.exchange import Failed
 from minuet.store.logged import LoggedStore
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.postgres.log import PostgresLog
-from minuet.store.records import (
-    SESSION_MS_MAX,
-    TOUCH_MS,
-    WORKER_MS_MAX,
-    BlobEntry,
-    Cancel,
-    Failed,
-    NewPlan,
-    RetryRun,
-    WorkerRecord,
-)
+from minuet.store.records import SESSION_MS_MAX, TOUCH_MS, WORKER_MS_MAX, BlobEntry, WorkerRecord
 from minuet.store.redis import RedisStore
 from minuet.store.redis.hot import HotRedisStore
 from minuet.store.retention import DELETED_PER_SWEEP

@@ -8,16 +8,8 @@ from typing import Any
 import pytest
 
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.records import (
-    Cancel,
-    Failed,
-    NewPlan,
-    Pause,
-    Resume,
-    RetryRun,
-    Start,
-    Waiting,
-)
+from minuet.store.changes import Cancel, NewPlan, Pause, Resume, RetryRun, Start
+from minuet.store.exchange import Failed, Waiting
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:

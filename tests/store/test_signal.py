@@ -8,21 +8,9 @@ from typing import Any
 import pytest
 
 from minuet.errors import InputError, RunConflictError, RunNotFoundError
-from minuet.store.records import (
-    KEPT_SIGNALS_MAX,
-    PAYLOAD_BYTES_MAX,
-    Cancel,
-    Done,
-    Failed,
-    Grant,
-    Pause,
-    Resume,
-    RetryRun,
-    SendSignal,
-    Signal,
-    Start,
-    Waiting,
-)
+from minuet.store.changes import Cancel, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.exchange import Done, Failed, Grant, Waiting
+from minuet.store.records import KEPT_SIGNALS_MAX, PAYLOAD_BYTES_MAX, Signal
 
 
 def name(grant: Grant) -> tuple[str, str, str, str]:

@@ -7,17 +7,8 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import (
-    Cancel,
-    Failed,
-    Grant,
-    Pause,
-    Released,
-    Resume,
-    Retried,
-    Slot,
-    Waiting,
-)
+from minuet.store.changes import Cancel, Pause, Resume
+from minuet.store.exchange import Failed, Grant, Released, Retried, Slot, Waiting
 
 
 def slot(grant: Any, key: str = "k", limit: int = 1) -> Slot:

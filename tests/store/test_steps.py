@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import Cancel, Grant, NewStep, SendSignal, Signal, Waiting
+from minuet.store.changes import Cancel, SendSignal
+from minuet.store.exchange import Grant, NewStep, Waiting
+from minuet.store.records import Signal
 
 
 def step(grant: Grant, name: str, value: bytes = b"1", signal: int = 0) -> NewStep:

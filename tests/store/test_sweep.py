@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import LEASE_MS_MAX, Pause, Retried, Swept, Waiting
+from minuet.store.changes import Pause
+from minuet.store.exchange import Retried, Swept, Waiting
+from minuet.store.records import LEASE_MS_MAX
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:

@@ -9,7 +9,8 @@ import msgspec
 import pytest
 
 from minuet.errors import SessionError
-from minuet.store.records import LEASE_MS_MAX, Take
+from minuet.store.exchange import Take
+from minuet.store.records import LEASE_MS_MAX
 
 
 @pytest.mark.shows("I-19")

@@ -8,7 +8,8 @@ import msgspec
 import pytest
 
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.records import Cancel, Failed, SendSignal, Slot, Take, Waiting
+from minuet.store.changes import Cancel, SendSignal
+from minuet.store.exchange import Failed, Slot, Take, Waiting
 
 
 @pytest.fixture

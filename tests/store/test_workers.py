@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from minuet.store.records import WORKER_MS_MAX, Pause, Take, WorkerRecord
+from minuet.store.changes import Pause
+from minuet.store.exchange import Take
+from minuet.store.records import WORKER_MS_MAX, WorkerRecord
 
 
 def record(worker: str = "w1", **fields: Any) -> WorkerRecord:

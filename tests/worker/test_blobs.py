@@ -13,7 +13,7 @@ import pytest
 
 import minuet
 from minuet.store import large
-from minuet.store.records import Cancel
+from minuet.store.changes import Cancel
 
 from ..scenario.harness import PATIENCE, task, workflow
 

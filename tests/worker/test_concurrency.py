@@ -12,7 +12,7 @@ import pytest
 
 import minuet
 from minuet.clock import ManualClock
-from minuet.store.records import Exchange, Reply, Slot
+from minuet.store.exchange import Exchange, Reply, Slot
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
 

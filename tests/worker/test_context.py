@@ -17,7 +17,8 @@ import minuet
 from minuet.app.compiling import compile_source
 from minuet.errors import DocumentError, InputError, RunConflictError
 from minuet.nodes.handler import Handlers, Task
-from minuet.store.records import DEFAULT_TENANT, Cancel
+from minuet.store.changes import Cancel
+from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import QUICK_RETRY, module_of, node, open_scene, task, workflow

@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from minuet.store.records import Done, Failed, Released, Retried, Slot, Waiting
+from minuet.store.exchange import Done, Failed, Released, Retried, Slot, Waiting
 from minuet.worker.counts import Counts, Outage
 
 TOKEN = ("run", "node", "", "lease")

@@ -110,7 +110,7 @@ async def test_a_handler_that_refuses_to_stop_does_not_hold_the_worker(
 
 async def test_a_stopped_worker_ends_its_session(scene: Any) -> None:
     from minuet.errors import SessionError
-    from minuet.store.records import Exchange
+    from minuet.store.exchange import Exchange
 
     async with scene() as s:
         session = s.app.worker._session.id

@@ -9,7 +9,7 @@ import pytest
 
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import Call
-from minuet.store.records import Item
+from minuet.store.exchange import Item
 from minuet.worker.assignment import Assignment
 from minuet.worker.settling import Settling
 

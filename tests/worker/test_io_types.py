@@ -13,7 +13,8 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers
 from minuet.nodes.spec import Call, NodeType, Wait
-from minuet.store.records import DEFAULT_TENANT, Cancel
+from minuet.store.changes import Cancel
+from minuet.store.records import DEFAULT_TENANT
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, workflow

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from minuet.plan.placement import MARK, Offer
-from minuet.store.records import Take
+from minuet.store.exchange import Take
 from minuet.worker.placed_queues import KEEP_S, PlacedQueues
 
 SERVED = ("", "inline", "task:work")

@@ -10,7 +10,7 @@ from typing import Any
 from minuet.app.app import App
 from minuet.app.stores import make_store
 from minuet.clock import SystemClock
-from minuet.store.records import Exchange, Grant, Released, Reply, RunHeader
+from minuet.store.exchange import Exchange, Grant, Released, Reply, RunHeader
 from minuet.worker.assignment import Assignment
 from minuet.worker.sharing import GIVE_WAY_S, SHARE, Finished, Sharing
 

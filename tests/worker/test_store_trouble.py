@@ -13,7 +13,7 @@ import pytest
 import minuet
 from minuet.bridge.values import INLINE_BYTES_MAX
 from minuet.errors import SessionError, StoreUnavailableError
-from minuet.store.records import Exchange
+from minuet.store.exchange import Exchange
 from minuet.worker import session, settling
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow

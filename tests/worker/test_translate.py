@@ -9,7 +9,7 @@ from minuet.app.compiling import compile_source
 from minuet.bridge.translate import Translator
 from minuet.kernel.program import Program
 from minuet.kernel.settle import SENDS_PER_EXCHANGE_MAX, Sent, Succeeded, settle
-from minuet.store.records import Delivery
+from minuet.store.exchange import Delivery
 
 #: A leak of anything in each run would be more than this many bytes after `RUNS` runs.
 BYTES_MAX = 10_000

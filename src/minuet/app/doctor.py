@@ -25,9 +25,10 @@ from minuet.clock import Clock
 from minuet.errors import BlobError, DamagedRowError, StoreError
 from minuet.store.base import Store
 from minuet.store.blob import blob_of, blob_ref
+from minuet.store.exchange import Swept
 from minuet.store.families import child_id
 from minuet.store.large import read_content
-from minuet.store.records import Snapshot, Swept
+from minuet.store.records import Snapshot
 from minuet.types import TERMINAL, RunStatus
 
 #: Runs examined in one page.

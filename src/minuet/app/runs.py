@@ -33,16 +33,8 @@ from minuet.errors import (
 )
 from minuet.kernel.fold import NumberedEvent
 from minuet.store.blob import blob_value
-from minuet.store.records import (
-    Cancel,
-    Change,
-    Pause,
-    Resume,
-    RetryRun,
-    Run,
-    SendSignal,
-    Start,
-)
+from minuet.store.changes import Cancel, Change, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.records import Run
 from minuet.types import TERMINAL
 
 #: Longest wait for a change before the next poll.

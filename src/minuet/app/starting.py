@@ -18,8 +18,9 @@ from minuet.events import RunCreated
 from minuet.plan.child import ChildPlan
 from minuet.plan.plan import Plan
 from minuet.store.blob import blob_of
+from minuet.store.changes import NewRun
 from minuet.store.large import get_content
-from minuet.store.records import EventRecord, NewRun, Run
+from minuet.store.records import EventRecord, Run
 
 #: How long a plan that was seen in the store is assumed to be there. A store that loses
 #: acknowledged data (in a failover, for example) stays unavailable for longer than that.

@@ -16,18 +16,9 @@ from minuet.kernel.foreach import Arrived, Listed, error_of
 from minuet.kernel.scope import decode
 from minuet.plan.plan import HIDDEN, item_id, items_id
 from minuet.store.blob import BLOB_START, blob_of, value_bytes
+from minuet.store.exchange import Failed, Grant, Held, Output, Released, RunHeader, Slot
 from minuet.store.lenient import is_unreadable
-from minuet.store.records import (
-    INPUT_BYTES_MAX,
-    Failed,
-    Grant,
-    Held,
-    Key,
-    Output,
-    Released,
-    RunHeader,
-    Slot,
-)
+from minuet.store.records import INPUT_BYTES_MAX, Key
 from minuet.types import Json, Scope
 
 

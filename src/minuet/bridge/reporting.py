@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.base import Store
+from minuet.store.changes import Cancel
 from minuet.store.families import child_id
-from minuet.store.records import CHILD_ENDED, Cancel, Run
+from minuet.store.records import CHILD_ENDED, Run
 from minuet.types import TERMINAL
 
 #: Why a child run is cancelled when its parent is over, or no longer waits for it. If the parent

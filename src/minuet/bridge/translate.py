@@ -9,19 +9,10 @@ from minuet.bridge.values import encode_value
 from minuet.kernel import settle
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import encode
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Failed, Grant, Item, Retried, Slot, Waiting
 from minuet.store.identifiers import NAME_BYTES_MAX
-from minuet.store.records import (
-    Delivery,
-    Done,
-    Failed,
-    Grant,
-    Item,
-    NewRun,
-    Read,
-    Retried,
-    Slot,
-    Waiting,
-)
+from minuet.store.records import Read
 from minuet.types import Scope
 
 #: Deliveries by the tuple of sends they come from. The sends of a node outside all loops are

@@ -3,7 +3,7 @@
 Real: the compiler, the kernel, `Worker`, `App` and the rules of the store (`Transition` behind
 `MemoryStore`). Simulated: the event loop, time, the network, the store's machine, processes,
 threads, ids and handlers. A seed decides everything, so every failure can be reproduced.
-`world.simulate` runs one seed; `python -m minuet.simulation` runs many.
+`run.simulate` runs one seed; `python -m minuet.simulation` runs many.
 
     streams     one source of randomness per concern, all derived from the seed
     loop        an event loop with virtual time and processes that can be killed and paused

@@ -16,7 +16,7 @@ from minuet.simulation.faults import FAULTS
 from minuet.simulation.minimise import minimise
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 #: Smaller batches need not cover everything.
 COVERAGE_SEEDS = 300

@@ -13,7 +13,7 @@ import msgspec
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.parts import REAL, Parts
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 #: How many seeds a process takes at a time.
 _CHUNK = 10

@@ -31,17 +31,9 @@ from minuet.kernel.scope import decode
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import SIGNALS
 from minuet.simulation.registry import Shelf, start_by_name
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    TIMED_OUT,
-    Change,
-    Delivery,
-    Key,
-    NewPlan,
-    Run,
-    Snapshot,
-    Start,
-)
+from minuet.store.changes import Change, NewPlan, Start
+from minuet.store.exchange import Delivery
+from minuet.store.records import DEFAULT_TENANT, TIMED_OUT, Key, Run, Snapshot
 from minuet.types import TERMINAL, Json
 
 #: How long a client waits for an end before it reads the run again.

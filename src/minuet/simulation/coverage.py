@@ -9,8 +9,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from minuet.events import (
+    Event,
+    LeaseExpired,
+    LeaseReturned,
+    NodeCompleted,
+    NodeFailed,
+    NodeResumed,
+    NodeRetried,
+    NodeSkipped,
+    RunRetried,
+)
 from minuet.simulation.faults import FAULTS
-from minuet.store.records import (
+from minuet.store.exchange import (
     Done,
     Exchange,
     Failed,
@@ -92,6 +103,47 @@ class Coverage:
             ):
                 if count:
                     self.hit(f"swept {what}", count)
+
+    def event(self, seq: int, event: Event) -> None:
+        """Count what an event tells."""
+        hit = self.hit
+        match event:
+            case NodeCompleted():
+                if event.error is not None:
+                    hit("node continued")
+                if event.more:
+                    hit("node in parts")
+                hit("node withdrawn", len(event.withdrawn))
+                if event.error is not None and event.error.get("code") == "timeout":
+                    hit("timed out")
+                if event.error is not None and event.error.get("code") == "signal_timeout":
+                    hit("signal timed out")
+            case NodeSkipped():
+                hit("node skipped")
+            case NodeRetried():
+                if event.error.get("code") == "timeout":
+                    hit("timed out")
+            case NodeFailed():
+                if event.dead_letter is not None:
+                    hit("dead letter")
+                code = event.error.get("code")
+                if code == "timeout":
+                    hit("timed out")
+                if event.dead_letter == "no_plan":
+                    hit("plan lost")
+                if code == "crash_loop":
+                    hit("crash loop")
+                elif event.dead_letter == "limit":
+                    hit("limit")
+            case NodeResumed():
+                if event.signal:
+                    hit("signal was early" if event.signal < seq - 1 else "signal received")
+            case LeaseExpired():
+                hit("node expired")
+            case LeaseReturned():
+                hit("lease returned late" if event.late else "lease returned")
+            case RunRetried():
+                hit("run restarted")
 
 
 def missing(counts: dict[str, int], required: Iterable[str] = REQUIRED) -> list[str]:

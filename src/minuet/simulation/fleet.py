@@ -23,7 +23,8 @@ from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
-from minuet.store.records import Exchange, Key, Reply
+from minuet.store.exchange import Exchange, Reply
+from minuet.store.records import Key
 from minuet.worker.identity import Identity
 
 #: The members that qualify for everything, one for each tenant.

@@ -18,30 +18,30 @@ from minuet.simulation.checker import BrokenRule
 from minuet.simulation.coverage import HOSTILE, Coverage
 from minuet.simulation.loop import Process
 from minuet.simulation.server import Server, apply
-from minuet.store.records import (
+from minuet.store.changes import (
     Cancel,
     Change,
+    NewPlan,
+    NewRun,
+    Pause,
+    Resume,
+    RetryRun,
+    SendSignal,
+)
+from minuet.store.exchange import (
     Done,
     Exchange,
     Failed,
     Held,
-    NewPlan,
-    NewRun,
     NewStep,
-    Pause,
     Released,
     Reply,
-    Resume,
     Retried,
-    RetryRun,
-    Run,
-    SendSignal,
     Slot,
-    Snapshot,
     Take,
-    Token,
     Waiting,
 )
+from minuet.store.records import Run, Snapshot, Token
 
 #: A tenant without runs.
 INTRUDER = "intruder"

@@ -90,13 +90,13 @@ def _leases_are_kept(world: World) -> None:
 def _promises_are_kept(world: World) -> None:
     """I27: everything acknowledged is in the record."""
     deleted = world.deleted
-    for key, run in world.promises.started.items():
+    for key, run in world.callers.promises.started.items():
         if run in deleted:
             continue
         same = [r.run for r in world.model.runs() if f"{r.tenant} {r.idempotency_key}" == key]
         if same != [run]:
             world.fail(BrokenRule("I27", f"{key} was acknowledged as {run}, and there are {same}"))
-    for promise in world.promises.made:
+    for promise in world.callers.promises.made:
         if promise.run in deleted:
             continue
         history = world.checker.events(promise.run)
@@ -105,14 +105,14 @@ def _promises_are_kept(world: World) -> None:
         if not any(isinstance(event, wanted) for _, _, event in history[: promise.seq]):
             message = f"{promise.what} was acknowledged at event {promise.seq} and is not there"
             world.fail(BrokenRule("I27", message, promise.run))
-    for run, id in world.promises.signals:
+    for run, id in world.callers.promises.signals:
         if run not in deleted and id not in world.checker.state(run).signals:
             world.fail(BrokenRule("I27", f"signal {id} was acknowledged and is not there", run))
 
 
 def _ends_stay(world: World) -> None:
     """I28: an end that a client saw does not change, unless the run was retried."""
-    for seen in world.promises.seen:
+    for seen in world.callers.promises.seen:
         if seen.run in world.deleted:
             continue
         events = world.checker.events(seen.run)
@@ -135,7 +135,7 @@ def _ends_stay(world: World) -> None:
 
 def _order_is_kept(world: World) -> None:
     """I31: what was acknowledged before another call was sent comes before it."""
-    made = [promise for promise in world.promises.made if promise.what != "create"]
+    made = [promise for promise in world.callers.promises.made if promise.what != "create"]
     for first in made:
         for second in made:
             if (

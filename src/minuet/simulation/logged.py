@@ -18,15 +18,9 @@ from minuet.simulation.loop import SimLoop, current_process
 from minuet.simulation.model import ShownWorkflows
 from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
-from minuet.store.logged.base import (
-    Appended,
-    Claim,
-    Logged,
-    LogIdentity,
-    Mark,
-    Standing,
-    Unlogged,
-)
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Held
+from minuet.store.logged.base import Appended, Claim, Logged, LogIdentity, Mark, Standing, Unlogged
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.records import (
     DEFAULT_TENANT,
@@ -34,8 +28,6 @@ from minuet.store.records import (
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Held,
-    NewRun,
     Run,
     Snapshot,
     WorkflowVersion,
@@ -75,7 +67,7 @@ class SimHotStore(SimStore):
             marked, current = await self._server.model.mark_logged(marks, held)
             for one, holds in zip(held, current, strict=True):
                 if holds:
-                    self._server.checker.note_gate(one)
+                    self._server.checker.leases.note_gate(one)
             return marked, current
 
         return await self._call("mark_logged", mark)

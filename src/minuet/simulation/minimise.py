@@ -14,7 +14,7 @@ import msgspec
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.parts import REAL, Parts
-from minuet.simulation.world import simulate
+from minuet.simulation.run import simulate
 
 
 def minimise(

@@ -11,17 +11,10 @@ from minuet.clock import Clock
 from minuet.kernel.fold import JoinView, State
 from minuet.kernel.invariants import Leased, RunFacts
 from minuet.store.blob import BlobTable
+from minuet.store.exchange import Exchange, Take
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory.exchange import Taken
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    EventRecord,
-    Exchange,
-    Run,
-    Take,
-    Token,
-    WorkflowVersion,
-)
+from minuet.store.records import LEASE_MS_MAX, EventRecord, Run, Token, WorkflowVersion
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
 from minuet.store.rules.workflows import Named

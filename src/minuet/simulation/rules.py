@@ -28,7 +28,8 @@ from minuet.kernel.settle import list_items
 from minuet.plan.plan import item_id
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
-from minuet.store.records import Done, Exchange, Key, Reply, Retried, Slot
+from minuet.store.exchange import Done, Exchange, Reply, Retried, Slot
+from minuet.store.records import Key
 from minuet.store.rules.leases import lease_end
 
 #: How often a token may be handed out. One that comes back at once each time is in a busy loop.

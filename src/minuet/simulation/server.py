@@ -20,7 +20,8 @@ from minuet.simulation.coverage import Coverage
 from minuet.simulation.faults import Faults
 from minuet.simulation.loop import Process, SimLoop, current_process
 from minuet.simulation.model import ModelStore
-from minuet.store.records import Exchange, Reply, Run
+from minuet.store.exchange import Exchange, Reply
+from minuet.store.records import Run
 
 #: Mean seconds that a message takes.
 LATENCY = 0.002
@@ -102,7 +103,7 @@ class Server:
         if last is not None and (last[0], last[1]) == (request.session, request.seq):
             return
         if last is not None:
-            self.checker.note_heard(call.process, last[2])
+            self.checker.leases.note_heard(call.process, last[2])
         self._rounds[call.process] = (request.session, request.seq, self.loop.time())
 
     def disconnect(self, process: Process) -> bool:
@@ -162,7 +163,7 @@ class Server:
             self._answer(call, None, StoreUnavailableError("a conflict with other calls"))
             return
         if call.verb == "sweep":
-            self.checker.note_sweep(call.process, self.loop.time())
+            self.checker.leases.note_sweep(call.process, self.loop.time())
         if call.verb == "put_blob" and self._strikes("lossy", 0.2):
             # Only the blob is lost. What refers to it comes later.
             self.fall_behind(1)
@@ -216,7 +217,7 @@ class Server:
         """From now on the standby receives nothing. After some changes it takes over."""
         if self._standby is None:
             self._standby = self.model.copy_tables()
-            self._standby_grants = self.checker.copy_grants()
+            self._standby_grants = self.checker.leases.copy_grants()
             self._failover_in = changes
 
     def _maybe_fail_over(self) -> None:

@@ -10,27 +10,21 @@ from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.simulation.loop import current_process
 from minuet.simulation.rules import Deletion
 from minuet.simulation.server import Call, Server, finish
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
-    Change,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Exchange,
     Forgotten,
-    Held,
     Key,
-    NewRun,
-    NewStep,
     QueueDepth,
-    Refusal,
-    Reply,
     Run,
     Signal,
     Snapshot,
-    Swept,
     Token,
     WorkerEntry,
     WorkerRecord,

@@ -2,7 +2,7 @@
 
     faults ──► heal ──► everything must end ──► judge
 
-`simulate` builds the world that a `Config` describes, runs it, and returns its outcome.
+`run.simulate` builds the world that a `Config` describes, runs it, and returns its outcome.
 The same config gives the same history, byte for byte, in any interpreter.
 """
 
@@ -10,46 +10,40 @@ from __future__ import annotations
 
 import asyncio
 import collections
-import gc
 import hashlib
-import itertools
-from typing import Any, cast
+from typing import Any
 
-import msgspec
-
-from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError
-from minuet.ids import Ids, SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
+from minuet.simulation.callers import Callers
 from minuet.simulation.checker import BrokenRule, Checker
-from minuet.simulation.client import Client, Promises, Script, draw_actions, draw_signals
+from minuet.simulation.client import Script, draw_actions, draw_signals
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.contents import Contents
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import HANDLERS, add_children, draw_workflow
-from minuet.simulation.faults import FAULTS, Faults, draw_faults
+from minuet.simulation.faults import Faults, draw_faults
 from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_identity
 from minuet.simulation.handlers import Outside
 from minuet.simulation.intruder import Intruder
-from minuet.simulation.judge import determined_results, differing_results, judge
-from minuet.simulation.logged import LogModel, LogServer, SimHotStore, SimLog
-from minuet.simulation.loop import DeadlockError, Process, SimLoop, StepsExceededError
+from minuet.simulation.judge import determined_results, judge
+from minuet.simulation.logged import LogModel, LogServer
+from minuet.simulation.loop import Process, SimLoop
 from minuet.simulation.model import StoreClock
 from minuet.simulation.nemesis import Crew, Nemesis
+from minuet.simulation.opening import Opening
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
-from minuet.simulation.registry import TAGS, Deployer, Shelf, revise, variants
+from minuet.simulation.registry import TAGS, Shelf, revise, variants
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
-from minuet.simulation.surroundings import errors_logged, small_parts
-from minuet.store.base import Store
-from minuet.store.logged import LoggedStore
-from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Resume, Snapshot
+from minuet.store.changes import Resume
+from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 
@@ -116,9 +110,9 @@ class World:
             self.lease_s,
             self._has_blob,
         )
-        self.checker.crashes_max = self.crashes_max
+        self.checker.leases.crashes_max = self.crashes_max
         if self.log is not None:
-            self.checker.logged = self.log.events
+            self.checker.leases.logged = self.log.events
         self._hash = hashlib.blake2b(digest_size=16)
         self._trace: collections.deque[str] = collections.deque(
             maxlen=None if config.trace else TRACE_LINES
@@ -159,16 +153,25 @@ class World:
             self.checker.watch_exchange = self._placing.check_exchange
             self.outside.began, self.outside.ended = self._placing.begin, self._placing.end
         self._handlers: dict[str, Handlers] = {}
-        self.promises = Promises()
         self.scripts: list[Script] = []
         for number in range(self._runs):
             self.scripts.append(self._draw_script(number))
+        self._opening = Opening(parts, self.server, self.log_server, self.contents, self._rebuilt)
+        self.callers = Callers(
+            self.loop,
+            self.streams,
+            self.tenants,
+            self.scripts,
+            self.shelf,
+            self._opening.make,
+            self.clock,
+            self.coverage,
+            self.fail,
+        )
         #: Members of the crew and their tenants: several for the first, one for each other tenant.
         self._members = {f"worker{n}": DEFAULT_TENANT for n in range(self._workers)}
         self._members |= {f"{tenant}0": tenant for tenant in self.tenants[1:]}
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, self._restart_s)
-        self.client_processes: list[Process] = []
-        self._deployers: list[Process] = []
         self.nemesis = Nemesis(
             self.loop,
             self.streams,
@@ -176,7 +179,7 @@ class World:
             self.crew,
             self.server,
             self.clock,
-            lambda: [p for p in self.client_processes if p.alive],
+            lambda: [p for p in self.callers.clients if p.alive],
             self.coverage,
             self.trace,
             self.lease_s,
@@ -211,10 +214,10 @@ class World:
         return stored is not None
 
     def _note_start(self, instance: Key, process: Process) -> None:
-        self.checker.note_start(instance, process)
+        self.checker.leases.note_start(instance, process)
         if self.log is not None:
             lease = self.outside.starts[instance][-1].lease
-            self.checker.check_gate(instance, lease)
+            self.checker.leases.check_gate(instance, lease)
 
     # ── building ────────────────────────────────────────────────────────────────────────
 
@@ -271,7 +274,7 @@ class World:
         clock.offset_ms = skew_ms
         member = name.partition(".")[0]
         return self.parts.worker(
-            self._connect(name),
+            self._opening.connect(name),
             handlers=self._handlers_of(member),
             tenant=self._members[member],
             identity=self._placing.introduce(draw_identity(member, self.streams)),
@@ -285,30 +288,6 @@ class World:
             clock=clock,
             ids=self.parts.ids(chance.getrandbits(62), self.model),
         )
-
-    def _connect(self, name: str) -> Store:
-        """Open the store for a process of this name."""
-        store = self._make_store(name)
-        if isinstance(store, LoggedStore):
-            store.start()
-        return self._outside(store)
-
-    def _outside(self, store: Store) -> Store:
-        """The store, with large contents beside it if the world has a place for them."""
-        if self.contents is None:
-            return store
-        return cast(Store, self.parts.outside(store, self.contents))
-
-    def _make_store(self, name: str) -> SimStore | LoggedStore:
-        if self.log_server is None:
-            return SimStore(self.server)
-        log = SimLog(self.log_server)
-
-        async def make_rows(logged: Snapshot) -> Snapshot:
-            return self._rebuilt(logged)
-
-        hot = SimHotStore(self.server)
-        return self.parts.logged(hot, log, make_rows, owner=name)
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
         return rebuild(logged, self.programs[plan_of(logged) or ""], self.clock.now_ms())
@@ -329,66 +308,13 @@ class World:
     def _worker_failed(self, name: str, error: BaseException) -> None:
         self.fail(BrokenRule("worker", f"{name} ended with {type(error).__name__}: {error}"))
 
-    def _start_clients(self) -> None:
-        """Start processes that share the scripts. A killed client starts again."""
-        names = itertools.count()
-        for tenant in self.tenants:
-            scripts = [script for script in self.scripts if script.tenant == tenant]
-            count = min(len(scripts), self.streams.get("clients").choice((1, 2, 3)))
-            for number in range(count):
-                self._start_client(f"client{next(names)}", scripts[number::count], 1)
-
-    def _start_client(self, name: str, scripts: list[Script], count: int) -> None:
-        process = self.loop.process(f"{name}.{count}")
-        self.client_processes.append(process)
-        ids = SeededIds(self.streams.get("ids").getrandbits(62))
-        process.killed = lambda: self._restart_client(name, scripts, count + 1)
-        process.spawn(self._run_client(scripts, ids, process))
-
-    def _restart_client(self, name: str, scripts: list[Script], count: int) -> None:
-        self.loop.call_later(0.5, self._start_client, name, scripts, count, context=self.loop.outer)
-
-    async def _run_client(self, scripts: list[Script], ids: Ids, process: Process) -> None:
-        store = self._outside(self._make_store(process.name))
-        app = App(store, worker=False, tenant=scripts[0].tenant, clock=self.clock, ids=ids)
-        try:
-            client = Client(app, ids, scripts, self.promises, self.shelf, self.coverage)
-            await client.repeat(app.open)
-            await client.run()
-        except Exception as error:
-            name = type(error).__name__
-            self.fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))
-
-    def _start_deployer(self, tenant: str) -> None:
-        process = self.loop.process(f"deployer-{tenant}")
-        self._deployers.append(process)
-        ids = SeededIds(self.streams.get("registry").getrandbits(62))
-        store = self._outside(self._make_store(process.name))
-        workflows = [script.workflow for script in self.scripts if script.tenant == tenant]
-        deployer = Deployer(
-            App(store, worker=False, tenant=tenant, clock=self.clock, ids=ids),
-            tenant,
-            workflows,
-            self.shelf,
-            self.streams.make(f"deployer/{tenant}"),
-            self.coverage,
-        )
-        process.spawn(self._run_deployer(deployer, process))
-
-    async def _run_deployer(self, deployer: Deployer, process: Process) -> None:
-        try:
-            await deployer.run()
-        except Exception as error:
-            name = type(error).__name__
-            self.fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))
-
     # ── running ─────────────────────────────────────────────────────────────────────────
 
     async def run(self) -> None:
         """Cause faults, stop them, and wait for the end of all runs."""
         for member in self._members:
             self.crew.hire(member)
-        self._start_clients()
+        self.callers.start_clients()
         self.nemesis.begin()
         if self.log_server is not None and not self.config.calm_clients:
             self.log_server.begin(self.server.lose_everything)
@@ -398,7 +324,7 @@ class World:
                 self.foreman.process.spawn(self.foreman.run())
             if self.has_registry:
                 for tenant in self.tenants:
-                    self._start_deployer(tenant)
+                    self.callers.start_deployer(tenant)
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
@@ -407,7 +333,7 @@ class World:
             self.log_server.heal()
         self.intruder.process.kill()
         self.foreman.process.kill()
-        for deployer in self._deployers:
+        for deployer in self.callers.deployers:
             deployer.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
@@ -433,7 +359,7 @@ class World:
         return (
             self._is_logged()
             and not self.model.unreported()
-            and len(self.promises.finished) == len(self.scripts)
+            and len(self.callers.promises.finished) == len(self.scripts)
             and all(
                 run.status in TERMINAL
                 or (run.status == "PENDING" and (self.model.timeline or run.run in self.deleted))
@@ -487,7 +413,7 @@ class World:
             for r in self.model.runs()
             if r.status not in TERMINAL
         ]
-        scripts = [s.name for s in self.scripts if s.name not in self.promises.finished]
+        scripts = [s.name for s in self.scripts if s.name not in self.callers.promises.finished]
         return f"{runs} {scripts} now {self.clock.now_ms()}"
 
     # ── telling ─────────────────────────────────────────────────────────────────────────
@@ -526,59 +452,3 @@ class World:
 
 def _drawn(given: int | None, drawn: int) -> int:
     return drawn if given is None else given
-
-
-def simulate(config: Config, parts: Parts = REAL) -> Outcome:
-    """Run one world and, if possible, compare it with the same world without faults."""
-    world = World(config, parts)
-    outcome = run_world(world)
-    if outcome.broken is not None or not (config.compare and outcome.results):
-        return outcome
-    without = tuple(sorted({*config.without, *FAULTS}))
-    calm = msgspec.structs.replace(
-        config,
-        without=without,
-        calm_clients=True,
-        fleet=world.is_fleet,
-        families=world.has_families,
-        registry=world.has_registry,
-    )
-    difference = differing_results(outcome.results, run_world(World(calm)).results)
-    if difference is None:
-        outcome.coverage["compared"] = outcome.coverage.get("compared", 0) + 1
-        return outcome
-    return msgspec.structs.replace(outcome, broken=BrokenRule("compared", difference))
-
-
-def run_world(world: World) -> Outcome:
-    """Run a new world."""
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        with small_parts(world.sends_max), errors_logged(world.fail), world.parts.patch():
-            broken = _run(world)
-        return world.outcome(broken)
-    finally:
-        world.loop.bury()
-        if collecting:
-            gc.enable()
-
-
-def _run(world: World) -> BrokenRule | None:
-    loop = world.loop
-    loop.set_exception_handler(lambda _, context: _unexpected(world, context))
-    main = loop.create_task(world.run(), context=loop.outer)
-    try:
-        loop.run_until_complete(main)
-    except BrokenError as error:
-        return error.broken
-    except DeadlockError as error:
-        return BrokenRule("deadlock", str(error))
-    except StepsExceededError as error:
-        return BrokenRule("steps", f"no end after {error}")
-    return None
-
-
-def _unexpected(world: World, context: dict[str, Any]) -> None:
-    error = context.get("exception")
-    world.fail(BrokenRule("unexpected", f"{context.get('message')}: {error!r}"))

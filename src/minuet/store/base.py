@@ -29,27 +29,21 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from minuet.errors import RunConflictError
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
-    Change,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Exchange,
     Forgotten,
-    Held,
     Key,
-    NewRun,
-    NewStep,
     QueueDepth,
-    Refusal,
-    Reply,
     Run,
     Signal,
     Snapshot,
-    Swept,
     Token,
     WorkerEntry,
     WorkerRecord,

@@ -14,20 +14,10 @@ from typing import Any
 import msgspec
 
 from minuet.errors import InputError, RunConflictError, StoreError
+from minuet.store.changes import Change, NewPlan, NewRun, SendSignal, Start
+from minuet.store.exchange import Delivery, NewStep
 from minuet.store.identifiers import is_long, shown, too_long
-from minuet.store.records import (
-    PAYLOAD_BYTES_MAX,
-    TIMED_OUT,
-    Change,
-    Delivery,
-    NewPlan,
-    NewRun,
-    NewStep,
-    SendSignal,
-    Start,
-    WorkerRecord,
-    WorkflowVersion,
-)
+from minuet.store.records import PAYLOAD_BYTES_MAX, TIMED_OUT, WorkerRecord, WorkflowVersion
 
 _pack = msgspec.msgpack.Encoder().encode
 _read_run = msgspec.msgpack.Decoder(NewRun).decode

@@ -113,7 +113,7 @@ def decoder(
     # The values are in the order of the fields, which is that of the arguments: naming each of
     # them would take four times as long.
     source = f"def decode({arguments}):\n    {taken} = row\n    return kind({', '.join(values)})\n"
-    return _compiled("decode", source, space)
+    return compiled("decode", source, space)
 
 
 def builder(
@@ -136,7 +136,7 @@ def builder(
         values.append(name if name in given else f"record.{name}")
     arguments = ", ".join([*(["record"] if source is not None else []), *given])
     source_text = f"def build({arguments}):\n    return kind({', '.join(values)})\n"
-    return _compiled("build", source_text, {"kind": kind})
+    return compiled("build", source_text, {"kind": kind})
 
 
 def encoder(
@@ -153,7 +153,7 @@ def encoder(
     values = [name if name in given else _encoded(fields[name], dialect, space) for name in columns]
     arguments = ", ".join(["record", *given])
     source = f"def encode({arguments}):\n    return ({', '.join(values)},)\n"
-    return _compiled("encode", source, space)
+    return compiled("encode", source, space)
 
 
 _encode = msgspec.json.Encoder().encode
@@ -212,7 +212,8 @@ def _default(kind: type[msgspec.Struct], field: FieldInfo, space: dict[str, Any]
     raise ValueError(f"a row of {kind.__name__} must have the field {field.name}")
 
 
-def _compiled(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any]:
+def compiled(name: str, source: str, space: dict[str, Any]) -> Callable[..., Any]:
+    """The function of this name that our own text defines, with these names in it."""
     exec(source, space)
     function: Callable[..., Any] = space[name]
     return function

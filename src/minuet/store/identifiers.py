@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 
-from minuet.store.records import Delivery, Slot
+from minuet.store.exchange import Delivery, Slot
 
 #: Longest name, in bytes of UTF-8: 255 characters of any kind.
 NAME_BYTES_MAX = 1_020

@@ -6,18 +6,10 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 
 import msgspec
 
+from minuet.store.exchange import Grant, Output, RunHeader
 from minuet.store.fields import builder
 from minuet.store.lenient import DAMAGE, damage_of
-from minuet.store.records import (
-    INPUT_BYTES_MAX,
-    REPLY_BYTES_MAX,
-    TIMED_OUT,
-    Grant,
-    Output,
-    Run,
-    RunHeader,
-    Token,
-)
+from minuet.store.records import INPUT_BYTES_MAX, REPLY_BYTES_MAX, TIMED_OUT, Run, Token
 
 #: What a worker must know of a run.
 header: Callable[[Run], RunHeader] = builder(RunHeader, Run)

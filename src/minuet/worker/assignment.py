@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from minuet.bridge.programs import Loaded
     from minuet.kernel.foreach import Listed
     from minuet.nodes.context import Context
-    from minuet.store.records import Grant, Item, RunHeader
+    from minuet.store.exchange import Grant, Item, RunHeader
 
 
 class Assignment(Granted):

@@ -33,8 +33,10 @@ from minuet.nodes.spec import Wait
 from minuet.plan.schema import find_input_problems
 from minuet.store.base import Store
 from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
+from minuet.store.changes import RetryRun
+from minuet.store.exchange import Held, NewStep
 from minuet.store.families import child_id
-from minuet.store.records import DEPTH_MAX, Held, Key, NewStep, RetryRun, Run
+from minuet.store.records import DEPTH_MAX, Key, Run
 from minuet.types import TERMINAL, Json
 from minuet.worker.contents import copy_to_parent
 

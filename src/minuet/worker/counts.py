@@ -6,7 +6,7 @@ import logging
 
 import msgspec
 
-from minuet.store.records import Done, Failed, Item, Released, Retried, Waiting
+from minuet.store.exchange import Done, Failed, Item, Released, Retried, Waiting
 
 _log = logging.getLogger("minuet.worker")
 

@@ -6,7 +6,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING
 
-from minuet.store.records import Item, Released
+from minuet.store.exchange import Item, Released
 from minuet.worker.draining import Draining
 from minuet.worker.pipeline import Pipeline
 from minuet.worker.standstill import Standstill

@@ -11,7 +11,7 @@ import logging
 
 from minuet.bridge.translate import limit_failure
 from minuet.store.base import Store
-from minuet.store.records import (
+from minuet.store.exchange import (
     Exchange,
     Failed,
     Item,

@@ -27,7 +27,7 @@ from minuet.worker.running import Running
 from minuet.worker.settling import Settling
 
 if TYPE_CHECKING:
-    from minuet.store.records import Item
+    from minuet.store.exchange import Item
 
 
 class Pipeline:

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 import msgspec
 
 from minuet.plan.placement import Offer, Placement, read_placement, unmet
-from minuet.store.records import Take
+from minuet.store.exchange import Take
 
 #: A queue in which nothing was ready for this long is dropped until it is found again.
 KEEP_S = 60.0

@@ -17,7 +17,7 @@ from minuet.nodes.io.flow import FLOW
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.workflow import WORKFLOW
 from minuet.plan.placement import MARK, Offer, base_queue
-from minuet.store.records import Take
+from minuet.store.exchange import Take
 from minuet.types import TYPE_QUEUE
 from minuet.worker.identity import Identity, offer_of
 from minuet.worker.placed_queues import LimitedNode, PlacedQueues

@@ -18,8 +18,8 @@ from minuet.nodes.masking import MASKED, NO_MASK, Mask
 from minuet.nodes.secrets import EnvironmentSecrets, NoSecret, NoSecrets, SecretProvider
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
+from minuet.store.exchange import NewStep
 from minuet.store.large import write_content
-from minuet.store.records import NewStep
 from minuet.types import Json
 from minuet.worker.children import Children
 from minuet.worker.contents import read_of_family

@@ -10,7 +10,7 @@ import msgspec
 from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids
 from minuet.store.base import Store
-from minuet.store.records import Exchange, Held, Item, Reply, Take
+from minuet.store.exchange import Exchange, Held, Item, Reply, Take
 from minuet.worker.counts import Outage
 from minuet.worker.draining import Draining
 from minuet.worker.sweeping import Sweeping

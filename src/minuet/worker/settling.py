@@ -26,7 +26,7 @@ from minuet.worker.policy import Policies
 from minuet.worker.rendering import condition_variables
 
 if TYPE_CHECKING:
-    from minuet.store.records import Item
+    from minuet.store.exchange import Item
 
 #: Shortest and longest pause before a call that the result waits for is tried again, and how often
 #: to warn.

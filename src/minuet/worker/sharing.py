@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from minuet.store.records import Item
+from minuet.store.exchange import Item
 from minuet.worker.assignment import Assignment
 
 #: Items that a run may hand in at once, however few the others have.

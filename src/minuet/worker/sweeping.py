@@ -7,7 +7,7 @@ import asyncio
 from minuet.clock import Clock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
-from minuet.store.records import Retried, Waiting
+from minuet.store.exchange import Retried, Waiting
 from minuet.worker.counts import Outage
 
 #: Longest time between two sweeps; earlier when something falls due.

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator
 
 from minuet.kernel.scope import show
 from minuet.plan.plan import author_of
-from minuet.store.records import Held, Item, Key, Slot
+from minuet.store.exchange import Held, Item, Slot
+from minuet.store.records import Key
 from minuet.worker.assignment import Assignment
 from minuet.worker.placed_queues import LimitedNode
 from minuet.worker.quarantine import Quarantine

@@ -21,7 +21,7 @@ from tests.fault import workload
 from tests.fault.powercut.trace import Acknowledged, Committed, Committing, Trace, TracingVfs
 
 from minuet.app.app import App
-from minuet.store.records import Done, Exchange
+from minuet.store.exchange import Done, Exchange
 from minuet.store.sqlite import SqliteStore, writer
 
 CHECKPOINT_BYTES = 150_000

@@ -13,21 +13,13 @@ from minuet.app.compiling import compile_source
 from minuet.bridge.rebuild import rebuild
 from minuet.clock import ManualClock
 from minuet.kernel.program import Program
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Grant, Take
 from minuet.store.logged.base import HotStore, Log
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.postgres.log import PostgresLog
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    Delivery,
-    Done,
-    Exchange,
-    Grant,
-    NewRun,
-    Run,
-    Snapshot,
-    Take,
-)
+from minuet.store.records import DEFAULT_TENANT, Run, Snapshot
 from minuet.store.redis.hot import HotRedisStore
 
 QUEUE = "task:anything"

@@ -10,8 +10,9 @@ from tests.folding import FoldingStore
 from tests.store.logged.conftest import NODES, QUEUE, Pair, make_rows
 from tests.store.logged.test_guard import guard_of, lose
 
+from minuet.store.exchange import Exchange, Take
 from minuet.store.logged import LoggedStore
-from minuet.store.records import DEFAULT_TENANT, Exchange, Take
+from minuet.store.records import DEFAULT_TENANT
 from minuet.store.wake import end
 
 #: Far more than anything here takes.

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 from tests.store.logged.conftest import Another, Pair, make_rows
 
+from minuet.store.exchange import Held
 from minuet.store.logged.base import Mark
 from minuet.store.logged.flusher import Flusher
 from minuet.store.logged.guard import Guard
-from minuet.store.records import DEFAULT_TENANT, Held
+from minuet.store.records import DEFAULT_TENANT
 
 #: More calls than a pass makes.
 BORDERS_MAX = 20

@@ -11,11 +11,12 @@ from tests.store.logged.conftest import Another, Pair, make_rows
 from tests.store.logged.test_flusher import flush_all
 
 from minuet.errors import StoreUnavailableError, StoreUnusableError
+from minuet.store.changes import Cancel, NewRun, Pause, Resume, RetryRun
 from minuet.store.logged import LoggedStore
 from minuet.store.logged.guard import Guard
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.postgres.log import PostgresLog
-from minuet.store.records import DEFAULT_TENANT, Cancel, NewRun, Pause, Resume, RetryRun
+from minuet.store.records import DEFAULT_TENANT
 from minuet.store.redis.hot import HotRedisStore
 from minuet.store.redis.store import RedisStore
 from minuet.store.wake import end

@@ -7,8 +7,10 @@ from typing import Any
 
 from tests.store.logged.conftest import QUEUE, Another, Pair, make_rows
 
+from minuet.store.changes import SendSignal
+from minuet.store.exchange import Exchange, NewStep, Refusal, Take
 from minuet.store.logged import LoggedStore
-from minuet.store.records import DEFAULT_TENANT, Exchange, NewStep, Refusal, SendSignal, Take
+from minuet.store.records import DEFAULT_TENANT
 
 
 class LosesTheFirstStep(Another):

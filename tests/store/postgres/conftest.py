@@ -11,8 +11,9 @@ import pytest
 from tests import servers
 
 from minuet.clock import Clock
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Grant, Reply, Take
 from minuet.store.postgres import PostgresStore
-from minuet.store.records import Delivery, Done, Exchange, Grant, NewRun, Reply, Take
 
 Opener = Callable[..., Awaitable[PostgresStore]]
 

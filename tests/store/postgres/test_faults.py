@@ -17,10 +17,12 @@ from tests.proxy import Proxy
 from tools.services import Postgres
 
 from minuet.errors import StoreError, StoreUnavailableError
+from minuet.store.changes import Cancel
+from minuet.store.exchange import NewStep, Slot, Waiting
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database
-from minuet.store.records import Cancel, NewStep, Run, Slot, Waiting
+from minuet.store.records import Run
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
 

@@ -8,8 +8,10 @@ import pytest
 
 from minuet.clock import ManualClock
 from minuet.errors import SessionError
+from minuet.store.changes import Cancel, NewPlan
+from minuet.store.exchange import Held, Released
 from minuet.store.postgres import PostgresStore
-from minuet.store.records import Cancel, Held, NewPlan, Released, Run
+from minuet.store.records import Run
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
 

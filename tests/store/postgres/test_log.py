@@ -10,10 +10,11 @@ from tests import servers
 
 from minuet.errors import MinuetError
 from minuet.events import RunCreated, decode_event, encode_event
+from minuet.store.changes import NewRun
 from minuet.store.logged.base import Unlogged
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres.log import PostgresLog
-from minuet.store.records import DEFAULT_TENANT, EventRecord, NewRun, Run
+from minuet.store.records import DEFAULT_TENANT, EventRecord, Run
 
 Logs = tuple[PostgresLog, PostgresLog]
 

@@ -10,25 +10,13 @@ import pytest
 
 from minuet.errors import MinuetError, RunConflictError, RunNotFoundError
 from minuet.store import ends as ends_module
+from minuet.store.changes import Cancel, Pause, Resume, RetryRun
+from minuet.store.exchange import Delivery, Failed, Held, Released, Retried, Slot, Waiting
 from minuet.store.postgres import PostgresStore
 from minuet.store.postgres import store as store_module
 from minuet.store.postgres.log import PostgresLog
 from minuet.store.postgres.statements import in_schema, statement
-from minuet.store.records import (
-    LIVE_STATES,
-    Cancel,
-    Delivery,
-    Failed,
-    Held,
-    Pause,
-    Released,
-    Resume,
-    Retried,
-    RetryRun,
-    Run,
-    Slot,
-    Waiting,
-)
+from minuet.store.records import LIVE_STATES, Run
 
 from .conftest import Opener, Session, done, new_run, schema_of, to
 

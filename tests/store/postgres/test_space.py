@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from minuet.store.changes import Cancel
 from minuet.store.postgres import store as postgres_store
-from minuet.store.records import Cancel
 
 from .conftest import Opener, new_run, schema_of
 

@@ -10,7 +10,8 @@ import pytest
 from tests.servers import KINDS_OF_REDIS
 from tools.services import Redis, redis_programs
 
-from minuet.store.records import Delivery, Exchange, NewRun, Reply, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Exchange, Reply, Take
 from minuet.store.redis import RedisStore
 
 

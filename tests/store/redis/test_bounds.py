@@ -11,9 +11,11 @@ import redis
 from tests import servers
 
 from minuet.clock import ManualClock
-from minuet.store.records import SESSION_MS_MAX, Cancel, Failed, RetryRun
+from minuet.store.changes import Cancel, RetryRun
+from minuet.store.exchange import Failed
+from minuet.store.records import SESSION_MS_MAX
 from minuet.store.redis import RedisStore
-from minuet.store.redis.store import STAGED_S
+from minuet.store.redis.runs import STAGED_S
 from minuet.store.retention import DELETED_PER_SWEEP
 
 from .conftest import Worker, new_run

@@ -16,8 +16,10 @@ from tools.services import HOST, Redis, free_port, redis_programs
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Cancel
+from minuet.store.exchange import Done, Held, Slot
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Cancel, Done, Held, Slot, WorkerRecord
+from minuet.store.records import WorkerRecord
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to

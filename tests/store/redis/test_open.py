@@ -15,7 +15,8 @@ from tools.services import HOST, Redis, free_port
 
 from minuet.app.app import App
 from minuet.errors import ConfigError, StoreUnavailableError, StoreUnusableError
-from minuet.store.records import Delivery, Exchange, NewRun, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Exchange, Take
 from minuet.store.redis import RedisStore
 from minuet.store.redis.put_run import _token_row
 from minuet.store.redis.server import find_problem

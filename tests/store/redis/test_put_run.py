@@ -10,10 +10,11 @@ from tests.store.test_put_run import EVENTS, large_run
 
 from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.changes import Cancel
 from minuet.store.memory import MemoryStore
-from minuet.store.records import Cancel, Snapshot
+from minuet.store.records import Snapshot
 from minuet.store.redis import RedisStore
-from minuet.store.redis import store as redis_store
+from minuet.store.redis import runs as redis_runs
 
 from .conftest import new_run
 
@@ -48,7 +49,7 @@ async def test_the_parts_of_a_large_run_are_kept_for_a_while_only() -> None:
 
     (staged,) = [key for key in await keys(store) if b":stage:" in key]
     left = await store._connection.command("TTL", staged)
-    assert 0 < left <= redis_store.STAGED_S
+    assert 0 < left <= redis_runs.STAGED_S
     await store.close()
 
 
@@ -56,7 +57,7 @@ async def test_parts_that_were_lost_on_the_way_are_noticed(monkeypatch: pytest.M
     store = RedisStore(servers.redis_url())
     await store.open()
     # Gone the moment they are written.
-    monkeypatch.setattr(redis_store, "STAGED_S", 0)
+    monkeypatch.setattr(redis_runs, "STAGED_S", 0)
 
     with pytest.raises(StoreUnavailableError, match="took too long"):
         await store.put_run("a", large_run(), None)

@@ -15,7 +15,7 @@ import pytest
 
 from minuet import events
 from minuet.store import rules
-from minuet.store.records import Result
+from minuet.store.exchange import Result
 from minuet.store.redis import library
 from minuet.store.redis.columns import FIELDS, RESULT_CODES
 

@@ -7,7 +7,8 @@ import re
 import msgspec
 import pytest
 
-from minuet.store.records import Delivery, Done, Token, Waiting
+from minuet.store.exchange import Delivery, Done, Waiting
+from minuet.store.records import Token
 from minuet.store.redis import library
 from minuet.store.redis.columns import LAYOUTS, RUN, TOKEN, Layout
 from minuet.store.redis.messages import ITEM, VALUES, Message

@@ -14,7 +14,8 @@ from tools.services import HOST, Redis
 
 from minuet.clock import ManualClock
 from minuet.errors import StoreError, StoreUnavailableError
-from minuet.store.records import Cancel, Done, Grant
+from minuet.store.changes import Cancel
+from minuet.store.exchange import Done, Grant
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to

@@ -9,7 +9,7 @@ import pytest
 from tests import servers
 
 from minuet.store import ends
-from minuet.store.records import Delivery, Done, Grant
+from minuet.store.exchange import Delivery, Done, Grant
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to

@@ -12,7 +12,8 @@ import sys
 
 from minuet.errors import StoreUnavailableError
 from minuet.ids import SystemIds
-from minuet.store.records import Delivery, Done, Exchange, NewRun, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Take
 from minuet.store.sqlite import SqliteStore
 
 ids = SystemIds()

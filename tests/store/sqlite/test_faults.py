@@ -17,7 +17,9 @@ import pytest
 from minuet.clock import ManualClock
 from minuet.errors import InputError, SessionError, StoreUnavailableError
 from minuet.events import NodeCompleted, decode_event
-from minuet.store.records import Delivery, Done, Exchange, NewRun, Run, Take
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Take
+from minuet.store.records import Run
 from minuet.store.sqlite import SqliteStore, connection, writer
 
 CHILD = str(Path(__file__).with_name("child.py"))

@@ -35,7 +35,8 @@ from minuet.model.document import read_mapping
 from minuet.plan.catalog import NodeKind
 from minuet.plan.compile import compile_workflow
 from minuet.plan.plan import Plan
-from minuet.store import records
+from minuet.store import changes, exchange, records
+from minuet.store.exchange import Grant
 from minuet.store.memory import MemoryStore
 from minuet.types import TERMINAL, Json, Scope
 
@@ -94,7 +95,7 @@ class Driver:
         self.ids = SeededIds()
         self.input = run_input
         #: Tokens that are being worked on.
-        self.held: dict[tuple[str, str], records.Grant] = {}
+        self.held: dict[tuple[str, str], Grant] = {}
         #: Instances in the order in which they were settled.
         self.settled: list[tuple[str, Scope, Settlement]] = []
         #: Instances that were run, skips left out, with the nodes whose outputs they got.
@@ -104,7 +105,7 @@ class Driver:
         self.arrived: dict[tuple[str, str], dict[str, bool]] = {}
         self.statuses: dict[tuple[str, Scope], NodeStatus] = {}
         self._calls = 0
-        created = records.NewRun(
+        created = changes.NewRun(
             RUN,
             "example",
             "plan-1",
@@ -116,25 +117,25 @@ class Driver:
 
     # ── what a worker does ──────────────────────────────────────────────────────────────
 
-    def exchange(self, *items: records.Item, take: int = 0) -> records.Reply:
+    def exchange(self, *items: exchange.Item, take: int = 0) -> exchange.Reply:
         """One call of the store."""
         self._calls += 1
         queues = ("", *CATALOG)
-        reply: records.Reply = finish(
+        reply: exchange.Reply = finish(
             self.store.exchange(
-                records.Exchange(
+                exchange.Exchange(
                     session=SESSION,
                     seq=self._calls,
                     lease=self.ids.token(),
                     hand_in=items,
-                    take=(records.Take(queues, take),) if take else (),
+                    take=(exchange.Take(queues, take),) if take else (),
                 )
             )
         )
         self.check()
         return reply
 
-    def take(self, limit: int = 1) -> list[records.Grant]:
+    def take(self, limit: int = 1) -> list[Grant]:
         """Take tokens and look at what came with them."""
         granted = self.exchange(take=limit).granted
         for grant in granted:
@@ -143,7 +144,7 @@ class Driver:
                 self._check_arrivals(grant)
         return list(granted)
 
-    def _check_arrivals(self, grant: records.Grant) -> None:
+    def _check_arrivals(self, grant: Grant) -> None:
         """A node runs only after what it needs, and gets the outputs of what was live."""
         node, scope = self.program.nodes[grant.node], decode(grant.scope)
         arrived = self.arrived.get((grant.node, grant.scope), {})
@@ -165,7 +166,7 @@ class Driver:
             on_time = [source for source in arrived if arrived[source]][: need or None]
             assert {given.node for given in grant.inputs} == set(on_time)
 
-    def outcome_of(self, grant: records.Grant) -> Outcome:
+    def outcome_of(self, grant: Grant) -> Outcome:
         """What the node does with this token."""
         if grant.skip:
             return Skipped()
@@ -177,7 +178,7 @@ class Driver:
             return Succeeded({"resolution": msgspec.json.decode(grant.resolution)})
         return self.handler(grant.node, scope, grant.attempt)
 
-    def settle(self, *grants: records.Grant) -> list[str]:
+    def settle(self, *grants: Grant) -> list[str]:
         """Settle tokens in one exchange; say what became of each."""
         items, settlements = [], []
         for grant in grants:
@@ -208,7 +209,7 @@ class Driver:
                 self._note(grant, settlement)
         return results
 
-    def _note(self, grant: records.Grant, settlement: Settlement) -> None:
+    def _note(self, grant: Grant, settlement: Settlement) -> None:
         """Keep our own record of what was settled and what it sent."""
         scope = decode(grant.scope)
         self.settled.append((grant.node, scope, settlement))
@@ -256,7 +257,7 @@ class Driver:
         finish(self.store.sweep())
         self.check()
 
-    def change(self, change: records.Change) -> None:
+    def change(self, change: changes.Change) -> None:
         """Change the run from outside."""
         finish(self.store.change_run(records.DEFAULT_TENANT, RUN, change))
         self.check()
@@ -296,9 +297,9 @@ class Driver:
                 self.statuses[key] = instance.status
 
 
-def delivery(send: Send) -> records.Delivery:
+def delivery(send: Send) -> exchange.Delivery:
     """A kernel's send as the store has it."""
-    return records.Delivery(
+    return exchange.Delivery(
         send.node,
         encode(send.scope),
         send.live,
@@ -310,12 +311,12 @@ def delivery(send: Send) -> records.Delivery:
     )
 
 
-def item(grant: records.Grant, settlement: Settlement) -> records.Item:
+def item(grant: Grant, settlement: Settlement) -> exchange.Item:
     """A kernel's settlement as the store has it."""
     token = (grant.run, grant.node, grant.scope, grant.lease)
     match settlement:
         case Sent():
-            return records.Done(
+            return exchange.Done(
                 *token,
                 plan="plan-1",
                 outcome=settlement.outcome,
@@ -326,13 +327,13 @@ def item(grant: records.Grant, settlement: Settlement) -> records.Item:
                 cursor=settlement.cursor,
             )
         case Retried():
-            return records.Retried(*token, error=settlement.error, delay_ms=settlement.delay_ms)
+            return exchange.Retried(*token, error=settlement.error, delay_ms=settlement.delay_ms)
         case NodeFailed():
-            return records.Failed(
+            return exchange.Failed(
                 *token, error=settlement.error, dead_letter=settlement.dead_letter
             )
         case Waiting():
-            return records.Waiting(
+            return exchange.Waiting(
                 *token,
                 kind=settlement.kind,
                 key=settlement.key,

@@ -12,7 +12,7 @@ from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, replay
 from minuet.kernel.program import Program
 from minuet.kernel.settle import AttemptFailed, Waiting
-from minuet.store import records
+from minuet.store import changes, exchange, records
 
 from .driver import Driver, outputs, program_of
 
@@ -49,7 +49,7 @@ def why(driver: Driver, node: str, **fact: Any) -> Explanation:
     return explain(driver.program, replay(events_of(snapshot)), node, facts=facts)
 
 
-def taken(driver: Driver, count: int = 9) -> dict[str, records.Grant]:
+def taken(driver: Driver, count: int = 9) -> dict[str, exchange.Grant]:
     return {grant.node: grant for grant in driver.take(count)}
 
 
@@ -126,7 +126,7 @@ def test_a_skipped_arrival_is_told() -> None:
 
 def test_a_paused_run_is_told() -> None:
     driver = Driver(program_of(*DIAMOND))
-    driver.change(records.Pause())
+    driver.change(changes.Pause())
 
     assert why(driver, "a").summary == "'a' is held back: the run is paused"
     assert why(driver, "a").reasons == ("the run is paused: nothing is handed out",)
@@ -275,7 +275,7 @@ def test_a_node_that_waits_for_a_slot_names_the_key() -> None:
     driver = Driver(program_of({"id": "a"}, {"id": "b"}))
     for grant in driver.take(2):
         token = (grant.run, grant.node, grant.scope, grant.lease)
-        driver.exchange(records.Slot(*token, key="customer-7", limit=1))
+        driver.exchange(exchange.Slot(*token, key="customer-7", limit=1))
 
     assert why(driver, "b").summary == (
         "'b' waits for a free slot under the concurrency key 'customer-7'"
@@ -381,7 +381,7 @@ def test_a_failure_is_told_with_its_error() -> None:
 def test_a_node_of_a_retried_run_is_queued_and_still_tells_its_error() -> None:
     driver = Driver(program_of({"id": "a"}), outputs({"a": ValueError("broken")}))
     driver.run()
-    driver.change(records.RetryRun())
+    driver.change(changes.RetryRun())
 
     told = why(driver, "a")
 
@@ -400,7 +400,7 @@ def test_a_handled_failure_says_that_the_run_went_on() -> None:
 
 def test_a_cancelled_run_is_told() -> None:
     driver = Driver(program_of(*DIAMOND))
-    driver.change(records.Cancel("deadline_exceeded"))
+    driver.change(changes.Cancel("deadline_exceeded"))
 
     assert why(driver, "a").summary == (
         "'a' was cut off when the run ended: it was cancelled (deadline_exceeded)"

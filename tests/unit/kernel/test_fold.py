@@ -11,7 +11,7 @@ from minuet.errors import InvariantError
 from minuet.events import Event
 from minuet.kernel.fold import Fold, NumberedEvent, State, fold, replay
 from minuet.kernel.settle import AttemptFailed, Waiting
-from minuet.store import records
+from minuet.store import changes, exchange, records
 
 from .driver import RUN, Driver, finish, outputs, program_of
 
@@ -101,10 +101,10 @@ def test_steps_pauses_and_waits_are_history() -> None:
     program = program_of({"id": "a"})
     driver = Driver(program, outputs({"a": Waiting("signal", "paid", due_ms=10**15)}))
     (grant,) = driver.take()
-    step = records.NewStep(grant.run, "a", "", grant.lease, "charge", b'{"id":1}')
+    step = exchange.NewStep(grant.run, "a", "", grant.lease, "charge", b'{"id":1}')
     finish(driver.store.record_steps(records.DEFAULT_TENANT, [step]))
     driver.check()
-    driver.change(records.Pause())
+    driver.change(changes.Pause())
     driver.settle(grant)
 
     state = driver.state
@@ -118,7 +118,7 @@ def test_steps_pauses_and_waits_are_history() -> None:
         10**15,
     )
 
-    driver.change(records.Resume())
+    driver.change(changes.Resume())
     finish(driver.store.resolve(records.DEFAULT_TENANT, (RUN, "a", ""), b'"yes"'))
     driver.check()
     assert driver.run().status == "COMPLETED"
@@ -134,7 +134,7 @@ def test_a_retry_of_the_run_takes_up_what_failed_and_keeps_what_completed() -> N
     driver.ran.clear()
     driver.held.clear()
 
-    driver.change(records.RetryRun())
+    driver.change(changes.RetryRun())
     assert driver.state.generation == 2
     state = driver.run()
 
@@ -173,7 +173,7 @@ def test_the_input_may_come_with_the_start() -> None:
 def test_a_cancelled_run_cuts_its_tokens_off() -> None:
     driver = diamond()
     driver.settle(*driver.take())
-    driver.change(records.Cancel("enough", "me"))
+    driver.change(changes.Cancel("enough", "me"))
 
     state = driver.state
 

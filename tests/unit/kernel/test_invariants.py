@@ -17,7 +17,7 @@ from minuet.events import Event
 from minuet.kernel.fold import NumberedEvent, State, TokenView, fold
 from minuet.kernel.invariants import INVARIANTS, Leased, RunFacts, Violation, check_run
 from minuet.kernel.program import Program
-from minuet.store import records
+from minuet.store import changes
 
 from .driver import Driver, outputs, program_of
 
@@ -132,7 +132,7 @@ def test_i1_sees_a_counter_that_does_not_add_up(half: Case) -> None:
 def test_i1_counts_fan_outs_skips_failures_and_retries() -> None:
     driver = diamond({"b": ValueError("broken")})
     driver.run()
-    driver.change(records.RetryRun())
+    driver.change(changes.RetryRun())
     case = Case(driver)
     counting = [n for n, event in enumerate(case.told) if hasattr(event, "counter")]
     for number in counting:

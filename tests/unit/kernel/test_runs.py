@@ -19,7 +19,7 @@ from minuet.kernel.settle import AttemptFailed, Outcome, Sent, Succeeded, Waitin
 from minuet.kernel.view import node_views, path, plan_nodes, run_output
 from minuet.model.document import read_mapping
 from minuet.plan.compile import compile_workflow
-from minuet.store import records
+from minuet.store import changes, exchange
 from minuet.types import TERMINAL, Scope
 
 from .documents import Maker
@@ -107,20 +107,20 @@ def test_random_runs_survive_dying_workers_pauses_and_retries(seed: int) -> None
         luck = chance.random()
         if trouble and status in ("FAILED", "CANCELLED"):
             driver.held.clear()
-            driver.change(records.RetryRun())
+            driver.change(changes.RetryRun())
             trouble -= 1
         elif status == "COMPLETED":
             break
         elif status == "PAUSED" and (luck < 0.3 or not driver.held):
-            driver.change(records.Resume())
+            driver.change(changes.Resume())
         elif trouble and luck < 0.05:
             driver.lose()
             trouble -= 1
         elif trouble and luck < 0.1 and status == "RUNNING":
-            driver.change(records.Pause())
+            driver.change(changes.Pause())
             trouble -= 1
         elif trouble and luck < 0.12:
-            driver.change(records.Cancel())
+            driver.change(changes.Cancel())
             trouble -= 1
         elif status != "PAUSED" or driver.held:
             driver.step()
@@ -388,9 +388,9 @@ def test_hops_count_the_way_from_the_start() -> None:
 class Watching(Driver):
     """Keeps what came with the token that renders the output."""
 
-    output_grant: records.Grant | None = None
+    output_grant: exchange.Grant | None = None
 
-    def take(self, limit: int = 1) -> list[records.Grant]:
+    def take(self, limit: int = 1) -> list[exchange.Grant]:
         granted = super().take(limit)
         for grant in granted:
             if grant.node == self.program.plan.output_node:

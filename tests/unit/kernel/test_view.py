@@ -8,7 +8,7 @@ from minuet.bridge.snapshot import events_of
 from minuet.kernel.fold import State, TokenView, replay
 from minuet.kernel.settle import AttemptFailed, Succeeded, Waiting
 from minuet.kernel.view import NodeView, Step, node_views, path, run_output
-from minuet.store import records
+from minuet.store import changes
 
 from .driver import Driver, outputs, program_of
 
@@ -131,7 +131,7 @@ def test_a_loop_does_not_carry_a_failure_back() -> None:
 def test_nodes_of_a_cancelled_run_are_cancelled() -> None:
     driver = Driver(program_of(*CHAIN))
     driver.settle(*driver.take())
-    driver.change(records.Cancel())
+    driver.change(changes.Cancel())
 
     assert statuses(driver) == {"a": "COMPLETED", "b": "CANCELLED", "c": "CANCELLED"}
 

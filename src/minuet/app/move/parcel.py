@@ -18,7 +18,8 @@ from minuet.bridge.snapshot import read_event
 from minuet.errors import StoreUnusableError
 from minuet.events import RunCancelled, RunPaused, RunResumed, encode_event
 from minuet.store.base import Store
-from minuet.store.records import Cancel, EventRecord, Pause, Run, Snapshot, Token
+from minuet.store.changes import Cancel, Pause
+from minuet.store.records import EventRecord, Run, Snapshot, Token
 from minuet.types import OPEN
 
 #: The `by` of a pause that prepares a move.

@@ -39,7 +39,8 @@ from minuet.errors import (
     StoreUnavailableError,
 )
 from minuet.store.base import Store
-from minuet.store.records import EventRecord, Resume, Run, Snapshot
+from minuet.store.changes import Resume
+from minuet.store.records import EventRecord, Run, Snapshot
 from minuet.types import TERMINAL
 
 #: How often a run that changes meanwhile is tried.

@@ -19,7 +19,7 @@ from minuet.errors import ServiceError, ServiceRefusedError, ServiceUnavailableE
 from minuet.types import Json
 
 if TYPE_CHECKING:
-    from minuet.nodes.io.client import Answer
+    from minuet.nodes.io.incoming import Answer
 
 #: Longest time that a service can ask a node to wait.
 RETRY_AFTER_S_MAX = 3600.0

@@ -17,7 +17,8 @@ from minuet.nodes.io.answers import CUT_BYTES, status_error
 from minuet.types import Json
 
 if TYPE_CHECKING:
-    from minuet.nodes.io.client import Answer, Client
+    from minuet.nodes.io.client import Client
+    from minuet.nodes.io.incoming import Answer
 
 #: Longest silence: before the first part, while a model thinks, and between two parts.
 SILENCE_S = 120.0

@@ -9,32 +9,25 @@ Needs the extra `minuet[http]`.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import importlib.util
 import re
 import ssl
-import zlib
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.errors import (
-    ConfigError,
-    EgressError,
-    ServiceError,
-    ServiceRefusedError,
-    ServiceUnavailableError,
-)
+from minuet.errors import ConfigError, ServiceRefusedError
 from minuet.nodes.io.egress import Egress, Resolver, resolve
+from minuet.nodes.io.incoming import Answer
+from minuet.nodes.io.network import CONNECT_S, guarded_network, network_errors
 
 if TYPE_CHECKING:
     import httpcore2
     import httpx2
 
-#: Time to find, reach and greet a service; time without a byte from it.
-CONNECT_S = 10.0
+#: Time without a byte from a service.
 SILENCE_S = 30.0
 
 #: Connections at once, and those that are kept idle, and for how long.
@@ -45,9 +38,6 @@ IDLE_S = 15.0
 REDIRECTS_MAX = 5
 
 URL_LENGTH_MAX = 8_000
-
-#: Decompressed at once: a small chunk may become a thousand times as large.
-INFLATED_BYTES = 64 * 1024
 
 #: Headers that say how a request is sent, which is not the document's to decide.
 _OWN_HEADERS = frozenset(
@@ -103,7 +93,7 @@ class Client:
         pool = self._open()
         url = read_url(request.url, request.params)
         shown = show_url(url)
-        with _network_errors(shown):
+        with network_errors(shown):
             sent = _Sent(request.method, url, _headers(request), request.content)
             answer = await _send(pool, sent, request.silence_s)
             try:
@@ -140,7 +130,7 @@ class Client:
                 max_connections=CONNECTIONS_MAX,
                 max_keepalive_connections=IDLE_MAX,
                 keepalive_expiry=IDLE_S,
-                network_backend=_guarded_network(self._egress, self._resolver),
+                network_backend=guarded_network(self._egress, self._resolver),
             )
         return self._pool
 
@@ -149,97 +139,6 @@ def check_installed() -> None:
     """ConfigError with the line that installs what calls need, unless it is here."""
     if importlib.util.find_spec("httpx2") is None:
         raise ConfigError("http and llm nodes need httpx2: pip install 'minuet[http]'")
-
-
-# ── connections ─────────────────────────────────────────────────────────────────────────────
-
-
-def _guarded_network(egress: Egress, resolver: Resolver) -> httpcore2.AsyncNetworkBackend:
-    """The only way to a connection: to an address that the guard has judged.
-
-    The name stays what it was for everything above: TLS checks the certificate against it.
-    """
-    import httpcore2
-
-    class GuardedNetwork(httpcore2.AsyncNetworkBackend):
-        def __init__(self) -> None:
-            self._network = httpcore2.AnyIOBackend()
-
-        async def connect_tcp(
-            self,
-            host: str,
-            port: int,
-            timeout: float | None = None,
-            local_address: str | None = None,
-            socket_options: Iterable[Any] | None = None,
-        ) -> httpcore2.AsyncNetworkStream:
-            loop = asyncio.get_running_loop()
-            until = loop.time() + (CONNECT_S if timeout is None else timeout)
-            addresses = await self._judged(host, port, until)
-            for left in range(len(addresses), 0, -1):
-                # Each gets a fair part of the time, so that a dead one does not use it up.
-                part_s = max((until - loop.time()) / left, 0.1)
-                try:
-                    return await self._network.connect_tcp(
-                        addresses[-left], port, timeout=part_s, socket_options=socket_options
-                    )
-                except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
-                    if left == 1:
-                        raise
-            raise httpcore2.ConnectError(f"{host} has no address")
-
-        async def _judged(self, host: str, port: int, until: float) -> list[str]:
-            try:
-                async with asyncio.timeout_at(until):
-                    found = await resolver(host, port)
-            except TimeoutError:
-                raise httpcore2.ConnectTimeout(f"{host} was not resolved in time") from None
-            except (OSError, UnicodeError) as error:
-                raise httpcore2.ConnectError(f"{host} cannot be resolved: {error}") from None
-            return egress.check(host, port, found)
-
-        async def connect_unix_socket(self, *_: Any, **__: Any) -> httpcore2.AsyncNetworkStream:
-            raise EgressError("a Unix socket", 0, "a Unix socket", "local")
-
-        async def sleep(self, seconds: float) -> None:
-            await asyncio.sleep(seconds)
-
-    return GuardedNetwork()
-
-
-@contextlib.contextmanager
-def _network_errors(shown: str) -> Any:
-    """Turn errors of the network into errors that say whether to try again."""
-    import httpcore2
-
-    details = {"url": shown}
-    try:
-        yield
-    except EgressError as error:
-        error.details = details
-        raise
-    except ServiceError:
-        raise
-    except httpcore2.LocalProtocolError as error:
-        raise ServiceRefusedError(
-            f"the request to {shown} cannot be sent: {error}",
-            code="invalid-request",
-            details=details,
-        ) from None
-    except httpcore2.TimeoutException as error:
-        what = "was not reached" if isinstance(error, httpcore2.ConnectTimeout) else "was silent"
-        raise ServiceUnavailableError(
-            f"{shown} {what} for too long", code="service-timeout", details=details
-        ) from None
-    except (httpcore2.NetworkError, httpcore2.ProtocolError) as error:
-        raise ServiceUnavailableError(
-            f"{shown} could not be called: {str(error) or type(error).__name__}",
-            code="service-unreachable",
-            details=details,
-        ) from None
-
-
-# ── requests ────────────────────────────────────────────────────────────────────────────────
 
 
 class _Sent(msgspec.Struct, frozen=True):
@@ -366,127 +265,3 @@ def _redirected(sent: _Sent, answer: Answer) -> _Sent:
 
 def _origin(url: httpx2.URL) -> tuple[str, str, int]:
     return url.scheme, url.host, url.port or (443 if url.scheme == "https" else 80)
-
-
-# ── answers ─────────────────────────────────────────────────────────────────────────────────
-
-
-class Answer:
-    """What a service has answered; its body comes when it is read."""
-
-    def __init__(self, response: httpcore2.Response, url: str) -> None:
-        self._response = response
-        #: Where it comes from, as it may be kept.
-        self.url = url
-        self.status: int = response.status
-        self.headers: dict[str, str] = {}
-        for name, value in response.headers:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
-            self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
-
-    def header(self, name: str) -> str:
-        """The value of a header; "" if it is missing."""
-        return self.headers.get(name, "")
-
-    @property
-    def redirects(self) -> bool:
-        """Whether it says where to look instead."""
-        return self.status in (301, 302, 303, 307, 308) and "location" in self.headers
-
-    async def chunks(self) -> AsyncIterator[bytes]:
-        """The body, decompressed, part by part."""
-        encoding = self.header("content-encoding").strip().lower()
-        inflate = _inflater(encoding)
-        details = {"url": self.url, "status": self.status}
-        stream = self._response.stream
-        assert isinstance(stream, AsyncIterable)
-        async for chunk in stream:
-            if inflate is None:
-                yield chunk
-                continue
-            try:
-                for part in inflate.parts(chunk):
-                    yield part
-            except zlib.error as error:
-                raise ServiceRefusedError(
-                    f"the answer of {self.url} is not {encoding}: {error}",
-                    code="invalid-answer",
-                    details=details,
-                ) from None
-        if inflate is not None:
-            yield inflate.rest()
-            if inflate.is_cut:
-                raise ServiceUnavailableError(
-                    f"the answer of {self.url} ends too early",
-                    code="answer-cut",
-                    details=details,
-                )
-
-    async def read(self, bytes_max: int) -> bytes:
-        """The whole body; ServiceRefusedError if it is larger than this, decompressed."""
-        body = bytearray()
-        async for chunk in self.chunks():
-            body += chunk
-            if len(body) > bytes_max:
-                raise ServiceRefusedError(
-                    f"the answer of {self.url} is larger than {bytes_max} bytes",
-                    code="answer-too-large",
-                    details={"url": self.url, "status": self.status},
-                )
-        return bytes(body)
-
-    async def read_start(self, bytes_max: int) -> bytes:
-        """The beginning of the body, of an answer that is an error."""
-        body = bytearray()
-        with contextlib.suppress(ServiceError):
-            async for chunk in self.chunks():
-                body += chunk
-                if len(body) >= bytes_max:
-                    break
-        return bytes(body[:bytes_max])
-
-    async def close(self) -> None:
-        await self._response.aclose()
-
-
-class _Inflater:
-    """Decompresses in small parts, so that no chunk can fill the memory."""
-
-    def __init__(self, window: int) -> None:
-        self._window = window
-        self._inflate = zlib.decompressobj(window)
-        self._is_first = True
-
-    def parts(self, chunk: bytes) -> Iterable[bytes]:
-        while chunk:
-            try:
-                part = self._inflate.decompress(chunk, INFLATED_BYTES)
-            except zlib.error:
-                # `deflate` has a header in the standard, and none from some servers.
-                if not (self._is_first and self._window == zlib.MAX_WBITS):
-                    raise
-                self._window = -zlib.MAX_WBITS
-                self._inflate = zlib.decompressobj(self._window)
-                continue
-            self._is_first = False
-            if part:
-                yield part
-            chunk = self._inflate.unconsumed_tail
-            if self._inflate.eof:
-                return
-
-    def rest(self) -> bytes:
-        """What was still to come out when everything has gone in."""
-        return self._inflate.flush()
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether something came, and not all of it."""
-        return not self._is_first and not self._inflate.eof
-
-
-def _inflater(encoding: str) -> _Inflater | None:
-    """None: what comes is the body, or cannot be decompressed here."""
-    if encoding in ("gzip", "x-gzip"):
-        return _Inflater(zlib.MAX_WBITS | 16)
-    return _Inflater(zlib.MAX_WBITS) if encoding == "deflate" else None

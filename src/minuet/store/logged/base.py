@@ -13,14 +13,14 @@ from typing import Literal, Protocol, TypeAlias
 
 from minuet.errors import RunConflictError
 from minuet.store.base import Store
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Held
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Held,
-    NewRun,
     Record,
     Run,
     Snapshot,

@@ -18,9 +18,9 @@ from collections.abc import Iterable
 import msgspec
 
 from minuet.errors import MinuetError, StoreUnavailableError
+from minuet.store.exchange import Held
 from minuet.store.logged.base import HotStore, Log, Mark, Unlogged
 from minuet.store.logged.guard import Guard
-from minuet.store.records import Held
 
 _log = logging.getLogger("minuet.store.logged")
 

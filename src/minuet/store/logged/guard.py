@@ -23,8 +23,9 @@ from minuet.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
+from minuet.store.changes import Cancel
 from minuet.store.logged.base import HotStore, Log, Rebuild
-from minuet.store.records import Cancel, Snapshot
+from minuet.store.records import Snapshot
 from minuet.types import TERMINAL
 
 _log = logging.getLogger("minuet.store.logged")

@@ -7,9 +7,10 @@ import hashlib
 from collections.abc import Sequence
 
 from minuet.clock import Clock
+from minuet.store.exchange import Held
 from minuet.store.logged.base import LogIdentity, Mark, Standing, Unlogged
 from minuet.store.memory import MemoryStore
-from minuet.store.records import EventRecord, Held, Snapshot
+from minuet.store.records import EventRecord, Snapshot
 from minuet.store.rules.leases import is_open
 from minuet.store.rules.transition import Transition
 

@@ -9,17 +9,12 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
+from minuet.store.changes import NewRun
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    EventRecord,
-    NewRun,
-    Run,
-    Snapshot,
-)
+from minuet.store.records import DEFAULT_TENANT, EventRecord, Run, Snapshot
 from minuet.store.rules.shared import key_conflict
 from minuet.store.tables import newest_runs
 from minuet.store.workflows import MemoryWorkflows

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from minuet.errors import RunConflictError
 from minuet.events import RunCreated, decode_event
+from minuet.store.changes import NewRun
 from minuet.store.lenient import DAMAGE
-from minuet.store.records import EventRecord, NewRun, Run
+from minuet.store.records import EventRecord, Run
 
 
 def content(workflow: str, plan: str, input: bytes) -> bytes:

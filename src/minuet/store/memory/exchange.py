@@ -8,22 +8,10 @@ from typing import TypeAlias
 import msgspec
 
 from minuet.errors import SessionError
+from minuet.store.exchange import Exchange, Grant, Held, Output, Reply, Result, Swept, Take
 from minuet.store.memory.rows import by_due, by_key
 from minuet.store.memory.runs import MemoryRuns
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    Exchange,
-    Grant,
-    Held,
-    Key,
-    Output,
-    Read,
-    Reply,
-    Result,
-    Swept,
-    Take,
-    Token,
-)
+from minuet.store.records import LEASE_MS_MAX, Key, Read, Token
 from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.rules.leases import lease_end

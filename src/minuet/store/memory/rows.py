@@ -9,14 +9,13 @@ from typing import TypeAlias
 from minuet.clock import Clock, SystemClock
 from minuet.store.blob import BlobTable
 from minuet.store.ends import Ends
+from minuet.store.exchange import Held, Result
 from minuet.store.records import (
     Arrival,
     DeadLetter,
     EventRecord,
-    Held,
     Join,
     Key,
-    Result,
     Run,
     Signal,
     Token,

@@ -6,9 +6,11 @@ import copy
 from collections.abc import Collection, Sequence
 
 from minuet.errors import RunConflictError
+from minuet.store.changes import Change, NewRun
 from minuet.store.check import check_change, check_new_runs, check_resolution, check_steps
+from minuet.store.exchange import NewStep, Refusal
 from minuet.store.memory.rows import MemoryRows
-from minuet.store.records import Change, Key, NewRun, NewStep, Refusal, Run, Snapshot
+from minuet.store.records import Key, Run, Snapshot
 from minuet.store.rules.transition import Transition
 from minuet.types import TERMINAL
 

@@ -8,23 +8,15 @@ from typing import Any
 
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import NewStep, Refusal, Swept
 from minuet.store.postgres.blobs import put_shared_blob
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import change_rows, write_only
 from minuet.store.postgres.wanted import Wanted
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    Change,
-    Key,
-    NewRun,
-    NewStep,
-    Refusal,
-    Run,
-    Snapshot,
-    Swept,
-)
+from minuet.store.records import LEASE_MS_MAX, Key, Run, Snapshot
 from minuet.store.rules.transition import Transition
 
 _DUE = statement("due")

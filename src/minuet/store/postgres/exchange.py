@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from minuet.errors import SessionError
+from minuet.store.exchange import Exchange, Held, Reply, Result
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Granted, now_of
 from minuet.store.postgres.known import Known
@@ -24,7 +25,7 @@ from minuet.store.postgres.rows import Rows, run_of
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.step import write_step
 from minuet.store.postgres.wanted import Wanted
-from minuet.store.records import Exchange, Held, Reply, Result, Run
+from minuet.store.records import Run
 from minuet.store.reply import header
 from minuet.store.rules.leases import lease_length
 from minuet.store.rules.transition import Transition

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
+from minuet.store.exchange import Exchange, Grant, Output
 from minuet.store.fields import decoder
 from minuet.store.postgres.columns import DIALECT, LISTS
-from minuet.store.records import Exchange, Grant, Output, Run, Token
+from minuet.store.records import Run, Token
 from minuet.store.reply import grant, output_of
 from minuet.store.rules.leases import lease_end
 

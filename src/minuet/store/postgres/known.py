@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from minuet.store.blob import BLOB_START
+from minuet.store.exchange import Done, Exchange
 from minuet.store.postgres.granted import Place
-from minuet.store.records import Done, Exchange, Key, Run, Token
+from minuet.store.records import Key, Run, Token
 from minuet.types import TERMINAL
 
 #: Runs with a larger input are not kept.

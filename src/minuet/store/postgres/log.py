@@ -16,6 +16,7 @@ import msgspec
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
+from minuet.store.changes import NewRun
 from minuet.store.lenient import DAMAGE, struct_of
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
@@ -28,13 +29,7 @@ from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.workflows import SharedWorkflows
-from minuet.store.records import (
-    DEFAULT_TENANT,
-    EventRecord,
-    NewRun,
-    Run,
-    Snapshot,
-)
+from minuet.store.records import DEFAULT_TENANT, EventRecord, Run, Snapshot
 from minuet.store.rules.shared import key_conflict
 from minuet.types import TERMINAL, RunStatus
 

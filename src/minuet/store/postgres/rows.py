@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.store.exchange import Done, Exchange, NewStep
 from minuet.store.fields import Row, decoder, encoder, names
 from minuet.store.lenient import text_of
 from minuet.store.postgres.columns import DIALECT, KEY, LISTS
@@ -19,12 +20,9 @@ from minuet.store.records import (
     SIGNAL_WAIT,
     Arrival,
     DeadLetter,
-    Done,
     EventRecord,
-    Exchange,
     Join,
     Key,
-    NewStep,
     Run,
     Signal,
     Token,

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
+from minuet.store.changes import Change, NewRun, SendSignal
 from minuet.store.check import (
     check_change,
     check_new_runs,
@@ -23,6 +24,7 @@ from minuet.store.check import (
     check_worker,
 )
 from minuet.store.ends import Ends
+from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.database import Database, Link
@@ -36,23 +38,14 @@ from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import (
     DEFAULT_TENANT,
     SESSION_MS_MAX,
-    Change,
     DeadLetter,
     EventRecord,
-    Exchange,
     Forgotten,
-    Held,
     Key,
-    NewRun,
-    NewStep,
     QueueDepth,
-    Refusal,
-    Reply,
     Run,
-    SendSignal,
     Signal,
     Snapshot,
-    Swept,
     Token,
     WorkerEntry,
     WorkerRecord,

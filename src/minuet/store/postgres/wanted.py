@@ -11,26 +11,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from minuet.store.blob import blob_of
+from minuet.store.changes import Cancel, Change, NewPlan, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.exchange import Delivery, Done, Exchange, Failed, NewStep, Slot, Waiting
 from minuet.store.identifiers import slot_key
-from minuet.store.records import (
-    SIGNAL_WAIT,
-    Cancel,
-    Change,
-    Delivery,
-    Done,
-    Exchange,
-    Failed,
-    Key,
-    NewPlan,
-    NewStep,
-    Pause,
-    Resume,
-    RetryRun,
-    SendSignal,
-    Slot,
-    Start,
-    Waiting,
-)
+from minuet.store.records import SIGNAL_WAIT, Key
 
 #: Run, node and scope of a join, and who arrives there.
 ArrivalKey: TypeAlias = tuple[str, str, str, str]

@@ -11,8 +11,8 @@ import secrets
 from collections.abc import Sequence
 
 from minuet.clock import Clock
+from minuet.store.exchange import Held
 from minuet.store.logged.base import LogIdentity, Mark, Standing, Unlogged
-from minuet.store.records import Held
 from minuet.store.redis import rows
 from minuet.store.redis.store import RedisStore
 

@@ -1,10 +1,10 @@
 """What requests carry: the values of records, by the names of their fields.
 
-The records in `records` are the one declaration. From their fields and types this module derives,
-once at import, which values a request holds, in which order, and the functions that write them.
-`script.py` gives the scripts the same names. A field that is added to a delivery or an item is
-part of both at once. A record says more here only where its field does not travel unchanged, or
-where a script needs a value that Lua could not compute.
+The records in `exchange` and `changes` are the one declaration. From their fields and types this
+module derives, once at import, which values a request holds, in which order, and the functions that
+write them. `script.py` gives the scripts the same names. A field that is added to a delivery or an
+item is part of both at once. A record says more here only where its field does not travel
+unchanged, or where a script needs a value that Lua could not compute.
 """
 
 from __future__ import annotations
@@ -16,32 +16,25 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from minuet.events import COUNTED
-from minuet.store.fields import is_optional, sort_of
-from minuet.store.identifiers import slot_key
-from minuet.store.lenient import plain_type
-from minuet.store.records import (
-    Cancel,
+from minuet.store.changes import Cancel, NewPlan, NewRun, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.exchange import (
     Delivery,
     Done,
     Exchange,
     Failed,
     HandIn,
     Held,
-    NewPlan,
-    NewRun,
     NewStep,
-    Pause,
-    Read,
     Released,
-    Resume,
     Retried,
-    RetryRun,
-    SendSignal,
     Slot,
-    Start,
     Take,
     Waiting,
 )
+from minuet.store.fields import compiled, is_optional, sort_of
+from minuet.store.identifiers import slot_key
+from minuet.store.lenient import plain_type
+from minuet.store.records import Read
 from minuet.store.redis.packing import as_json, opaque, pack
 from minuet.store.rules.leases import lease_length
 from minuet.store.rules.shared import fingerprint
@@ -98,9 +91,8 @@ class Message:
                 value = _written(fields[name], space)
             values[self.places[name] - 1] = value
         arguments = ", ".join(["record", *self._given])
-        exec(f"def write({arguments}):\n    return ({', '.join(values)},)\n", space)
-        write: Write = space["write"]
-        return write
+        source = f"def write({arguments}):\n    return ({', '.join(values)},)\n"
+        return compiled("write", source, space)
 
 
 def _places(kinds: Sequence[Sequence[str]]) -> dict[str, int]:

@@ -16,19 +16,10 @@ from typing import Any, Protocol, TypeVar, get_args
 import msgspec
 
 from minuet.errors import RunConflictError, SessionError
+from minuet.store.changes import NewRun
+from minuet.store.exchange import Exchange, Grant, Held, Reply, Result, RunHeader, Slot, Take
 from minuet.store.families import PARTITIONS, partition_of
-from minuet.store.records import (
-    Exchange,
-    Grant,
-    Held,
-    NewRun,
-    Reply,
-    Result,
-    Run,
-    RunHeader,
-    Slot,
-    Take,
-)
+from minuet.store.records import Run
 from minuet.store.redis.columns import RESULT_CODES
 from minuet.store.redis.rows import grants_of, headers_of
 

@@ -8,18 +8,10 @@ from functools import lru_cache
 import msgspec
 
 from minuet.store.blob import blob_of
+from minuet.store.changes import Change, NewRun
+from minuet.store.exchange import Delivery, Done, Exchange, Item, NewStep, Waiting
 from minuet.store.identifiers import are_long, is_long
-from minuet.store.records import (
-    PAYLOAD_BYTES_MAX,
-    Change,
-    Delivery,
-    Done,
-    Exchange,
-    Item,
-    NewRun,
-    NewStep,
-    Waiting,
-)
+from minuet.store.records import PAYLOAD_BYTES_MAX
 from minuet.store.redis import messages
 from minuet.store.redis.packing import pack, pack_values
 

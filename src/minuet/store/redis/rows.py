@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.store.exchange import Grant, Output, RunHeader
 from minuet.store.fields import builder
 from minuet.store.lenient import (
     DAMAGE,
@@ -27,12 +28,9 @@ from minuet.store.records import (
     Arrival,
     DeadLetter,
     EventRecord,
-    Grant,
     Join,
-    Output,
     Read,
     Run,
-    RunHeader,
     Signal,
     Snapshot,
     Token,

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from minuet.store.check import check_version
 from minuet.store.records import Deployed, DeployedWorkflow, WorkflowVersion
-from minuet.store.redis.partitions import Partitions
+from minuet.store.redis.calls import RedisCalls
 from minuet.store.redis.rows import version_of
 
-#: Calls a verb on a partition.
-_Run = Callable[..., Awaitable[Any]]
 
-
-class RedisWorkflows:
+class RedisWorkflows(RedisCalls):
     """The verbs of deployed workflows."""
-
-    _partitions: Partitions
-    _run: _Run
-    _now_ms: Callable[[], int | None]
 
     async def _ask(self, verb: str, tenant: str, *arguments: Any) -> Any:
         return await self._run(verb, self._partitions.of_run(tenant), *arguments)

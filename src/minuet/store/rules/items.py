@@ -6,12 +6,7 @@ import msgspec
 
 from minuet import events
 from minuet.store.blob import blob_of
-from minuet.store.identifiers import are_long, is_long
-from minuet.store.records import (
-    CHILD_ENDED,
-    PAYLOAD_BYTES_MAX,
-    SIGNAL_WAIT,
-    DeadLetter,
+from minuet.store.exchange import (
     Done,
     Exchange,
     Failed,
@@ -19,11 +14,11 @@ from minuet.store.records import (
     Released,
     Result,
     Retried,
-    Run,
     Slot,
-    Token,
     Waiting,
 )
+from minuet.store.identifiers import are_long, is_long
+from minuet.store.records import CHILD_ENDED, PAYLOAD_BYTES_MAX, SIGNAL_WAIT, DeadLetter, Run, Token
 from minuet.store.rules.leases import is_lost
 from minuet.store.rules.runs import Runs
 from minuet.store.rules.shared import fingerprint

@@ -5,14 +5,8 @@ from __future__ import annotations
 from minuet import events
 from minuet.events import COUNTED
 from minuet.scopes import encode
-from minuet.store.records import (
-    LIVE_STATES,
-    Arrival,
-    Delivery,
-    Join,
-    Run,
-    Token,
-)
+from minuet.store.exchange import Delivery
+from minuet.store.records import LIVE_STATES, Arrival, Join, Run, Token
 from minuet.store.rules.tokens import Tokens
 
 

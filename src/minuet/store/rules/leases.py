@@ -3,16 +3,8 @@
 from __future__ import annotations
 
 from minuet import events
-from minuet.store.records import (
-    LEASE_MS_MAX,
-    LIVE_STATES,
-    RETURNS_MAX,
-    Exchange,
-    Held,
-    Key,
-    Run,
-    Token,
-)
+from minuet.store.exchange import Exchange, Held
+from minuet.store.records import LEASE_MS_MAX, LIVE_STATES, RETURNS_MAX, Key, Run, Token
 from minuet.store.rules.joins import Joins
 
 

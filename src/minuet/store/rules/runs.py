@@ -8,25 +8,20 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store.lenient import DAMAGE
-from minuet.store.records import (
-    DEPTH_MAX,
-    LIVE_STATES,
-    TIMED_OUT,
+from minuet.store.changes import (
     Cancel,
     Change,
-    Delivery,
-    Held,
     NewPlan,
     NewRun,
     Pause,
     Resume,
     RetryRun,
-    Run,
     SendSignal,
-    Snapshot,
     Start,
 )
+from minuet.store.exchange import Delivery, Held
+from minuet.store.lenient import DAMAGE
+from minuet.store.records import DEPTH_MAX, LIVE_STATES, TIMED_OUT, Run, Snapshot
 from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.rules.slots import slot_of
 from minuet.store.rules.steps import Steps

@@ -10,7 +10,8 @@ from __future__ import annotations
 import msgspec
 
 from minuet import events
-from minuet.store.records import KEPT_SIGNALS_MAX, SIGNAL_WAIT, Run, SendSignal, Signal, Token
+from minuet.store.changes import SendSignal
+from minuet.store.records import KEPT_SIGNALS_MAX, SIGNAL_WAIT, Run, Signal, Token
 from minuet.store.rules.leases import Leases
 from minuet.types import TERMINAL
 

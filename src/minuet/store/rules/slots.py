@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from minuet.store.exchange import Result, Slot
 from minuet.store.identifiers import slot_key
-from minuet.store.records import Result, Run, Slot, Token
+from minuet.store.records import Run, Token
 from minuet.store.rules.changes import Changes
 
 #: Tenant and key of a slot.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from minuet import events
-from minuet.store.records import NewStep, Refusal
+from minuet.store.exchange import NewStep, Refusal
 from minuet.store.rules.signals import Signals
 
 

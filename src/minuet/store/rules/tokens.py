@@ -7,15 +7,8 @@ from typing import Literal
 import msgspec
 
 from minuet import events
-from minuet.store.records import (
-    TIMED_OUT,
-    Delivery,
-    Key,
-    Read,
-    Run,
-    Token,
-    TokenOutcome,
-)
+from minuet.store.exchange import Delivery
+from minuet.store.records import TIMED_OUT, Key, Read, Run, Token, TokenOutcome
 from minuet.store.rules.slots import Slots, lane_of
 
 

@@ -6,10 +6,12 @@ import copy
 from collections.abc import Sequence
 
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.store import records
+from minuet.store import changes
 from minuet.store.blob import blob_ref
+from minuet.store.changes import NewRun
+from minuet.store.exchange import NewStep, Refusal, Swept
 from minuet.store.fields import to_json
-from minuet.store.records import LEASE_MS_MAX, Key, NewRun, NewStep, Refusal, Run, Snapshot, Swept
+from minuet.store.records import LEASE_MS_MAX, Key, Run, Snapshot
 from minuet.store.retention import DELETED_PER_SWEEP
 from minuet.store.sqlite.blobs import put_shared_blob
 from minuet.store.sqlite.rows import run_of
@@ -83,7 +85,7 @@ def _runs_by_key(change: Change, runs: Sequence[NewRun]) -> dict[tuple[str, str 
 
 
 def change_run(
-    change: Change, tenant: str, run: str, wanted: records.Change, expected_seq: int | None
+    change: Change, tenant: str, run: str, wanted: changes.Change, expected_seq: int | None
 ) -> Run:
     changed = change.step.change_run(tenant, run, wanted, expected_seq)
     change.write()

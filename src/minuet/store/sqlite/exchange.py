@@ -16,20 +16,9 @@ import msgspec
 from msgspec.structs import astuple
 
 from minuet.errors import SessionError
+from minuet.store.exchange import Exchange, Grant, Held, Output, Reply, Result, RunHeader, Take
 from minuet.store.fields import Row, to_json
-from minuet.store.records import (
-    Exchange,
-    Grant,
-    Held,
-    Key,
-    Output,
-    Read,
-    Reply,
-    Result,
-    RunHeader,
-    Take,
-    Token,
-)
+from minuet.store.records import Key, Read, Token
 from minuet.store.reply import Room, grant, header, output_of
 from minuet.store.rules.leases import lease_end
 from minuet.store.rules.transition import Transition

@@ -5,19 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from minuet.store.exchange import Done, Exchange
 from minuet.store.fields import Row, decoder, encoder, names, to_json
-from minuet.store.records import (
-    Arrival,
-    DeadLetter,
-    Done,
-    EventRecord,
-    Exchange,
-    Join,
-    Key,
-    Run,
-    Signal,
-    Token,
-)
+from minuet.store.records import Arrival, DeadLetter, EventRecord, Join, Key, Run, Signal, Token
 from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.columns import DIALECT, LISTS
 from minuet.store.sqlite.known import BYTES_MAX, Known

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.changes import Change, NewRun
 from minuet.store.check import (
     check_change,
     check_new_runs,
@@ -26,27 +27,20 @@ from minuet.store.check import (
     check_worker,
 )
 from minuet.store.ends import Ends
+from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
-    Change,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
     EventRecord,
-    Exchange,
     Forgotten,
-    Held,
     Key,
-    NewRun,
-    NewStep,
     QueueDepth,
-    Refusal,
-    Reply,
     Run,
     Signal,
     Snapshot,
-    Swept,
     Token,
     WorkerEntry,
     WorkerRecord,

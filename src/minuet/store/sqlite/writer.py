@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from minuet.clock import Clock
 from minuet.errors import MinuetError, StoreError, StoreUnavailableError
-from minuet.store.records import SESSION_MS_MAX, Exchange
+from minuet.store.exchange import Exchange
+from minuet.store.records import SESSION_MS_MAX
 from minuet.store.rules.transition import Transition
 from minuet.store.sqlite.connection import BUSY_TIMEOUT_MS, Durability, connect, failure, unusable
 from minuet.store.sqlite.exchange import ExchangeGroup

@@ -5,7 +5,7 @@ local record_step
 
 do
 
---: Why a step was not recorded: its place in `REFUSALS` of `store.py`.
+--: Why a step was not recorded: its place in `REFUSALS` of `runs.py`.
 local LOST, GONE = 0, 1
 
 -- Keep a step's result, and receive the signal (0: none) that it comes with. Result: the result that is

@@ -1,0 +1,125 @@
+"""What can be written on the command line about runs."""
+
+from __future__ import annotations
+
+from minuet.cli.parser import (
+    Commands,
+    Parser,
+    add,
+    add_all,
+    add_dry_run,
+    add_older_than,
+    add_store,
+    add_yes,
+    count,
+    number,
+)
+
+ENDED = ("COMPLETED", "FAILED", "CANCELLED")
+STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
+
+
+def add_runs(commands: Commands[Parser]) -> None:
+    group = commands.add_parser(
+        "runs",
+        help="look at runs and change them",
+        description="Look at runs and change them.",
+        allow_abbrev=False,
+    )
+    verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
+    parser = add(verbs, "list", "runs:list_runs", "list runs, the newest first")
+    parser.add_argument(
+        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
+    )
+    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
+    )
+    add_store(parser)
+    parser = _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
+    parser.add_argument(
+        "node",
+        metavar="NODE",
+        nargs="?",
+        help="only this node, with its instances; `NODE[2]` is the third iteration of a loop",
+    )
+    add_all(parser)
+    parser = _add_about(verbs, "events", "runs:events", "list a run's history, event by event")
+    parser.add_argument(
+        "--after", metavar="SEQ", type=number, default=0, help="only events after this number"
+    )
+    _add_about(verbs, "tree", "runs:tree", "show a run with its child runs, and theirs")
+    parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
+    parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
+    parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")
+    parser.add_argument(
+        "--at", metavar="SEQ", type=count, help="number of the event (default: the last one)"
+    )
+    add_all(parser)
+    parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
+    parser.add_argument("--reason", help="stored with the run (default: cancelled)")
+    _add_change(verbs, "pause", "start nothing more of a run")
+    _add_change(verbs, "resume", "continue a paused run")
+    _add_change(verbs, "retry", "run again what failed or was cut off in a run")
+    parser = add(
+        verbs,
+        "delete",
+        "retention:delete_runs",
+        "delete runs that are over",
+        "Delete runs that are over, with all that belongs to them: those named, or with\n"
+        "--older-than those that ended longer ago. Open runs are kept, and so are the parents\n"
+        "of open runs.",
+    )
+    parser.add_argument("runs", metavar="RUN", nargs="*", help="whole run id")
+    add_older_than(parser, "delete runs that ended longer ago than this, such as 30d, 12h or 45m")
+    parser.add_argument(
+        "--status",
+        choices=ENDED,
+        action="append",
+        default=[],
+        help="with --older-than: only these; repeatable",
+    )
+    add_dry_run(parser)
+    add_yes(parser)
+    add_store(parser)
+
+
+def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
+    parser = add(verbs, name, function, summary)
+    parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
+    add_store(parser)
+    return parser
+
+
+def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
+    parser = add(verbs, name, f"runs:{name}", summary)
+    parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    add_store(parser)
+    return parser
+
+
+def add_signal(commands: Commands[Parser]) -> None:
+    parser = add(
+        commands,
+        "signal",
+        "signal:send",
+        "send a signal to a run",
+        "Send a signal to a run. The node that has waited for a signal of this name the longest\n"
+        "receives it. If none waits, the run keeps it for the next one that does.",
+    )
+    parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    parser.add_argument("name", metavar="NAME", help="the name that a node waits for")
+    parser.add_argument(
+        "-d",
+        "--data",
+        metavar="JSON",
+        default="null",
+        help="the output of the node that receives it: JSON, or @FILE (@- for standard input); "
+        "default: null",
+    )
+    parser.add_argument(
+        "--idempotency-key",
+        metavar="KEY",
+        help="sending a signal again with this key changes nothing",
+    )
+    add_store(parser)

@@ -1,0 +1,63 @@
+"""Rules for child runs: who may start one, what its relatives must learn, and how long it stays."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterator
+from typing import Any
+
+from minuet.simulation.coverage import Coverage
+from minuet.simulation.model import ModelStore
+from minuet.simulation.rules import Found
+from minuet.store.changes import NewRun
+from minuet.store.families import child_id
+from minuet.store.records import Key, Run
+from minuet.types import TERMINAL
+
+
+def _instance_of(run: Run) -> Key:
+    """The node instance that has started a run."""
+    return (run.parent or "", run.parent_node, run.parent_scope)
+
+
+def is_needed(model: ModelStore, name: str) -> bool:
+    """Whether a run that is there and over must stay, because of its relatives."""
+    run = model.run(name)
+    parent = model.run(run.parent) if run is not None and run.parent else None
+    is_kept = parent is not None and parent.status not in TERMINAL
+    return run is not None and (run.unreported or is_kept)
+
+
+def child_rules(
+    model: ModelStore, coverage: Coverage, known: Container[str], request: Any
+) -> Iterator[Found]:
+    """I22: a node instance has one child run, which was started under the instance's lease."""
+    for new in request if isinstance(request, tuple | list) else ():
+        if not isinstance(new, NewRun) or new.parent is None:
+            continue
+        coverage.hit("child run started")
+        instance = (new.parent.run, new.parent.node, new.parent.scope)
+        born = [run for run in model.runs() if _instance_of(run) == instance]
+        if len(born) > 1:
+            yield "I22", f"{instance[1:]} has {len(born)} child runs", new.parent.run
+        if new.run in known or not born:
+            continue
+        token = model.token(instance)
+        if token is None or (token.state, token.lease) != ("leased", new.parent.lease):
+            yield "I22", "its child run was started without a lease", new.parent.run
+
+
+def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[Found]:
+    """I22: when a run counts as reported, its relatives know what happened to it."""
+    run = model.run(name)
+    if run is None:
+        return
+    token = model.token(_instance_of(run)) if run.parent is not None else None
+    if token is not None and run.status in TERMINAL and token.wait_key == name:
+        yield "I22", "it is over, and its parent waits for it", name
+    for token in model.tokens(name):
+        child = model.run(child_id(token.key))
+        cut_off = token.outcome in ("cancelled", "superseded")
+        if cut_off and child is not None and child.status not in TERMINAL:
+            yield "I22", f"it no longer waits for {child.run}, which is open", name
+        elif cut_off and child is not None:
+            coverage.hit("child run cut off")

@@ -1,0 +1,96 @@
+"""What changes a run from outside: new runs, and changes of those that are there."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import msgspec
+
+from minuet.store.exchange import Delivery, Held
+from minuet.store.records import DEFAULT_TENANT, Record
+
+
+class NewRun(Record, frozen=True):
+    """A run to create; with `entries`, it starts at once."""
+
+    run: str
+    workflow: str
+    plan: str
+    tenant: str = DEFAULT_TENANT
+    input: bytes = b"null"
+    #: First tokens; None leaves the run PENDING.
+    entries: tuple[Delivery, ...] | None = None
+    #: The run ends as CANCELLED this long after its start.
+    deadline_ms: int | None = None
+    #: Same key and same content: the same run. Same key, other content: a conflict.
+    idempotency_key: str | None = None
+    tags: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: The token that starts it as a child run, under the lease of the worker that does.
+    parent: Held | None = None
+    #: Contents that its input stands for.
+    blobs: tuple[bytes, ...] = ()
+    #: The version of a deployed workflow, and the tag that led to it; None: there is none.
+    version: int | None = None
+    tag: str | None = None
+
+
+class Start(Record, frozen=True, tag="start"):
+    """Start a PENDING run."""
+
+    entries: tuple[Delivery, ...]
+    input: bytes | None = None
+    deadline_ms: int | None = None
+
+
+class Cancel(Record, frozen=True, tag="cancel"):
+    """End a run as CANCELLED."""
+
+    reason: str = "cancelled"
+    by: str = ""
+
+
+class Pause(Record, frozen=True, tag="pause"):
+    """Stop handing out tokens of a run."""
+
+    by: str = ""
+
+
+class Resume(Record, frozen=True, tag="resume"):
+    """Hand out its tokens again."""
+
+    by: str = ""
+
+
+class RetryRun(Record, frozen=True, tag="retry"):
+    """Open the next generation of a run that FAILED or was CANCELLED."""
+
+    by: str = ""
+    #: It ends as CANCELLED this long after now.
+    deadline_ms: int | None = None
+    #: The token of its parent that wants it again, under the lease of the worker that asks: refused
+    #: if that is lost. None: somebody else asks.
+    parent: Held | None = None
+
+
+class NewPlan(Record, frozen=True, tag="plan"):
+    """Continue on another plan; new edges of settled nodes deliver at once."""
+
+    plan: str
+    #: (source node, source scope, delivery)
+    deliveries: tuple[tuple[str, str, Delivery], ...] = ()
+    by: str = ""
+
+
+class SendSignal(Record, frozen=True, tag="signal"):
+    """Send a run a signal: the instance that has waited for its name the longest gets it. If none
+    waits, it is kept for the next one."""
+
+    name: str
+    #: Random, or the sender's own: a run gets a signal of each id once.
+    id: str
+    #: JSON.
+    data: bytes = b"null"
+    by: str = ""
+
+
+Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal

@@ -1,0 +1,119 @@
+"""Reads of a store in two halves."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from minuet.store.logged.gates import Gates
+from minuet.store.records import (
+    DeadLetter,
+    EventRecord,
+    Key,
+    QueueDepth,
+    Run,
+    Signal,
+    Snapshot,
+    Token,
+)
+from minuet.types import RunStatus
+
+
+class LoggedReads(Gates):
+    """The verbs that read."""
+
+    # ── reads of the log ────────────────────────────────────────────────────────────────
+
+    async def read_run(self, tenant: str, run: str) -> Run | None:
+        await self._catch_up(run)
+        return await self._log.read_run(tenant, run)
+
+    async def list_runs(
+        self,
+        tenant: str,
+        *,
+        statuses: Sequence[RunStatus] = (),
+        workflow: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> list[Run]:
+        await self._catch_up()
+        return await self._log.list_runs(
+            tenant, statuses=statuses, workflow=workflow, before=before, limit=limit
+        )
+
+    async def read_events(
+        self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
+    ) -> list[EventRecord]:
+        await self._catch_up(run)
+        return await self._log.read_events(tenant, run, after_seq, limit)
+
+    # ── reads of the hot half, answered when they are durable ───────────────────────────
+
+    async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
+        while True:
+            found = await self._hot.read_snapshot(tenant, run)
+            if found is None:
+                if not await self._guard.bring_back(tenant, run):
+                    return None
+                continue
+            await self._durable(run)
+            if await self._has(tenant, found.events[-1]):
+                return found
+
+    async def read_tokens(self, tenant: str, run: str) -> list[Token]:
+        found = await self.read_snapshot(tenant, run)
+        return list(found.tokens) if found is not None else []
+
+    async def read_steps(self, tenant: str, key: Key) -> dict[str, bytes]:
+        # A handler reads them after the take gate: they are durable.
+        return await self._hot.read_steps(tenant, key)
+
+    async def read_signals(self, tenant: str, run: str) -> list[Signal]:
+        async def read() -> list[Signal]:
+            return await self._hot.read_signals(tenant, run)
+
+        # A step names a signal by its number: that of one that is lost may be another's later.
+        return await self._twice(read, lambda signal: signal.run)
+
+    async def list_waiting(
+        self, tenant: str, kind: str, *, key: str | None = None, limit: int = 100
+    ) -> list[Token]:
+        async def read() -> list[Token]:
+            return await self._hot.list_waiting(tenant, kind, key=key, limit=limit)
+
+        return await self._twice(read, lambda token: token.run)
+
+    async def list_dead_letters(
+        self,
+        tenant: str,
+        *,
+        run: str | None = None,
+        status: str | None = "pending",
+        limit: int = 100,
+    ) -> list[DeadLetter]:
+        async def read() -> list[DeadLetter]:
+            return await self._hot.list_dead_letters(tenant, run=run, status=status, limit=limit)
+
+        return await self._twice(read, lambda letter: letter.run)
+
+    async def list_queues(self) -> list[QueueDepth]:
+        return await self._hot.list_queues()
+
+    async def find_queues(
+        self, tenant: str, prefix: str, *, after: str = "", limit: int = 1000
+    ) -> list[str]:
+        return await self._hot.find_queues(tenant, prefix, after=after, limit=limit)
+
+    async def list_tenants(self) -> list[str]:
+        await self._catch_up()
+        return await self._log.list_tenants()
+
+    async def list_plans(
+        self, tenant: str, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[str], str]:
+        # A run is in the log before it is anywhere else; one with a new plan is there by now.
+        await self._catch_up()
+        return await self._log.list_plans(tenant, after=after, limit=limit)
+
+    async def find_break(self, tenant: str, run: str) -> int | None:
+        return await self._log.find_break(tenant, run)
