@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, overload
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.compiling import encode_input, encode_inputs
+from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
 from minuet.app.questions import Questions
-from minuet.app.results import RunResult, raise_unless_completed
+from minuet.app.results import RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
 from minuet.app.starting import Starter
 from minuet.app.tenant import Tenant
@@ -32,6 +32,7 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.kernel.fold import NumberedEvent
+from minuet.model import DocumentSource
 from minuet.store.blob import blob_value
 from minuet.store.records import (
     Cancel,
@@ -43,7 +44,7 @@ from minuet.store.records import (
     SendSignal,
     Start,
 )
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, InputT, OutputT
 
 #: Longest wait for a change before the next poll.
 POLL_MS = 1_000
@@ -58,6 +59,36 @@ class Runs(Questions):
         self._starter = Starter(tenant)
 
     # ── starting ────────────────────────────────────────────────────────────────────────
+
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        input: InputT,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[None, OutputT],
+        input: None = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: AnyDocument,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle: ...
 
     @checked
     async def start(
@@ -76,6 +107,26 @@ class Runs(Questions):
         if isinstance(answer, RunConflictError):
             raise answer
         return answer
+
+    @overload
+    async def start_many(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        inputs: Iterable[InputT],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle[OutputT]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        workflow: AnyDocument,
+        inputs: Iterable[Any],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle]: ...
 
     @checked
     async def start_many(
@@ -120,14 +171,25 @@ class Runs(Questions):
         self._behind.serve(loaded)
         answers = await self._starter.start(source, loaded, encoded, keys, tags)
         self._behind.work_on(answer for answer in answers if isinstance(answer, str))
-        return [RunHandle(one, self) if isinstance(one, str) else one for one in answers]
+        decode = output_decoder(workflow)
+        return [RunHandle(one, self, decode) if isinstance(one, str) else one for one in answers]
+
+    @overload
+    async def create(
+        self, workflow: DocumentSource[Any, OutputT], *, tags: dict[str, Any] | None = None
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def create(
+        self, workflow: AnyDocument, *, tags: dict[str, Any] | None = None
+    ) -> RunHandle: ...
 
     @checked
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> RunHandle:
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
         source = await self._workflows.startable(workflow)
-        return RunHandle(await self._starter.create(source, tags), self)
+        return RunHandle(await self._starter.create(source, tags), self, output_decoder(workflow))
 
     @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:
