@@ -4,8 +4,8 @@
 annotation of whatever receives them: an argument, the result of a step, the output of a run. So a
 value has the same type whether it was just returned or was read from the store.
 
-An annotation that cannot be rebuilt, such as a user's class that is not a dataclass, leaves JSON as
-it is: a hint must not break a handler.
+An annotation that cannot be rebuilt, such as a user's class that is not a dataclass, leaves JSON
+unchanged: a hint must not break a handler.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def decoder(annotation: Any) -> Decode:
 
 
 def decoders(annotations: Mapping[str, Any]) -> dict[str, Decode]:
-    """The decoders of arguments by name, without those that take JSON as it is."""
+    """The decoders of arguments by name, without those that leave JSON unchanged."""
     made = {name: decoder(annotation) for name, annotation in annotations.items()}
     return {name: decode for name, decode in made.items() if decode is not as_it_is}
 
