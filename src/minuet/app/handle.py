@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any, Generic
 
 from minuet.app.results import RunResult, rebuild_output
-from minuet.nodes.values import Decode, as_it_is
+from minuet.nodes.values import Decode
 from minuet.types import OutputT
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from minuet.kernel.explain.answer import Explanation
     from minuet.kernel.fold import NumberedEvent
     from minuet.store.records import Run
+    from minuet.worker.raised import Raised
 
 
 #: The reason of a cancellation, if the caller gives none.
@@ -29,15 +30,18 @@ CANCEL_REASON = "cancelled"
 class RunHandle(str, Generic[OutputT]):
     """A run's id that can be waited for, asked and changed."""
 
-    __slots__ = ("_decode", "_runs")
+    __slots__ = ("_decode", "_raised", "_runs")
     _runs: Runs
     #: Rebuilds the run's output.
     _decode: Decode
+    #: Has what the run's handlers raise here, while the handle is held.
+    _raised: Raised
 
-    def __new__(cls, run_id: str, runs: Runs, decode: Decode = as_it_is) -> RunHandle[Any]:
+    def __new__(cls, run_id: str, runs: Runs, decode: Decode, raised: Raised) -> RunHandle[Any]:
         handle = super().__new__(cls, run_id)
         handle._runs = runs
         handle._decode = decode
+        handle._raised = raised
         return handle
 
     def __repr__(self) -> str:

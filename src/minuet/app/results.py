@@ -20,6 +20,7 @@ from minuet.kernel.view import WaitView as WaitView
 from minuet.model import DocumentSource
 from minuet.nodes.values import Decode, as_it_is, decoder
 from minuet.types import Json, OutputT, RunStatus, Scope
+from minuet.worker.raised import Raised
 
 
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -147,9 +148,11 @@ def rebuild_output(result: RunResult, decode: Decode) -> RunResult:
     return msgspec.structs.replace(result, output=output)
 
 
-def raise_unless_completed(result: RunResult[OutputT]) -> RunResult[OutputT]:
-    """Turn a run that did not complete into RunFailed."""
+def raise_unless_completed(result: RunResult[OutputT], raised: Raised) -> RunResult[OutputT]:
+    """Turn a run that did not complete into RunFailed, from the exception that ended it if that was
+    raised here."""
     if result.status != "COMPLETED":
         node = (result.error or {}).get("node")
-        raise RunFailed(result.run_id, result.status, node=node, error=result.error)
+        failed = RunFailed(result.run_id, result.status, node=node, error=result.error)
+        raise failed from raised.find(result.error)
     return result

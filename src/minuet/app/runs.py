@@ -33,6 +33,7 @@ from minuet.errors import (
 )
 from minuet.kernel.fold import NumberedEvent
 from minuet.model import DocumentSource
+from minuet.nodes.values import Decode, as_it_is
 from minuet.store.blob import blob_value
 from minuet.store.records import (
     Cancel,
@@ -169,10 +170,14 @@ class Runs(Questions):
         encoded = encode_inputs(source.plan, inputs)
         loaded = await self._starter.keep(source)
         self._behind.serve(loaded)
-        answers = await self._starter.start(source, loaded, encoded, keys, tags)
-        self._behind.work_on(answer for answer in answers if isinstance(answer, str))
         decode = output_decoder(workflow)
-        return [RunHandle(one, self, decode) if isinstance(one, str) else one for one in answers]
+        with self._behind.raised.starting():
+            answers = await self._starter.start(source, loaded, encoded, keys, tags)
+            handles = [
+                self._handle(one, decode) if isinstance(one, str) else one for one in answers
+            ]
+        self._behind.work_on(answer for answer in answers if isinstance(answer, str))
+        return handles
 
     @overload
     async def create(
@@ -189,7 +194,7 @@ class Runs(Questions):
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
         source = await self._workflows.startable(workflow)
-        return RunHandle(await self._starter.create(source, tags), self, output_decoder(workflow))
+        return self._handle(await self._starter.create(source, tags), output_decoder(workflow))
 
     @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:
@@ -209,7 +214,10 @@ class Runs(Questions):
     @checked
     def handle(self, run_id: str) -> RunHandle:
         """A handle of a run by its whole id; nothing is looked up."""
-        return RunHandle(run_id, self)
+        return self._handle(run_id, as_it_is)
+
+    def _handle(self, run_id: str, decode: Decode) -> RunHandle:
+        return RunHandle(run_id, self, decode, self._behind.raised.of(run_id))
 
     @checked
     async def prepare(self, runs: Iterable[Run]) -> None:
@@ -237,7 +245,8 @@ class Runs(Questions):
     @checked
     async def result(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
         """As `wait`; RunFailed unless the run completes."""
-        return raise_unless_completed(await self.wait(run_id, timeout=timeout))
+        raised = self._behind.raised.of(run_id)
+        return raise_unless_completed(await self.wait(run_id, timeout=timeout), raised)
 
     @checked
     async def wait_ended(self, run_id: str, *, timeout: Seconds | None = None) -> Run:

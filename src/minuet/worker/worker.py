@@ -42,6 +42,7 @@ from minuet.worker.pipeline import Pipeline
 from minuet.worker.policy import Policies
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.queues import Queues
+from minuet.worker.raised import RaisedHere
 from minuet.worker.reporting import Reporting
 from minuet.worker.running import Running
 from minuet.worker.services import WorkerServices
@@ -88,6 +89,7 @@ class Worker:
         clock: Clock | None = None,
         ids: Ids | None = None,
         programs: Programs | None = None,
+        raised: RaisedHere | None = None,
     ) -> None:
         ids = ids or SystemIds()
         self._tenant = tenant
@@ -132,6 +134,7 @@ class Worker:
             programs or Programs(store),
             crashes_max,
             retry,
+            raised or RaisedHere(),
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
@@ -175,6 +178,7 @@ class Worker:
         programs: Programs,
         crashes_max: int,
         retry: Retry,
+        raised: RaisedHere,
     ) -> Pipeline:
         tenant = self._tenant
         children = Children(
@@ -186,7 +190,7 @@ class Worker:
         )
         services = WorkerServices(store, tenant, secrets, self._client, children, prices)
         policies = Policies(handlers, retry)
-        failures = Failures(policies, services.read_secret)
+        failures = Failures(policies, services.read_secret, raised)
         return Pipeline(
             Preparing(store, tenant, programs, crashes_max),
             Running(store, tenant, Invocations(handlers, services), failures, self._thread_pool),
