@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+if TYPE_CHECKING:
+    # Python has defaults of type variables from 3.13 on, and type checkers know them always.
+    from typing_extensions import TypeVar
+
+    #: What a workflow takes and gives: that of a bare `Workflow` is anything.
+    InputT = TypeVar("InputT", default=Any)
+    OutputT = TypeVar("OutputT", default=Any)
+else:
+    from typing import TypeVar
+
+    InputT = TypeVar("InputT")
+    OutputT = TypeVar("OutputT")
 
 #: A JSON value as Python sees it: dict, list, str, int, float, bool or None.
 Json: TypeAlias = Any

@@ -251,9 +251,10 @@ def test_yaml_and_python_make_the_same_runs(case: str, tmp_path: Path) -> None:
     text, make, runs = CASES[case]
     (tmp_path / "w.yaml").write_text(text, "utf-8")
     for given, expected in runs:
+        sources: list[Any] = [tmp_path / "w.yaml", make()]
         results = [
             minuet.run(source, given, store=f"sqlite:///{tmp_path}/{number}.db")
-            for number, source in enumerate((tmp_path / "w.yaml", make()))
+            for number, source in enumerate(sources)
         ]
 
         assert [result.output for result in results] == [expected, expected]

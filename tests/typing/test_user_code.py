@@ -17,7 +17,8 @@ import minuet
 
 USER = Path(__file__).parent / "user"
 
-#: At the end of a line that is wrong: the code of mypy's error, then that of pyright's.
+#: At the end of a line that is wrong: the code of mypy's error, then that of pyright's. One that
+#: reports a mistake twice has both codes, with a + between.
 EXPECT = re.compile(r"  # expect: (\S+), (\S+)$")
 
 
@@ -32,10 +33,11 @@ class Report(NamedTuple):
 def expected(checker: int) -> list[Report]:
     """What the comments expect of mypy (0) or of pyright (1)."""
     return [
-        Report(path.name, number, found.groups()[checker])
+        Report(path.name, number, code)
         for path in sorted(USER.glob("*.py"))
         for number, line in enumerate(path.read_text("utf-8").splitlines(), start=1)
         if (found := EXPECT.search(line))
+        for code in sorted(found.groups()[checker].split("+"))
     ]
 
 

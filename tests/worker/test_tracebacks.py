@@ -15,6 +15,7 @@ from minuet.app.results import raise_unless_completed
 from minuet.errors import trace_lines
 from minuet.events import decode_event
 from minuet.worker.failure import failure_of
+from minuet.worker.raised import Raised
 from minuet.worker.trace import MESSAGE_LENGTH_MAX, TRACE_BYTES_MAX
 
 from ..scenario.harness import QUICK_RETRY, node, open_scene, task, workflow
@@ -228,7 +229,7 @@ async def test_run_failed_shows_where_the_handler_failed() -> None:
     async with open_scene("memory://", {"work": work}) as s:
         result = await s.run(workflow(task("work", retry=1)))
         with pytest.raises(minuet.RunFailed) as raised:
-            raise_unless_completed(result)
+            raise_unless_completed(result, Raised())
 
         notes = "\n".join(raised.value.__notes__)
         assert f"{HERE}:{parse.__code__.co_firstlineno + 1}, in parse" in notes

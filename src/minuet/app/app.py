@@ -16,10 +16,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, overload
 
 from minuet.app.arguments import checked
 from minuet.app.blobs import Blobs
+from minuet.app.compiling import AnyDocument
 from minuet.app.doctor import Doctor
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.options import OptionArguments, Options, Seconds
@@ -33,9 +34,11 @@ from minuet.app.workflows import Workflows
 from minuet.clock import Clock, SystemClock
 from minuet.ids import Ids, SystemIds
 from minuet.kernel.fold import NumberedEvent
+from minuet.model import DocumentSource
 from minuet.nodes.handler import Handlers
 from minuet.store.base import Store
 from minuet.store.records import Run
+from minuet.types import InputT, OutputT
 
 # `app.worker` is one: callers need the type.
 from minuet.worker.worker import Worker as Worker
@@ -137,6 +140,36 @@ class Facade:
 
     # ── short forms ─────────────────────────────────────────────────────────────────────
 
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        input: InputT,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[None, OutputT],
+        input: None = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: AnyDocument,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle: ...
+
     async def start(
         self,
         workflow: Any,
@@ -147,6 +180,26 @@ class Facade:
     ) -> RunHandle:
         """Short for `app.runs.start`."""
         return await self.runs.start(workflow, input, idempotency_key=idempotency_key, tags=tags)
+
+    @overload
+    async def start_many(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        inputs: Iterable[InputT],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle[OutputT]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        workflow: AnyDocument,
+        inputs: Iterable[Any],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle]: ...
 
     async def start_many(
         self,
@@ -160,6 +213,29 @@ class Facade:
         return await self.runs.start_many(
             workflow, inputs, idempotency_keys=idempotency_keys, tags=tags
         )
+
+    @overload
+    async def run(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        input: InputT,
+        *,
+        timeout: Seconds | None = None,
+    ) -> RunResult[OutputT]: ...
+
+    @overload
+    async def run(
+        self,
+        workflow: DocumentSource[None, OutputT],
+        input: None = None,
+        *,
+        timeout: Seconds | None = None,
+    ) -> RunResult[OutputT]: ...
+
+    @overload
+    async def run(
+        self, workflow: AnyDocument, input: Any = None, *, timeout: Seconds | None = None
+    ) -> RunResult: ...
 
     async def run(
         self, workflow: Any, input: Any = None, *, timeout: Seconds | None = None

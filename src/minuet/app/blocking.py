@@ -3,12 +3,48 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, Unpack
+from typing import Any, Unpack, overload
 
 from minuet.app.app import App
+from minuet.app.compiling import AnyDocument
 from minuet.app.options import OptionArguments, Seconds
 from minuet.app.results import RunResult
+from minuet.model import DocumentSource
 from minuet.store.base import Store
+from minuet.types import InputT, OutputT
+
+
+@overload
+async def arun(
+    workflow: DocumentSource[InputT, OutputT],
+    input: InputT,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult[OutputT]: ...
+
+
+@overload
+async def arun(
+    workflow: DocumentSource[None, OutputT],
+    input: None = None,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult[OutputT]: ...
+
+
+@overload
+async def arun(
+    workflow: AnyDocument,
+    input: Any = None,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult: ...
 
 
 async def arun(
@@ -30,6 +66,39 @@ async def arun(
     chosen: OptionArguments = {"own_runs_only": True, "egress_private": True, **options}
     async with App(store, **chosen) as app:
         return await app.run(workflow, input, timeout=timeout)
+
+
+@overload
+def run(
+    workflow: DocumentSource[InputT, OutputT],
+    input: InputT,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult[OutputT]: ...
+
+
+@overload
+def run(
+    workflow: DocumentSource[None, OutputT],
+    input: None = None,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult[OutputT]: ...
+
+
+@overload
+def run(
+    workflow: AnyDocument,
+    input: Any = None,
+    *,
+    store: str | Store | None = None,
+    timeout: Seconds | None = None,
+    **options: Unpack[OptionArguments],
+) -> RunResult: ...
 
 
 def run(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,11 @@ if TYPE_CHECKING:
 
 #: How the names of files with documents end.
 _SUFFIXES = (".yaml", ".yml", ".json")
+
+
+#: What a workflow can be given as, beside a `Workflow`: a path, the text of a document, the name
+#: of a deployed one, or data.
+AnyDocument: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | Document | CompiledWorkflow"
 
 
 class CompiledWorkflow(msgspec.Struct, frozen=True):

@@ -8,30 +8,40 @@ facade itself stores and sends the plain text (`RunHandle.id`).
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic
+
+from minuet.app.results import RunResult, rebuild_output
+from minuet.nodes.values import Decode
+from minuet.types import OutputT
 
 if TYPE_CHECKING:
     from minuet.app.options import Seconds
-    from minuet.app.results import RunResult
     from minuet.app.runs import Runs
     from minuet.kernel.explain.answer import Explanation
     from minuet.kernel.fold import NumberedEvent
     from minuet.store.records import Run
+    from minuet.worker.raised import Raised
 
 
 #: The reason of a cancellation, if the caller gives none.
 CANCEL_REASON = "cancelled"
 
 
-class RunHandle(str):
+class RunHandle(str, Generic[OutputT]):
     """A run's id that can be waited for, asked and changed."""
 
-    __slots__ = ("_runs",)
+    __slots__ = ("_decode", "_raised", "_runs")
     _runs: Runs
+    #: Rebuilds the run's output.
+    _decode: Decode
+    #: Has what the run's handlers raise here, while the handle is held.
+    _raised: Raised
 
-    def __new__(cls, run_id: str, runs: Runs) -> RunHandle:
+    def __new__(cls, run_id: str, runs: Runs, decode: Decode, raised: Raised) -> RunHandle[Any]:
         handle = super().__new__(cls, run_id)
         handle._runs = runs
+        handle._decode = decode
+        handle._raised = raised
         return handle
 
     def __repr__(self) -> str:
@@ -50,17 +60,17 @@ class RunHandle(str):
         """The run's row: its status and times, without its nodes."""
         return await self._runs.get(self.id)
 
-    async def show(self) -> RunResult:
+    async def show(self) -> RunResult[OutputT]:
         """How the run stands, node by node."""
-        return await self._runs.show(self.id)
+        return rebuild_output(await self._runs.show(self.id), self._decode)
 
-    async def wait(self, *, timeout: Seconds | None = None) -> RunResult:
+    async def wait(self, *, timeout: Seconds | None = None) -> RunResult[OutputT]:
         """Wait until the run is over, however it ends; RunTimeoutError if that takes too long."""
-        return await self._runs.wait(self.id, timeout=timeout)
+        return rebuild_output(await self._runs.wait(self.id, timeout=timeout), self._decode)
 
-    async def result(self, *, timeout: Seconds | None = None) -> RunResult:
+    async def result(self, *, timeout: Seconds | None = None) -> RunResult[OutputT]:
         """As `wait`; RunFailed unless the run completes."""
-        return await self._runs.result(self.id, timeout=timeout)
+        return rebuild_output(await self._runs.result(self.id, timeout=timeout), self._decode)
 
     def follow(self, *, after: int = 0) -> AsyncIterator[NumberedEvent]:
         """The run's events as they happen, until it is over."""

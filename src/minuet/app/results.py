@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import weakref
+from typing import Any, Generic
 
 import msgspec
 
 from minuet.app import shapes
-from minuet.errors import RunFailed
+from minuet.bridge.values import to_plain
+from minuet.errors import HandlerError, OutputError, RunFailed
 
 # The facade returns these: callers need the types.
 from minuet.kernel.explain.answer import Explanation as Explanation
@@ -15,7 +17,10 @@ from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
 from minuet.kernel.view import WaitView as WaitView
-from minuet.types import Json, RunStatus, Scope
+from minuet.model import DocumentSource
+from minuet.nodes.values import Decode, as_it_is, decoder
+from minuet.types import Json, OutputT, RunStatus, Scope
+from minuet.worker.raised import Raised
 
 
 class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -42,15 +47,16 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting_for: WaitView | None = None
 
 
-class RunResult(msgspec.Struct, frozen=True):
+class RunResult(msgspec.Struct, Generic[OutputT], frozen=True):
     """How a run stands, or how it ended."""
 
     run_id: str
     workflow: str
     #: PENDING, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED.
     status: RunStatus
-    #: As the document's `output` says, or the output of each last node that completed.
-    output: Json
+    #: As the document's `output` says, or the output of each last node that completed. Once the
+    #: run is COMPLETED, it has the type that a `Workflow` was given for it; else it is JSON.
+    output: OutputT
     #: By their ids.
     nodes: dict[str, NodeResult]
     #: Why it FAILED or was CANCELLED.
@@ -70,7 +76,7 @@ class RunResult(msgspec.Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """As `minuet run --json` prints it."""
-        return shapes.result(self)
+        return shapes.result(msgspec.structs.replace(self, output=to_plain(self.output)))
 
 
 class RunTree(msgspec.Struct, frozen=True):
@@ -117,9 +123,36 @@ def node_result(view: NodeView | InstanceView) -> NodeResult:
     )
 
 
-def raise_unless_completed(result: RunResult) -> RunResult:
-    """Turn a run that did not complete into RunFailed."""
+#: The decoders of workflows that are in use.
+_DECODERS: weakref.WeakKeyDictionary[DocumentSource, Decode] = weakref.WeakKeyDictionary()
+
+
+def output_decoder(workflow: Any) -> Decode:
+    """What rebuilds the outputs of a workflow's runs."""
+    if not isinstance(workflow, DocumentSource):
+        return as_it_is
+    found = _DECODERS.get(workflow)
+    if found is None:
+        found = _DECODERS[workflow] = decoder(workflow.output_type)
+    return found
+
+
+def rebuild_output(result: RunResult, decode: Decode) -> RunResult:
+    """The result with its output in the type that the workflow was given for it."""
+    if decode is as_it_is or result.status != "COMPLETED":
+        return result
+    try:
+        output = decode(result.output, f"the output of run {result.run_id}")
+    except HandlerError as error:
+        raise OutputError(str(error)) from error
+    return msgspec.structs.replace(result, output=output)
+
+
+def raise_unless_completed(result: RunResult[OutputT], raised: Raised) -> RunResult[OutputT]:
+    """Turn a run that did not complete into RunFailed, from the exception that ended it if that was
+    raised here."""
     if result.status != "COMPLETED":
         node = (result.error or {}).get("node")
-        raise RunFailed(result.run_id, result.status, node=node, error=result.error)
+        failed = RunFailed(result.run_id, result.status, node=node, error=result.error)
+        raise failed from raised.find(result.error)
     return result

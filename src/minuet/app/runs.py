@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, overload
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.compiling import encode_input, encode_inputs
+from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
 from minuet.app.questions import Questions
-from minuet.app.results import RunResult, raise_unless_completed
+from minuet.app.results import RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
 from minuet.app.starting import Starter
 from minuet.app.tenant import Tenant
@@ -32,10 +32,12 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.kernel.fold import NumberedEvent
+from minuet.model import DocumentSource
+from minuet.nodes.values import Decode, as_it_is
 from minuet.store.blob import blob_value
 from minuet.store.changes import Cancel, Change, Pause, Resume, RetryRun, SendSignal, Start
 from minuet.store.records import Run
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, InputT, OutputT
 
 #: Longest wait for a change before the next poll.
 POLL_MS = 1_000
@@ -50,6 +52,36 @@ class Runs(Questions):
         self._starter = Starter(tenant)
 
     # ── starting ────────────────────────────────────────────────────────────────────────
+
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        input: InputT,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: DocumentSource[None, OutputT],
+        input: None = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def start(
+        self,
+        workflow: AnyDocument,
+        input: Any = None,
+        *,
+        idempotency_key: str | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> RunHandle: ...
 
     @checked
     async def start(
@@ -68,6 +100,26 @@ class Runs(Questions):
         if isinstance(answer, RunConflictError):
             raise answer
         return answer
+
+    @overload
+    async def start_many(
+        self,
+        workflow: DocumentSource[InputT, OutputT],
+        inputs: Iterable[InputT],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle[OutputT]]: ...
+
+    @overload
+    async def start_many(
+        self,
+        workflow: AnyDocument,
+        inputs: Iterable[Any],
+        *,
+        idempotency_keys: Iterable[str | None] | None = None,
+        tags: dict[str, Any] | None = None,
+    ) -> list[RunHandle]: ...
 
     @checked
     async def start_many(
@@ -110,16 +162,31 @@ class Runs(Questions):
         encoded = encode_inputs(source.plan, inputs)
         loaded = await self._starter.keep(source)
         self._behind.serve(loaded)
-        answers = await self._starter.start(source, loaded, encoded, keys, tags)
+        decode = output_decoder(workflow)
+        with self._behind.raised.starting():
+            answers = await self._starter.start(source, loaded, encoded, keys, tags)
+            handles = [
+                self._handle(one, decode) if isinstance(one, str) else one for one in answers
+            ]
         self._behind.work_on(answer for answer in answers if isinstance(answer, str))
-        return [RunHandle(one, self) if isinstance(one, str) else one for one in answers]
+        return handles
+
+    @overload
+    async def create(
+        self, workflow: DocumentSource[Any, OutputT], *, tags: dict[str, Any] | None = None
+    ) -> RunHandle[OutputT]: ...
+
+    @overload
+    async def create(
+        self, workflow: AnyDocument, *, tags: dict[str, Any] | None = None
+    ) -> RunHandle: ...
 
     @checked
     async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> RunHandle:
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
         source = await self._workflows.startable(workflow)
-        return RunHandle(await self._starter.create(source, tags), self)
+        return self._handle(await self._starter.create(source, tags), output_decoder(workflow))
 
     @checked
     async def trigger(self, run_id: str, input: Any = None) -> Run:
@@ -139,7 +206,10 @@ class Runs(Questions):
     @checked
     def handle(self, run_id: str) -> RunHandle:
         """A handle of a run by its whole id; nothing is looked up."""
-        return RunHandle(run_id, self)
+        return self._handle(run_id, as_it_is)
+
+    def _handle(self, run_id: str, decode: Decode) -> RunHandle:
+        return RunHandle(run_id, self, decode, self._behind.raised.of(run_id))
 
     @checked
     async def prepare(self, runs: Iterable[Run]) -> None:
@@ -167,7 +237,8 @@ class Runs(Questions):
     @checked
     async def result(self, run_id: str, *, timeout: Seconds | None = None) -> RunResult:
         """As `wait`; RunFailed unless the run completes."""
-        return raise_unless_completed(await self.wait(run_id, timeout=timeout))
+        raised = self._behind.raised.of(run_id)
+        return raise_unless_completed(await self.wait(run_id, timeout=timeout), raised)
 
     @checked
     async def wait_ended(self, run_id: str, *, timeout: Seconds | None = None) -> Run:

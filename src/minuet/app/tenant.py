@@ -19,6 +19,7 @@ from minuet.errors import NotOpenError
 from minuet.ids import Ids
 from minuet.store.base import Store
 from minuet.worker.process import tune_process
+from minuet.worker.raised import RaisedHere
 from minuet.worker.worker import Worker
 
 
@@ -104,6 +105,8 @@ class Tenant:
         self.engine = engine
         self.name = name
         self.store = engine.store
+        #: What handlers of its worker raise.
+        self.raised = RaisedHere()
         self.worker: Worker | None = None
         #: The worker's task; done once the worker has ended.
         self.working: asyncio.Task[None] | None = None
@@ -119,6 +122,7 @@ class Tenant:
                 ids=self.engine.ids,
                 programs=self.engine.programs,
                 compile_child=compile_child,
+                raised=self.raised,
                 **self.engine.options.of_worker(),
             )
             self.working = asyncio.get_running_loop().create_task(self.worker.run())

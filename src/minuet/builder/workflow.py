@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator, Mapping
 from contextvars import Token
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, overload
 
 from minuet.builder.editing import edit_text
 from minuet.builder.node import Node, name_handler
@@ -35,27 +35,89 @@ from minuet.model.table import NODE, WORKFLOW
 from minuet.nodes.building import BUILDING, Building
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.handler import AnyTask
-from minuet.types import Json, Path
+from minuet.nodes.values import schema_of
+from minuet.types import InputT, Json, OutputT, Path
 
 _NODE_ORDER = {field.name: number for number, field in enumerate(NODE.fields)}
 #: The output stands at the end, because it names nodes.
 _ORDER = [field.name for field in WORKFLOW.fields if field.name != "output"] + ["output"]
 
 
-class Workflow(DocumentSource):
+class Workflow(DocumentSource[InputT, OutputT]):
     """A workflow, written in Python or loaded from a document.
 
     Inside `with minuet.Workflow("order") as order:`, calling a task adds a node. Its arguments
     may be values, or references to what a run will have: `order.input.x`, `fetched.output.lines`.
     Edges follow from the references. Everything that takes a document takes a workflow.
+
+    `input` is what a run takes: a class, whose JSON Schema the document then has, or a JSON Schema.
+    `output` is the class of what a run gives: `result.output` is rebuilt as one. What the output
+    consists of is set with `order.set(output=…)`, once there are nodes.
     """
+
+    @overload
+    def __init__(
+        self: Workflow[Any, Any],
+        name: str,
+        *,
+        input: dict[str, Any] | None = None,
+        output: None = None,
+        description: str | None = None,
+        limits: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+        on_failure: dict[str, Any] | None = None,
+        dlq_policy: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Workflow[InputT, Any],
+        name: str,
+        *,
+        input: type[InputT],
+        output: None = None,
+        description: str | None = None,
+        limits: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+        on_failure: dict[str, Any] | None = None,
+        dlq_policy: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: Workflow[Any, OutputT],
+        name: str,
+        *,
+        input: dict[str, Any] | None = None,
+        output: type[OutputT],
+        description: str | None = None,
+        limits: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+        on_failure: dict[str, Any] | None = None,
+        dlq_policy: str | None = None,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self,
+        name: str,
+        *,
+        input: type[InputT],
+        output: type[OutputT],
+        description: str | None = None,
+        limits: dict[str, Any] | None = None,
+        defaults: dict[str, Any] | None = None,
+        on_failure: dict[str, Any] | None = None,
+        dlq_policy: str | None = None,
+    ) -> None: ...
 
     def __init__(
         self,
         name: str,
         *,
+        input: Any = None,
+        output: Any = None,
         description: str | None = None,
-        input: dict[str, Any] | None = None,
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
@@ -72,16 +134,18 @@ class Workflow(DocumentSource):
         fields = {
             "name": name,
             "description": description,
-            "input": input,
+            "input": input if isinstance(input, Mapping | None) else _schema(input),
             "limits": limits,
             "defaults": defaults,
             "on_failure": on_failure,
             "dlq_policy": dlq_policy,
         }
         self.set(**{field: value for field, value in fields.items() if value is not None})
+        if output is not None:
+            self.output_type = _output_type(output)
 
     @classmethod
-    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Workflow:
+    def load(cls, source: str | os.PathLike[str] | Mapping[str, Any]) -> Workflow[Any, Any]:
         """Read a workflow from a file, from the text of a document (it has a line break), or from
         plain data. DocumentError with all problems."""
         if isinstance(source, Mapping):
@@ -90,7 +154,7 @@ class Workflow(DocumentSource):
             document = read_document(source)
         else:
             document = read_file(source)
-        made = cls.__new__(cls)
+        made: Workflow[Any, Any] = cls.__new__(cls)
         raw = copy.deepcopy(document.raw)
         made._nodes = [Node(made, fields, None, loaded=True) for fields in raw.pop("nodes")]
         made._by_id = {node.id: node for node in made._nodes}
@@ -168,7 +232,7 @@ class Workflow(DocumentSource):
         """The nodes, in the order in which they were added."""
         return iter(self._nodes)
 
-    def set(self, **fields: Any) -> Workflow:
+    def set(self, **fields: Any) -> Self:
         """Set any field of the document: `output`, `description`, `limits`, `defaults`, …"""
         place = caller()
         for name, value in fields.items():
@@ -302,6 +366,28 @@ class _WorkflowPlaces(PythonPlaces):
         if found is None and self._loaded is not None:
             return self._loaded.locate(path)
         return found
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    """The JSON Schema of what a workflow takes."""
+    found = schema_of(kind)
+    if not found:
+        refuse(
+            "bad-argument",
+            f"{kind!r:.100} has no JSON Schema",
+            "pass a dataclass, a model, a TypedDict or a JSON Schema as input",
+        )
+    return found
+
+
+def _output_type(kind: Any) -> Any:
+    if isinstance(kind, str | Mapping | list | Expression | Node):
+        refuse(
+            "bad-argument",
+            "output is the class of what a run gives",
+            "call .set(output=…) to say what it consists of",
+        )
+    return kind
 
 
 def _list_sources(nodes: list[Node], edges: Json) -> dict[str, set[str]]:

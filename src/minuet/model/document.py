@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 import os
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Generic
 
 from minuet.errors import DocumentError
 from minuet.model.diagnostics import Diagnostic, Position, Severity, format_path
@@ -21,7 +21,7 @@ from minuet.model.table import WORKFLOW
 from minuet.model.text import TEXT_BYTES_MAX, parse, parse_marks
 from minuet.model.tree import Mark
 from minuet.model.workflow import Workflow
-from minuet.types import Json, Path
+from minuet.types import InputT, Json, OutputT, Path
 
 
 class Places:
@@ -32,8 +32,12 @@ class Places:
         return None
 
 
-class DocumentSource(ABC):
-    """Something that is not text and that a document can be read from."""
+class DocumentSource(ABC, Generic[InputT, OutputT]):
+    """Something that is not text and that a document can be read from. To a type checker it has the
+    types of the input that a run of it takes, and of its output."""
+
+    #: What the output of a run is rebuilt as, an annotation; Any: it is JSON.
+    output_type: Any = Any
 
     @abstractmethod
     def read(self) -> Document:

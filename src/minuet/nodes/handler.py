@@ -249,7 +249,7 @@ class _Binder:
                     self._required.append(name)
                 if name in hints:
                     converted[name] = hints[name]
-        #: Of each argument that is not taken as it is: what makes it, and what messages call it.
+        #: Of each argument that is not taken unchanged: what makes it, and what messages call it.
         self._decoders = [
             (name, decode, f"handler {handler!r}, argument {name!r}")
             for name, decode in decoders(converted).items()

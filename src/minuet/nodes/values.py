@@ -4,8 +4,8 @@
 annotation of whatever receives them: an argument, the result of a step, the output of a run. So a
 value has the same type whether it was just returned or was read from the store.
 
-An annotation that cannot be rebuilt, such as a user's class that is not a dataclass, leaves JSON as
-it is: a hint must not break a handler.
+An annotation that cannot be rebuilt, such as a user's class that is not a dataclass, leaves JSON
+unchanged: a hint must not break a handler.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def decoder(annotation: Any) -> Decode:
 
 
 def decoders(annotations: Mapping[str, Any]) -> dict[str, Decode]:
-    """The decoders of arguments by name, without those that take JSON as it is."""
+    """The decoders of arguments by name, without those that leave JSON unchanged."""
     made = {name: decoder(annotation) for name, annotation in annotations.items()}
     return {name: decode for name, decode in made.items() if decode is not as_it_is}
 
@@ -124,7 +124,7 @@ def schema_of(annotation: Any) -> dict[str, Any]:
             schema = pydantic_schema(annotation)
         else:
             schema = msgspec.json.schema(adapt(annotation), schema_hook=schema_hook)
-            _gather_definitions(schema)
+            _gather_parts(schema)
     except Exception:
         # A type without a schema.
         return {}
@@ -183,17 +183,17 @@ def _returned_by(function: Callable[..., Any]) -> Any:
     return hint
 
 
-def _gather_definitions(schema: dict[str, Any]) -> None:
-    """Put the definitions of schemas inside a schema where their references look for them."""
+def _gather_parts(schema: dict[str, Any]) -> None:
+    """Put the shared parts of schemas inside a schema where references look for them."""
     gathered = schema.pop("$defs", {})
     left: list[Any] = [schema, *gathered.values()]
     while left:
         part = left.pop()
         if isinstance(part, dict):
-            for name, definition in part.pop("$defs", {}).items():
-                if gathered.setdefault(name, definition) != definition:
+            for name, shared in part.pop("$defs", {}).items():
+                if gathered.setdefault(name, shared) != shared:
                     raise ValueError(f"two classes are called {name!r}")
-                left.append(definition)
+                left.append(shared)
             left += part.values()
         elif isinstance(part, list):
             left += part

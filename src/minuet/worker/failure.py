@@ -36,6 +36,7 @@ from minuet.kernel.settle import AttemptFailed
 from minuet.nodes.masking import NO_MASK, Mask, mask_of
 from minuet.nodes.secrets import known_values
 from minuet.worker.policy import UNWRITTEN, Policies, Policy
+from minuet.worker.raised import RaisedHere
 from minuet.worker.trace import add_trace, clean, name_of, text_of
 
 if TYPE_CHECKING:
@@ -62,21 +63,32 @@ NOT_RETRIED: tuple[type[BaseException], ...] = (
 class Failures:
     """Makes the failures of one worker's nodes: by their policies, without their secrets."""
 
-    def __init__(self, policies: Policies, read_secret: Callable[[str], str]) -> None:
+    def __init__(
+        self, policies: Policies, read_secret: Callable[[str], str], raised: RaisedHere
+    ) -> None:
         self._policies = policies
         self._read_secret = read_secret
+        self._raised = raised
 
     def outside_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node when something before or after its handler raised."""
-        return failure_of(error, UNWRITTEN, self._mask(assignment))
+        return self._fail(assignment, error, UNWRITTEN)
 
     def in_handler(self, assignment: Assignment, error: BaseException) -> AttemptFailed:
         """The outcome of a node whose handler raised."""
-        return failure_of(error, self._policy(assignment), self._mask(assignment))
+        return self._fail(assignment, error, self._policy(assignment))
 
     def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> AttemptFailed:
         """The outcome of a node whose attempt took too long; `left` says what still runs."""
         return timed_out(timeout_ms, self._policy(assignment), left=left)
+
+    def _fail(self, assignment: Assignment, error: BaseException, policy: Policy) -> AttemptFailed:
+        mask = self._mask(assignment)
+        failure = failure_of(error, policy, mask)
+        # One that holds a secret stays where it is.
+        if mask is NO_MASK or describe(error) == failure.error:
+            self._raised.note(assignment.key[0], failure.error, error)
+        return failure
 
     def _policy(self, assignment: Assignment) -> Policy:
         assert assignment.node is not None
@@ -154,7 +166,7 @@ def describe(error: BaseException, mask: Mask = NO_MASK) -> dict[str, Any]:
     if issubclass(type(error), ChildFailedError):
         record["child"] = cast(ChildFailedError, error).child
     elif issubclass(type(error), ServiceError):
-        # Raised by Minuet's own code: what the service said is worth more than the place.
+        # RaisedHere by Minuet's own code: what the service said is worth more than the place.
         details = cast(ServiceError, error).details
         record |= {name: _detail(value, mask) for name, value in details.items()}
     else:

@@ -44,6 +44,7 @@ from minuet.worker.policy import Policies
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.queues import Queues
 from minuet.worker.recording import StepRecorder
+from minuet.worker.raised import RaisedHere
 from minuet.worker.reporting import Reporting
 from minuet.worker.running import Running
 from minuet.worker.services import WorkerServices
@@ -91,6 +92,7 @@ class Worker:
         ids: Ids | None = None,
         programs: Programs | None = None,
         compile_child: CompileChild | None = None,
+        raised: RaisedHere | None = None,
     ) -> None:
         ids = ids or SystemIds()
         self._tenant = tenant
@@ -136,6 +138,7 @@ class Worker:
             crashes_max,
             retry,
             compile_child,
+            raised or RaisedHere(),
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
@@ -180,6 +183,7 @@ class Worker:
         crashes_max: int,
         retry: Retry,
         compile_child: CompileChild | None,
+        raised: RaisedHere,
     ) -> Pipeline:
         tenant = self._tenant
         children = Children(
@@ -203,7 +207,7 @@ class Worker:
             ids=ids,
             now_ms=self._sweeping.now_ms,
         )
-        failures = Failures(policies, services.read_secret)
+        failures = Failures(policies, services.read_secret, raised)
         return Pipeline(
             Preparing(store, tenant, programs, crashes_max),
             Running(

@@ -61,8 +61,8 @@ def runs() -> None:
     result.status == "DONE"  # expect: comparison-overlap, reportUnnecessaryComparison
     result.nodes[0]  # expect: index, reportArgumentType
     result.seq = 1  # expect: misc, reportAttributeAccessIssue
-    minuet.run("order.yaml", stor="memory://")  # expect: call-arg, reportCallIssue
-    minuet.run()  # expect: call-arg, reportCallIssue
+    minuet.run("order.yaml", stor="memory://")  # expect: call-overload, reportCallIssue
+    minuet.run()  # expect: call-overload, reportCallIssue
     minuet.arun("order.yaml").status  # expect: attr-defined, reportAttributeAccessIssue
     minuet.nothing  # expect: attr-defined, reportAttributeAccessIssue
 
@@ -70,7 +70,7 @@ def runs() -> None:
 async def embeds() -> None:
     async with minuet.App(concurency=1) as app:  # expect: call-arg, reportCallIssue
         run: int = await app.start("order.yaml")  # expect: assignment, reportAssignmentType
-        await app.start("order.yaml", tags="x")  # expect: arg-type, reportArgumentType
+        await app.start("a", tags="x")  # expect: call-overload, reportArgumentType+reportCallIssue
         await app.wait(7)  # expect: arg-type, reportArgumentType
         await app.cancel(reason="x")  # expect: call-arg, reportCallIssue
         async for numbered in app.follow(7):  # expect: arg-type, reportArgumentType
@@ -81,7 +81,7 @@ async def embeds() -> None:
 
 
 def writes() -> None:
-    with minuet.Workflow() as order:  # expect: call-arg, reportCallIssue
+    with minuet.Workflow():  # expect: call-overload, reportCallIssue
         node = plain.named("a")("x")
         node.ouput  # expect: attr-defined, reportAttributeAccessIssue
         node.then("b")  # expect: arg-type, reportArgumentType
@@ -91,7 +91,7 @@ def writes() -> None:
         minuet.transform()  # expect: call-arg, reportCallIssue
         minuet.http("h", url="x", mehtod="GET")  # expect: call-arg, reportCallIssue
         plain.named(7)  # expect: arg-type, reportArgumentType
-    order.to_xml()  # expect: attr-defined, reportAttributeAccessIssue
+    minuet.Workflow.load("order.yaml").to_xml()  # expect: attr-defined, reportAttributeAccessIssue
 
 
 def raises() -> None:
