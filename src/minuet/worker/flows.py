@@ -34,8 +34,8 @@ from minuet.nodes.handler import AnyTask, Task
 from minuet.nodes.masking import NO_MASK, Mask
 from minuet.nodes.spec import Wait
 from minuet.store.base import Store
+from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
-from minuet.store.records import Held, NewStep
 from minuet.types import Json
 from minuet.worker.children import Children
 from minuet.worker.failure import describe, failure_of, timed_out

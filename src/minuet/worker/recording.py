@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from minuet.store.base import Store
-from minuet.store.records import NewStep, Refusal
+from minuet.store.exchange import NewStep, Refusal
 
 #: Steps in one call.
 STEPS_MAX = 500

@@ -43,8 +43,8 @@ from minuet.worker.pipeline import Pipeline
 from minuet.worker.policy import Policies
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.queues import Queues
-from minuet.worker.recording import StepRecorder
 from minuet.worker.raised import RaisedHere
+from minuet.worker.recording import StepRecorder
 from minuet.worker.reporting import Reporting
 from minuet.worker.running import Running
 from minuet.worker.services import WorkerServices
