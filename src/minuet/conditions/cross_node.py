@@ -26,6 +26,7 @@ from minuet.conditions.comparison import COMPARISONS, compare
 from minuet.conditions.explanation import begin_explanation
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
+from minuet.conditions.reading import ReadsByName
 from minuet.errors import ConditionError
 from minuet.types import Json
 
@@ -132,18 +133,10 @@ def _read_path(side: str, path: Any) -> tuple[str | int, ...]:
     return tuple(steps)
 
 
-class CrossNode:
+class CrossNode(ReadsByName):
     """A compiled comparison of two operands."""
 
     __slots__ = ("_left", "_limits", "_operator", "_right", "references", "source")
-    reads_all = False
-    blobs: frozenset[str] = frozenset()
-    is_slow = False
-
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether it may read when and how nodes ran."""
-        return METADATA in self.source
 
     def __init__(self, left: Operand, operator: str, right: Operand, limits: Limits) -> None:
         self._left, self._operator, self._right = left, operator, right
@@ -179,18 +172,10 @@ class CrossNode:
             raise EvaluationError(f"there is no {operand.text}") from None
 
 
-class CrossNodeExpression:
+class CrossNodeExpression(ReadsByName):
     """A compiled expression over this node and earlier ones."""
 
     __slots__ = ("_cel", "references", "source")
-    reads_all = False
-    blobs: frozenset[str] = frozenset()
-    is_slow = False
-
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether it may read when and how nodes ran."""
-        return METADATA in self.source
 
     def __init__(self, cel: Cel) -> None:
         self._cel = cel

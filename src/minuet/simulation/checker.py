@@ -136,7 +136,7 @@ class Checker:
             self.leases.forget_inputs(run)
             self.deleted.add(run)
 
-    # ── what the store forgets ────────────────────────────────────────────────────────
+    # ── what the store reports and forgets ──────────────────────────────────────────────
 
     def check_reported(self, name: str) -> None:
         """A run counts as reported from now on."""

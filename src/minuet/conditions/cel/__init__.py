@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.conditions import METADATA, NO_BLOBS, VARIABLES, Blobs
+from minuet.conditions import NO_BLOBS, VARIABLES, Blobs
 from minuet.conditions.cel.errors import CelError
 from minuet.conditions.cel.executable import Executable
 from minuet.conditions.cel.meter import Meter
@@ -27,6 +27,7 @@ from minuet.conditions.cel.types import check_types
 from minuet.conditions.cel.values import Optional, checked, friendly_name
 from minuet.conditions.form import read_form
 from minuet.conditions.limits import LIMITS, Limits
+from minuet.conditions.reading import ReadsByName
 from minuet.errors import ConditionError
 from minuet.types import Json
 
@@ -91,18 +92,10 @@ class _Compiled:
         return ConditionError(message, source=self.source)
 
 
-class Cel(_Compiled):
+class Cel(_Compiled, ReadsByName):
     """A condition in CEL."""
 
     __slots__ = ()
-    reads_all = False
-    blobs: frozenset[str] = frozenset()
-    is_slow = False
-
-    @property
-    def reads_metadata(self) -> bool:
-        """Whether it may: a field of that name in an output looks the same from here."""
-        return METADATA in self.source
 
     def evaluate(self, variables: Mapping[str, Json]) -> bool:
         """Decide."""
