@@ -47,6 +47,8 @@ class RunCreated(Fact, frozen=True, tag="run.created"):
     parent_node: str = ""
     parent_scope: str = ""
     depth: int = 0
+    #: Which child of that instance it is, of a durable function; 0: the only one.
+    parent_number: int = 0
 
 
 class RunStarted(Fact, frozen=True, tag="run.started"):
@@ -146,6 +148,25 @@ class NodeWaiting(Fact, frozen=True, tag="node.waiting"):
     lease: str = ""
     session: str = ""
     taken_ms: int = 0
+
+
+_read_names = msgspec.json.Decoder(list[str]).decode
+
+
+def is_awaited(name: str, key: str) -> bool:
+    """Whether a wait of the kind `flow` with this key is over when there is a signal of this name.
+
+    The key is a JSON array of names, or "" for none. An entry that begins with `$` and ends with
+    `:` stands for all names that begin with it. No user's name does.
+    """
+    return any(
+        name == entry or (_is_family(entry) and name.startswith(entry))
+        for entry in (_read_names(key) if key else ())
+    )
+
+
+def _is_family(entry: str) -> bool:
+    return entry.startswith("$") and entry.endswith(":")
 
 
 class NodeResumed(Fact, frozen=True, tag="node.resumed"):

@@ -129,10 +129,19 @@ EXPECTED = {
 EXPECTED_SCENES = {
     *(("signal", r) for r in ("received", "kept", "again")),
     *(("wait for a signal", r) for r in ("kept", "begun", "several")),
+    *(("receive by a step", r) for r in ("received", "gone")),
+    ("signal", "woke a function"),
     *(("family", r) for r in ("born", "known", "refused", "waits", "is over")),
     *(("item", r) for r in ("completed", "failed", "gathered")),
     *(("deploy_workflow", r) for r in ("new", "same", "refused")),
 }
+
+
+#: Keys of waits of functions: nothing, some names, and all names that begin alike.
+FLOW_KEYS = ("", '["k1"]', '["ключ","k1"]', '["k2","$c:"]')
+
+#: What instances wait for that share a run's signals: kind and key.
+WAITS = (("signal", "k1"), ("signal", "k2"), ("flow", FLOW_KEYS[1]), ("flow", FLOW_KEYS[3]))
 
 
 class Driver:
@@ -312,10 +321,11 @@ class Driver:
                 if rng.random() < 0.4:
                     key = child_id(name[:3])
                     return Waiting(*name, kind="child", key=key)
+                kind = rng.choice(("timer", "signal", "flow"))
                 return Waiting(
                     *name,
-                    kind=rng.choice(("timer", "signal")),
-                    key=rng.choice(("", "k1", "ключ")),
+                    kind=kind,
+                    key=rng.choice(FLOW_KEYS if kind == "flow" else ("", "k1", "ключ")),
                     due_ms=rng.choice((None, self._clock.now_ms() + LEASE_MS)),
                     delay_ms=rng.choice((None, None, 0, 3 * LEASE_MS)),
                     data=b'{"form":1}',
@@ -455,7 +465,7 @@ class Driver:
             entries=(self._delivery(rng, "n1", "", live=True),) * rng.randint(0, 1),
             deadline_ms=rng.choice((None, None, 2 * LEASE_MS)),
             parent=held,
-            blobs=BLOBS[: rng.choice((0, 0, 1))],
+            blobs=BLOBS[: rng.choice((0, 0, 1)) if self.names_blobs else 0],
         )
 
     def _new_run(self, rng: Random) -> NewRun:
@@ -524,7 +534,7 @@ class Driver:
         waiting = [t.run for t in await self._stores[0].list_waiting(tenant, "signal")]
         runs = waiting if waiting and rng.random() < 0.6 else [r for _, r in self._runs[-8:]]
         run = rng.choice(runs) if runs and rng.random() < 0.95 else "none"
-        name, id = rng.choice(("", "k1", "ключ")), f"id{rng.randint(0, 30)}"
+        name, id = rng.choice(("", "k1", "ключ", "$c:1")), f"id{rng.randint(0, 30)}"
         data = rng.choice((b'{"ok": [1.50]}', b" null ", TIMED_OUT))
         await self._send(rng, tenant, run, SendSignal(name, id, data, by=rng.choice(("", "me"))))
 
@@ -536,7 +546,14 @@ class Driver:
             return
         self.seen["signal", "changed"] += 1
         more = answer.seq - (before.seq if before else 0)
-        self.seen["signal", ("again", "kept", "received")[more]] += 1
+        if not more:
+            self.seen["signal", "again"] += 1
+            return
+        kept = await self._ask(methodcaller("read_signals", tenant, run))
+        is_kept = change.id in [signal.id for signal in kept]
+        self.seen["signal", "kept" if is_kept else "received"] += 1
+        if is_kept and more > 1:
+            self.seen["signal", "woke a function"] += 1
 
     # ── what single calls hardly ever come to ───────────────────────────────────────────
 
@@ -545,9 +562,11 @@ class Driver:
         which is put again meanwhile."""
         run = await self._new_open_run(rng, "mail", rng.randint(2, 4))
         for _ in range(rng.randint(5, 9)):
-            match rng.choice(("wait", "wait", "signal", "signal", "signal", "put")):
+            match rng.choice(("wait", "wait", "signal", "signal", "signal", "put", "step")):
                 case "wait":
                     await self._begin_to_wait(rng, run)
+                case "step":
+                    await self._receive_by_steps(rng, run)
                 case "signal":
                     id = f"id{rng.randint(0, 9)}"
                     change = SendSignal(rng.choice(("k1", "k1", "k2")), id, b"1")
@@ -560,12 +579,7 @@ class Driver:
         """Some instances that are held begin to wait for a signal."""
         held = [t for t in await self._stores[0].read_tokens("a", run) if t.state == "leased"]
         some = rng.sample(held, min(len(held), rng.randint(1, 2)))
-        await self._hand_in(
-            *(
-                Waiting(*t.key, t.lease, kind="signal", key=rng.choice(("k1", "k1", "k2")))
-                for t in some
-            )
-        )
+        await self._hand_in(*(Waiting(*t.key, t.lease, *rng.choice(WAITS)) for t in some))
         after = {t.key: t.state for t in await self._stores[0].read_tokens("a", run)}
         for token in some:
             self.seen[
@@ -573,6 +587,19 @@ class Driver:
             ] += 1
         if list(after.values()).count("waiting") > 1:
             self.seen["wait for a signal", "several"] += 1
+
+    async def _receive_by_steps(self, rng: Random, run: str) -> None:
+        """Instances that are held receive the kept signals of their run, sometimes the same."""
+        tokens = await self._stores[0].read_tokens("a", run)
+        held = [t for t in tokens if t.state == "leased"]
+        kept = [signal.seq for signal in await self._stores[0].read_signals("a", run)]
+        steps = [
+            NewStep(*t.key, t.lease, f"s{rng.randint(0, 9)}", b"1", rng.choice(kept))
+            for t in held * 2
+            if kept
+        ]
+        for answer in await self._ask(methodcaller("record_steps", "a", steps)):
+            self.seen["receive by a step", "gone" if answer == "gone" else "received"] += 1
 
     async def family(self, rng: Random) -> None:
         """Instances start child runs, wait for them and hear of their ends, in any order."""
@@ -692,7 +719,9 @@ class Driver:
 
     async def resolve(self, rng: Random) -> None:
         tenant = rng.choice(TENANTS) if rng.random() < 0.1 else "a"
-        waiting = await self._stores[0].list_waiting(tenant, rng.choice(("timer", "signal")))
+        waiting = await self._stores[0].list_waiting(
+            tenant, rng.choice(("timer", "signal", "flow"))
+        )
         keys = [t.key for t in waiting] or [(g.run, g.node, g.scope) for _, g in self._granted[-5:]]
         if keys:
             key, wait_key = rng.choice(keys), rng.choice((None, None, "k1", "ключ"))
@@ -797,7 +826,7 @@ class Driver:
         )
         workflow = rng.choice((None, "w1"))
         before = rng.choice((None, f"run{rng.randint(0, self._number + 1):06d}"))
-        kind, key = rng.choice(("timer", "signal")), rng.choice((None, "k1", "ключ"))
+        kind, key = rng.choice(("timer", "signal", "flow")), rng.choice((None, "k1", "ключ"))
         run = rng.choice(self._runs)[1] if self._runs and rng.random() < 0.5 else None
         status = rng.choice((None, "pending", "reprocessed", "discarded"))
         found = {

@@ -363,7 +363,8 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
 ) -> None:
     reference, rng = MemoryStore(clock), Random(seed)
     driver = Driver(clock, [reference])
-    # A logged store does not look whether a result's blob is there: it loses none.
+    # A logged store does not look whether a result's blob is there: it loses none. And it keeps
+    # what child runs begin with for all runs of a tenant.
     driver.names_blobs = not isinstance(store, LoggedStore)
     # Nor does its log know what was reported.
     driver.marks_reported = not isinstance(store, LoggedStore)

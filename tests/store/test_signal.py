@@ -186,14 +186,16 @@ async def test_a_paused_run_receives_a_signal_and_goes_on_when_it_is_resumed(wor
     assert (await world.take_one()).resolution == b"1"
 
 
-async def test_a_run_keeps_a_bounded_number_of_signals(world: Any) -> None:
+async def test_a_run_keeps_a_bounded_number_of_signals_and_all_reserved_ones(world: Any) -> None:
     run = await world.start("a")
+    await world.change(run, SendSignal("$child:1", "first"))
     for number in range(KEPT_SIGNALS_MAX):
         await world.store.change_run("a", run, SendSignal("paid", f"{number:04d}"))
 
     with pytest.raises(RunConflictError, match=f"keeps {KEPT_SIGNALS_MAX} signals"):
         await world.change(run, SendSignal("shipped", "one more"))
 
+    await world.change(run, SendSignal("$child:2", "second"))
     await world.change(run, SendSignal("paid", "0000"))
     await world.hand_in(wait_for(await world.take_one()))
     await world.change(run, SendSignal("shipped", "one more"))

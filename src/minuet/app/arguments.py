@@ -26,7 +26,7 @@ from minuet.bridge.values import encode_value
 from minuet.errors import ConfigError, InputError, MinuetError, OutputError
 from minuet.model import Document, DocumentSource
 from minuet.plan.plan import Plan, Retry
-from minuet.store.records import LEASE_MS_MAX, Run
+from minuet.store.records import LEASE_MS_MAX, RESERVED_SIGNAL, Run
 from minuet.types import RunStatus
 
 Parameters = ParamSpec("Parameters")
@@ -271,6 +271,15 @@ def store(value: Any) -> Any:
 # ── the table ───────────────────────────────────────────────────────────────────────────────
 
 _NAME = text(NAME_LENGTH_MAX)
+
+
+def _signal_name(value: Any) -> str:
+    name: str = _NAME(value)
+    if name.startswith(RESERVED_SIGNAL):
+        raise InvalidArgument(f"expected text that does not begin with {RESERVED_SIGNAL!r}")
+    return name
+
+
 _STATUSES = several(one_of(*STATUSES))
 
 #: By the parameter's name, or by `Class.method.parameter` where one name has two meanings.
@@ -310,7 +319,8 @@ RULES: dict[str, Rule] = {
     # Changing.
     "dry_run": instance(bool),
     "reason": text(REASON_LENGTH_MAX),
-    "Runs.signal.name": _NAME,
+    "Runs.signal.name": _signal_name,
+    "Runs.signal.idempotency_key": optional(_signal_name),
     "data": anything,  # encoded
     # Asking.
     "after": whole(0, SEQ_MAX),

@@ -17,6 +17,7 @@ from minuet.app.move.parcel import moved_to
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.repairs import Repaired, compare
+from minuet.bridge.reporting import find_children
 from minuet.bridge.snapshot import outputs_of, plan_of
 from minuet.bridge.soundness import Finding as Finding
 from minuet.bridge.soundness import check_row, check_snapshot
@@ -140,7 +141,7 @@ class Doctor:
         run, store, tenant = snapshot.run, self._store, self._tenant
         if run.parent is not None:
             instance = (run.parent, run.parent_node, run.parent_scope)
-            if run.run != child_id(instance):
+            if run.run != child_id(instance, run.parent_number):
                 yield f"it is not the child run of node {run.parent_node} of run {run.parent}"
         if run.children == 0 or moved_to(run) is not None:
             return
@@ -156,9 +157,10 @@ class Doctor:
                     if any(one.key == token.key for one in again):
                         yield f"node {token.node} waits for run {child.run}, which is over"
             elif token.outcome in ("cancelled", "superseded") and run.run not in noted:
-                child = await store.read_run(tenant, child_id(token.key))
-                if child is not None and child.status not in TERMINAL and child.generation == 1:
-                    yield f"run {child.run} is open, and node {token.node} no longer waits for it"
+                async for child in find_children(store, tenant, token.key):
+                    if child.status not in TERMINAL and child.generation == 1:
+                        message = f"and node {token.node} no longer waits for it"
+                        yield f"run {child.run} is open, {message}"
 
     async def _lost_blobs(self, snapshot: Snapshot) -> AsyncIterator[str]:
         """Large values that a run has, and that cannot be read."""

@@ -6,6 +6,7 @@ exist and how answers are shaped.
 
 from __future__ import annotations
 
+from minuet.bridge.reporting import find_children
 from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError
 from minuet.events import Event, Place
@@ -13,10 +14,10 @@ from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode
+from minuet.nodes.io.flow import FLOW
 from minuet.plan.child import TYPE as CHILD_TYPE
 from minuet.store.base import Store
 from minuet.store.blob import blob_of
-from minuet.store.families import child_id
 from minuet.store.large import get_content
 from minuet.store.records import DEPTH_MAX, LIVE_STATES, EventRecord, Run, Token
 from minuet.types import Scope
@@ -77,11 +78,13 @@ class HistoryReader:
         wanted = [
             (places[node], scope, node)
             for node, scope in tokens
-            if node in places and program.nodes[node].type == CHILD_TYPE
+            if node in places and program.nodes[node].type in (CHILD_TYPE, FLOW.name)
         ]
-        names = [child_id((run.run, node, scope)) for _, scope, node in sorted(wanted)]
-        found = [await self._store.read_run(self._tenant, name) for name in names]
-        return [row for row in found if row is not None]
+        return [
+            child
+            for _, scope, node in sorted(wanted)
+            async for child in find_children(self._store, self._tenant, (run.run, node, scope))
+        ]
 
     async def held(self, run_id: str) -> dict[Place, int]:
         """The instances that a worker holds at this moment, and since when."""

@@ -8,11 +8,17 @@ once, and reads how its child stands; a run that is over is not cancelled again.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from itertools import count
+
+import msgspec
+
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.base import Store
-from minuet.store.changes import Cancel
+from minuet.store.changes import Cancel, SendSignal
 from minuet.store.families import child_id
-from minuet.store.records import CHILD_ENDED, Run
+from minuet.store.records import CHILD_ENDED, CHILD_SIGNAL, Key, Run
 from minuet.types import TERMINAL
 
 #: Why a child run is cancelled when its parent is over, or no longer waits for it. If the parent
@@ -31,7 +37,9 @@ async def report_run(store: Store, run: Run) -> None:
     """Report a run as it was read, and note that this is done."""
     tenant = run.tenant
     if not str((run.error or {}).get("code", "")).startswith(MOVED):
-        if run.parent is not None and run.status in TERMINAL:
+        if run.parent_number and run.status in TERMINAL:
+            await _signal_parent(store, run)
+        elif run.parent is not None and run.status in TERMINAL:
             waiting = (run.parent, run.parent_node, run.parent_scope)
             await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
         if run.children:
@@ -39,16 +47,39 @@ async def report_run(store: Store, run: Run) -> None:
     await store.mark_reported(tenant, run.run, run.seq)
 
 
+async def _signal_parent(store: Store, run: Run) -> None:
+    """Let the function that has started a run know that this generation of it is over."""
+    assert run.parent is not None
+    name = CHILD_SIGNAL + run.run
+    data = msgspec.json.encode({"status": run.status})
+    change = SendSignal(name, f"{name}:{run.generation}", data, by=run.run)
+    with suppress(RunNotFoundError, RunConflictError):  # Then the parent is over, or gone.
+        await store.change_run(run.tenant, run.parent, change)
+
+
+async def find_children(store: Store, tenant: str, instance: Key) -> AsyncIterator[Run]:
+    """The child runs of a node instance: the only one, or those of a function in their order."""
+    only = await store.read_run(tenant, child_id(instance))
+    if only is not None:
+        yield only
+        return
+    for number in count(1):
+        child = await store.read_run(tenant, child_id(instance, number))
+        if child is None:
+            return
+        yield child
+
+
 async def _cancel_children(store: Store, run: Run) -> None:
     """Cancel the child runs of instances that were cut off or withdrawn."""
     for token in await store.read_tokens(run.tenant, run.run):
         if token.outcome not in ("cancelled", "superseded"):
             continue
-        try:
-            child = child_id(token.key)
-            await store.change_run(run.tenant, child, Cancel(PARENT_ENDED, by=run.run))
-        except (RunNotFoundError, RunConflictError):
-            continue  # It has none, or that is over.
+        async for child in find_children(store, run.tenant, token.key):
+            if child.status not in TERMINAL:
+                with suppress(RunNotFoundError, RunConflictError):  # It is over by now.
+                    cancel = Cancel(PARENT_ENDED, by=run.run)
+                    await store.change_run(run.tenant, child.run, cancel)
 
 
 async def report_named(store: Store, tenant: str, name: str) -> Run | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
+from itertools import count
 from typing import Any
 
 from minuet.simulation.coverage import Coverage
@@ -10,7 +11,7 @@ from minuet.simulation.model import ModelStore
 from minuet.simulation.rules import Found
 from minuet.store.changes import NewRun
 from minuet.store.families import child_id
-from minuet.store.records import Key, Run
+from minuet.store.records import CHILD_SIGNAL, Key, Run
 from minuet.types import TERMINAL
 
 
@@ -36,7 +37,11 @@ def child_rules(
             continue
         coverage.hit("child run started")
         instance = (new.parent.run, new.parent.node, new.parent.scope)
-        born = [run for run in model.runs() if _instance_of(run) == instance]
+        born = [
+            run
+            for run in model.runs()
+            if _instance_of(run) == instance and run.parent_number == new.parent_number
+        ]
         if len(born) > 1:
             yield "I22", f"{instance[1:]} has {len(born)} child runs", new.parent.run
         if new.run in known or not born:
@@ -54,10 +59,31 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
     token = model.token(_instance_of(run)) if run.parent is not None else None
     if token is not None and run.status in TERMINAL and token.wait_key == name:
         yield "I22", "it is over, and its parent waits for it", name
+    if run.parent_number and run.status in TERMINAL and not _is_signalled(model, run):
+        yield "I22", "it is over, and its parent has no signal of that", name
     for token in model.tokens(name):
-        child = model.run(child_id(token.key))
-        cut_off = token.outcome in ("cancelled", "superseded")
-        if cut_off and child is not None and child.status not in TERMINAL:
-            yield "I22", f"it no longer waits for {child.run}, which is open", name
-        elif cut_off and child is not None:
+        if token.outcome not in ("cancelled", "superseded"):
+            continue
+        for child in _children_of(model, token.key):
             coverage.hit("child run cut off")
+            if child.status not in TERMINAL:
+                yield "I22", f"it no longer waits for {child.run}, which is open", name
+
+
+def _is_signalled(model: ModelStore, run: Run) -> bool:
+    """Whether the function that has started a run has a signal of its end, or needs none. One that
+    was over at that time, and goes on since, looks at its child runs first."""
+    parent = model.run(run.parent or "")
+    if parent is None or parent.status in TERMINAL or parent.generation > 1:
+        return True
+    ids = {signal.id for signal in model.signals(parent.run)}
+    return f"{CHILD_SIGNAL}{run.run}:{run.generation}" in ids
+
+
+def _children_of(model: ModelStore, instance: Key) -> Iterator[Run]:
+    for number in count():
+        child = model.run(child_id(instance, number))
+        if child is not None:
+            yield child
+        elif number:
+            return

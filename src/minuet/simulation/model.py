@@ -14,7 +14,7 @@ from minuet.store.blob import BlobTable
 from minuet.store.exchange import Exchange, Take
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory.exchange import Taken
-from minuet.store.records import LEASE_MS_MAX, EventRecord, Run, Token, WorkflowVersion
+from minuet.store.records import LEASE_MS_MAX, EventRecord, Run, Signal, Token, WorkflowVersion
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
 from minuet.store.rules.workflows import Named
@@ -135,6 +135,10 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
         known |= {run for run, _ in self._signals}
         known |= self._blobs.owners
         return sorted(known - self._runs.keys())
+
+    def signals(self, run: str) -> list[Signal]:
+        """The signals that a run was sent."""
+        return list(self._signals.of("run", run).values())
 
     def session(self, tenant: str, session: str) -> tuple[int, str] | None:
         """Number and lease of a session's last call."""

@@ -17,6 +17,7 @@ from minuet.events import (
     NodeResumed,
     NodeSent,
     NodeSkipped,
+    NodeWaiting,
     Place,
     decode_event,
 )
@@ -29,7 +30,7 @@ from minuet.plan.plan import item_id
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
 from minuet.store.exchange import Done, Exchange, Reply, Retried, Slot
-from minuet.store.records import Key
+from minuet.store.records import FLOW_WAIT, Key
 from minuet.store.rules.leases import lease_end
 
 #: How often a token may be handed out. One that comes back at once each time is in a busy loop.
@@ -175,7 +176,20 @@ def _was_resolved(model: ModelStore, key: Key) -> bool:
     for record in reversed(model.events(key[0])):
         event = decode_event(record.data)
         if isinstance(event, NodeResumed) and (event.node, event.scope) == key[1:]:
-            return bool(event.by or event.signal)
+            return bool(event.by or event.signal) or _was_woken(model, key[0], event)
+    return False
+
+
+def _was_woken(model: ModelStore, run: str, event: NodeResumed) -> bool:
+    """Whether a function goes on because a signal has come, which is kept: its event does not say
+    who has ended the wait."""
+    for record in reversed(model.events(run)):
+        found = decode_event(record.data)
+        if isinstance(found, NodeWaiting) and (found.node, found.scope) == (
+            event.node,
+            event.scope,
+        ):
+            return found.kind == FLOW_WAIT and not event.timed_out
     return False
 
 
@@ -196,7 +210,11 @@ def event_rules(
     fired.update(new)
     for message in _withdrawals(program, state, new, event):
         yield "withdrawn", message
-    if isinstance(event, NodeResumed) and event.timed_out == bool(event.by or event.signal):
+    if (
+        isinstance(event, NodeResumed)
+        and event.timed_out == bool(event.by or event.signal)
+        and not _was_woken(model, run, event)
+    ):
         yield "timeout", f"{(event.node, event.scope)}: timed_out is {event.timed_out}"
     if isinstance(event, NodeCompleted):
         for node, scope, live, _, total in event.to:

@@ -27,6 +27,9 @@ class NewRun(Record, frozen=True):
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
     #: The token that starts it as a child run, under the lease of the worker that does.
     parent: Held | None = None
+    #: Of the children of a durable function: 1, 2, 3, … in the order in which it starts them. Their
+    #: ends reach it as signals. 0: the child of a `workflow` node, whose token waits for its end.
+    parent_number: int = 0
     #: Contents that its input stands for.
     blobs: tuple[bytes, ...] = ()
     #: The version of a deployed workflow, and the tag that led to it; None: there is none.

@@ -1,7 +1,8 @@
 """Which run is the child of a node instance.
 
 The id of a child run follows from the instance that starts it, so that there is one child an
-instance however often it is started, and anybody can find it. It is the same in all stores, so
+instance however often it is started, and anybody can find it. An instance of a durable function
+has several: the id also follows from which of them it is. It is the same in all stores, so
 runs that are moved to another one find their children there.
 """
 
@@ -11,7 +12,7 @@ import binascii
 import hashlib
 from itertools import count
 
-from minuet.store.records import Key
+from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, Key, Snapshot
 
 #: Partitions of a store that spreads its runs over several servers (`redis.partitions`). A family
 #: lies in one of them, where one step can read and change all its runs. The number is part of
@@ -24,13 +25,17 @@ def partition_of(run: str) -> int:
     return binascii.crc32(run.encode()) % PARTITIONS
 
 
-def child_id(instance: Key) -> str:
+def child_id(instance: Key, number: int = 0) -> str:
     """The id of the run that a node instance starts: in the form of a run id, beside its parent
-    in the order of ids, and in its partition."""
+    in the order of ids, and in its partition.
+
+    A durable function starts several, and numbers them from 1 on.
+    """
     run, node, scope = instance
     home = partition_of(run)
-    for number in count():
-        digest = hashlib.sha256(f"{run}\n{node}\n{scope}\n{number}".encode()).hexdigest()
+    which = f"\nchild {number}" if number else ""
+    for guess in count():
+        digest = hashlib.sha256(f"{run}\n{node}\n{scope}\n{guess}{which}".encode()).hexdigest()
         # A parent's id that is not a UUID has no time at its beginning.
         time = run[:13] if _is_uuid(run) else f"{digest[20:28]}-{digest[28:32]}"
         variant = "89ab"[int(digest[3], 16) & 3]
@@ -38,6 +43,18 @@ def child_id(instance: Key) -> str:
         if partition_of(found) == home:
             return found
     raise AssertionError("one of sixteen fits")
+
+
+def awaited_children(rows: Snapshot) -> list[str]:
+    """The child runs whose ends tokens of a run wait for, and those that a function may have
+    started, if one of its waits is for their ends."""
+    found = []
+    for token in rows.tokens:
+        if token.wait == "child":
+            found.append(token.wait_key)
+        elif token.wait == FLOW_WAIT and CHILD_SIGNAL in token.wait_key:
+            found += [child_id(token.key, n) for n in range(1, rows.run.children + 1)]
+    return found
 
 
 def _is_uuid(run: str) -> bool:

@@ -61,7 +61,17 @@ TIMED_OUT = b'{"timed_out":true}'
 #: The kind of wait that a signal ends; the key of such a wait is the signal's name.
 SIGNAL_WAIT = "signal"
 
-#: Most signals of one run that no instance has received yet.
+#: The kind of wait of a durable function. Its key names signals (`events.is_awaited`). The wait is
+#: over when there is one of them, which stays kept: the function receives it by a step.
+FLOW_WAIT = "flow"
+
+#: Begins the names of signals that only this package sends. No limit applies to them.
+RESERVED_SIGNAL = "$"
+
+#: Begins the name of the signal that a child run of a durable function has ended; its id follows.
+CHILD_SIGNAL = "$child:"
+
+#: Most signals of one run that no instance has received yet, reserved ones left out.
 KEPT_SIGNALS_MAX = 1_000
 
 TokenState: TypeAlias = Literal["ready", "leased", "waiting", "done", "dead"]
@@ -136,6 +146,8 @@ class Run(msgspec.Struct, gc=False):
     children: int = 0
     #: Its parent or its children have to learn of something that happened to it.
     unreported: bool = False
+    #: Which child of that instance it is: see `NewRun`.
+    parent_number: int = 0
 
 
 class Token(msgspec.Struct, gc=False):

@@ -32,7 +32,11 @@ ONLY_IN_PYTHON = {
     }
 }
 ONLY_IN_LUA: dict[str, dict[str, str]] = {
-    "leases": {"begin_leases": "a call keeps the lengths of its request in the script's memory"}
+    "leases": {"begin_leases": "a call keeps the lengths of its request in the script's memory"},
+    "signals": {
+        "waiting_in": "in Python, the store finds them",
+        "is_awaited": "in Python, it is beside the event of the wait, for the kernel as well",
+    },
 }
 
 #: What is about rows, and not about rules, has files of its own.

@@ -166,6 +166,12 @@ def _wait_phrase(token: TokenView, detail: Detail) -> str:
     if token.wait == "signal":
         until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
         return f"waits for signal {token.wait_key!r} since {_time(detail.wait_ms)}{until}"
+    if token.wait == "flow" and token.wait_key:
+        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
+        return f"waits for one of the signals {token.wait_key} since {_time(detail.wait_ms)}{until}"
+    if token.wait == "flow":
+        until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
+        return f"sleeps{until}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""

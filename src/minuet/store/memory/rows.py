@@ -124,9 +124,9 @@ class MemoryRows:
     def load_kept(self, run: str, seq: int) -> Signal | None:
         return next((s for s in self.find_signals(run) if s.seq == seq), None)
 
-    def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
+    def find_waiting(self, run: Run, kind: str, key: str | None = None) -> Iterable[Token]:
         tokens = self.find_tokens(run.run, ("waiting",))
-        return [t for t in tokens if (t.wait, t.wait_key) == (kind, key)]
+        return [t for t in tokens if t.wait == kind and key in (None, t.wait_key)]
 
     async def _find_ended(self, runs: Collection[str]) -> Collection[str]:
         return [run for run in runs if run in self._runs and self._runs[run].status in TERMINAL]

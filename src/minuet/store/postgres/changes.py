@@ -10,6 +10,7 @@ from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import blob_ref
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import NewStep, Refusal, Swept
+from minuet.store.families import awaited_children
 from minuet.store.postgres.blobs import put_shared_blob
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.rows import Rows, run_of, run_row, token_row
@@ -254,8 +255,7 @@ async def put_run(
     # A run of this name is found in any tenant: in another one, the name cannot be used.
     wanted = Wanted()
     wanted.want_whole(name)
-    waits = [token.wait_key for token in snapshot.tokens if token.wait == "child"]
-    wanted.runs |= dict.fromkeys(waits)
+    wanted.runs |= dict.fromkeys(awaited_children(snapshot))
     wanted.slots = dict.fromkeys((tenant, token.slot) for token in snapshot.tokens if token.slot)
     rows = Rows(wanted, inputs=True)
     keys = ([tenant], [(key or "").encode()])

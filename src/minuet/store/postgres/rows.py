@@ -17,6 +17,7 @@ from minuet.store.postgres.known import Known
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import ArrivalKey, MissingRows, SlotKey, Wanted
 from minuet.store.records import (
+    FLOW_WAIT,
     SIGNAL_WAIT,
     Arrival,
     DeadLetter,
@@ -149,7 +150,7 @@ class Rows:
             found = map(signal_of, await link.rows(_LOAD_SIGNALS, *_columns(wanted.signals)))
             self._signals = {signal.key: signal for signal in found}
         for run, name in wanted.waiting:
-            asked = (wanted.tenant, SIGNAL_WAIT, name.encode(), run)
+            asked = (wanted.tenant, SIGNAL_WAIT, name.encode(), run, FLOW_WAIT)
             for row in await link.rows(_WAITING_IN_RUN, *asked):
                 self.tokens[row[0], row[1], row[2]] = token_of(row)
         if wanted.events:
@@ -274,13 +275,13 @@ class Rows:
         assert (run, seq) in self._wanted.received
         return next((one for one in self._kept if (one.run, one.seq) == (run, seq)), None)
 
-    def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
-        assert (run.run, key) in self._wanted.waiting
+    def find_waiting(self, run: Run, kind: str, key: str | None = None) -> list[Token]:
+        assert any(run.run == wanted for wanted, _ in self._wanted.waiting)
         return [
             token
             for token in self.tokens.values()
-            if (token.run, token.state, token.wait, token.wait_key)
-            == (run.run, "waiting", kind, key)
+            if (token.run, token.state, token.wait) == (run.run, "waiting", kind)
+            and key in (None, token.wait_key)
         ]
 
     # ── writing back ────────────────────────────────────────────────────────────────────

@@ -14,7 +14,7 @@ from minuet.store.blob import blob_of
 from minuet.store.changes import Cancel, Change, NewPlan, Pause, Resume, RetryRun, SendSignal, Start
 from minuet.store.exchange import Delivery, Done, Exchange, Failed, NewStep, Slot, Waiting
 from minuet.store.identifiers import slot_key
-from minuet.store.records import SIGNAL_WAIT, Key
+from minuet.store.records import FLOW_WAIT, SIGNAL_WAIT, Key
 
 #: Run, node and scope of a join, and who arrives there.
 ArrivalKey: TypeAlias = tuple[str, str, str, str]
@@ -46,7 +46,7 @@ class Wanted:
         #: Run and reference.
         self.blobs: dict[tuple[str, str], None] = {}
         #: Runs whose kept signals are wanted; signals by run and id; run and name of a signal that
-        #: tokens wait for; kept signals and events by run and number.
+        #: tokens wait for, functions included; kept signals and events by run and number.
         self.kept: dict[str, None] = {}
         self.signals: dict[tuple[str, str], None] = {}
         self.waiting: dict[tuple[str, str], None] = {}
@@ -110,7 +110,7 @@ class Wanted:
                 self.whole[item.run] = None
             elif isinstance(item, Waiting) and item.kind == "child":
                 self.runs[item.key] = None
-            elif isinstance(item, Waiting) and item.kind == SIGNAL_WAIT:
+            elif isinstance(item, Waiting) and item.kind in (SIGNAL_WAIT, FLOW_WAIT):
                 self.kept[item.run] = None
             elif isinstance(item, Slot):
                 self.slots[request.tenant, slot_key(item)] = None

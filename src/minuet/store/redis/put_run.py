@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.events import RunCreated, SignalReceived, decode_event
+from minuet.store.families import awaited_children
 from minuet.store.records import LIVE_STATES, EventRecord, Snapshot, Token
 from minuet.store.redis.columns import (
     ARRIVAL,
@@ -59,6 +60,7 @@ class WholeRun:
             for x in rows.dead_letters
         ]
         self.kept = [(signal.id, signal.seq) for signal in rows.signals if not signal.node]
+        self.awaited = awaited_children(rows)
         self.fields = [
             *_origin(rows),
             *_joins(rows),

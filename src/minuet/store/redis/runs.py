@@ -156,7 +156,7 @@ class RedisRuns(RedisReads):
         answer, *rest = await self._run(
             *("put_run", home, run.tenant, run.run, expected_seq, opaque(whole.row)),
             *(run.idempotency_key, place, sum(map(len, early)), packed(last)),
-            *(whole.live, whole.scoped, whole.letters, whole.kept),
+            *(whole.live, whole.scoped, whole.letters, whole.kept, whole.awaited),
             *await self._stage_blobs(run.tenant, run.run, blobs),
         )
         if answer == b"key":

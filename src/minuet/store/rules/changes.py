@@ -62,8 +62,8 @@ class Source(Protocol):
         """The kept signal of a run that has this event."""
         ...
 
-    def find_waiting(self, run: Run, kind: str, key: str) -> Iterable[Token]:
-        """The tokens of a run that wait for something of this kind and key."""
+    def find_waiting(self, run: Run, kind: str, key: str | None = None) -> Iterable[Token]:
+        """The tokens of a run that wait for something of this kind and key; None: of any key."""
         ...
 
     def has_own_blob(self, run: str, ref: str) -> bool:

@@ -18,7 +18,15 @@ from minuet.store.exchange import (
     Waiting,
 )
 from minuet.store.identifiers import are_long, is_long
-from minuet.store.records import CHILD_ENDED, PAYLOAD_BYTES_MAX, SIGNAL_WAIT, DeadLetter, Run, Token
+from minuet.store.records import (
+    CHILD_ENDED,
+    FLOW_WAIT,
+    PAYLOAD_BYTES_MAX,
+    SIGNAL_WAIT,
+    DeadLetter,
+    Run,
+    Token,
+)
 from minuet.store.rules.leases import is_lost
 from minuet.store.rules.runs import Runs
 from minuet.store.rules.shared import fingerprint
@@ -166,6 +174,8 @@ class Items(Runs):
             self.resume(run.tenant, token.key, CHILD_ENDED, by=item.key)
         if item.kind == SIGNAL_WAIT:
             self._receive_kept(run, token)
+        elif item.kind == FLOW_WAIT:
+            self._find_awaited(run, token)
 
     def _released(self, run: Run, token: Token) -> None:
         self._make_ready(run, token, self.now_ms)

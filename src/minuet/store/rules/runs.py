@@ -20,6 +20,7 @@ from minuet.store.changes import (
     Start,
 )
 from minuet.store.exchange import Delivery, Held
+from minuet.store.families import awaited_children
 from minuet.store.lenient import DAMAGE
 from minuet.store.records import DEPTH_MAX, LIVE_STATES, TIMED_OUT, Run, Snapshot
 from minuet.store.rules.shared import check_rows, key_conflict
@@ -125,6 +126,7 @@ class Runs(Steps):
         if new.parent is not None and parent is not None:
             run.parent, run.parent_node = new.parent.run, new.parent.node
             run.parent_scope, run.depth = new.parent.scope, parent.depth + 1
+            run.parent_number = new.parent_number
             parent.children += 1
             self.changed_runs.add(parent.run)
             self.rewritten_runs.add(parent.run)
@@ -143,6 +145,7 @@ class Runs(Steps):
                 run.parent_node,
                 run.parent_scope,
                 run.depth,
+                run.parent_number,
             ),
         )
         if new.entries is not None:
@@ -350,8 +353,9 @@ class Runs(Steps):
         for token in rows.tokens:
             if token.slot and token.lane != "slot":
                 self._hold_slot(slot_of(token))
-            child = self.run(token.wait_key) if token.wait == "child" else None
-            if child is not None and self._is_over(run, child.run):
+        for name in awaited_children(rows):
+            child = self.run(name)
+            if child is not None and self._is_over(run, name):
                 # It has ended before this run came here, or came here again.
                 self._leave_unreported(child)
         return True

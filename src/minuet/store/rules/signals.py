@@ -11,9 +11,22 @@ import msgspec
 
 from minuet import events
 from minuet.store.changes import SendSignal
-from minuet.store.records import KEPT_SIGNALS_MAX, SIGNAL_WAIT, Run, Signal, Token
+from minuet.store.records import (
+    FLOW_WAIT,
+    KEPT_SIGNALS_MAX,
+    RESERVED_SIGNAL,
+    SIGNAL_WAIT,
+    Run,
+    Signal,
+    Token,
+)
 from minuet.store.rules.leases import Leases
 from minuet.types import TERMINAL
+
+
+def is_reserved(name: str) -> bool:
+    """Whether users cannot send signals of this name."""
+    return name.startswith(RESERVED_SIGNAL)
 
 
 class Signals(Leases):
@@ -40,6 +53,24 @@ class Signals(Leases):
                 self._receive(run, token, signal, bytes(sent.data))
                 return
 
+    def _wake(self, run: Run, token: Token) -> None:
+        """There is a signal that a function waits for, which stays kept."""
+        self._end_wait(run, token, b"null", events.NodeResumed(token.node, token.scope))
+
+    def _find_awaited(self, run: Run, token: Token) -> None:
+        """End the wait of a function that has just begun, if a signal is kept that it names."""
+        kept = self._kept_signals(run) if token.wait_key else []
+        if any(events.is_awaited(signal.name, token.wait_key) for signal in kept):
+            self._wake(run, token)
+
+    def _wake_flows(self, run: Run, name: str) -> None:
+        """End the waits of all functions of a run that name a signal."""
+        waiting = sorted(self._source.find_waiting(run, FLOW_WAIT), key=lambda token: token.key)
+        for found in waiting:
+            token = self.tokens.setdefault(found.key, found)
+            if events.is_awaited(name, token.wait_key):
+                self._wake(run, token)
+
     def _receive_in_step(self, run: Run, token: Token, seq: int) -> bool:
         """Let the holder of a token receive a signal; False when it is not kept (any more)."""
         signal = self._source.load_kept(run.run, seq)
@@ -55,6 +86,13 @@ class Signals(Leases):
         found = min(waiting, key=lambda token: (token.wait_event, token.key), default=None)
         return None if found is None else self.tokens.setdefault(found.key, found)
 
+    def _is_full(self, run: Run, name: str) -> bool:
+        """Whether a run keeps too many signals for another one of this name."""
+        if is_reserved(name):
+            return False
+        users = [s for s in self._kept_signals(run) if not is_reserved(s.name)]
+        return len(users) >= KEPT_SIGNALS_MAX
+
     def _send_signal(self, run: Run, change: SendSignal) -> str | None:
         """Give a signal to the instance that has waited the longest, or keep it; say why not.
 
@@ -67,12 +105,14 @@ class Signals(Leases):
         if run.status in TERMINAL:
             return f"is {run.status} and cannot receive signals"
         longest = self._longest_waiting(run, change.name)
-        if longest is None and len(self._kept_signals(run)) >= KEPT_SIGNALS_MAX:
+        if longest is None and self._is_full(run, change.name):
             return f"keeps {KEPT_SIGNALS_MAX} signals that no node has received, and takes no more"
         data = msgspec.Raw(change.data)
         seq = self._append(run, events.SignalReceived(change.name, change.id, data, change.by))
         signal = Signal(run.run, change.id, change.name, seq)
         self.signals[signal.key] = signal
-        if longest is not None:
+        if longest is None:
+            self._wake_flows(run, change.name)
+        else:
             self._receive(run, longest, signal, change.data)
         return None

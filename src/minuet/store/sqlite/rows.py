@@ -44,6 +44,7 @@ _LOAD_SIGNAL = statement("load_signal")
 _LOAD_KEPT = statement("load_kept")
 _KEPT_SIGNALS = statement("kept_signals")
 _WAITING_IN_RUN = statement("waiting_in_run")
+_WAITING_FOR_KEY_IN_RUN = statement("waiting_for_key_in_run")
 _WRITE_SIGNAL = statement("write_signal")
 
 #: Rows as statements return them: runs and tokens with their numbers in the file.
@@ -219,9 +220,12 @@ class Rows:
             return signal_of(row)
         return None
 
-    def find_waiting(self, run: Run, kind: str, key: str) -> list[Token]:
-        asked = (run.tenant, kind, key, run.run)
-        return [self._token(row) for row in self._db.execute(_WAITING_IN_RUN, asked)]
+    def find_waiting(self, run: Run, kind: str, key: str | None = None) -> list[Token]:
+        if key is None:
+            rows = self._db.execute(_WAITING_IN_RUN, (run.tenant, kind, run.run))
+        else:
+            rows = self._db.execute(_WAITING_FOR_KEY_IN_RUN, (run.tenant, kind, key, run.run))
+        return [self._token(row) for row in rows]
 
     # ── writing back ────────────────────────────────────────────────────────────────────
 

@@ -132,7 +132,7 @@ CREATE TABLE runs (
     error TEXT,
     dead_letters INTEGER NOT NULL,
     parent TEXT, version INTEGER, tag TEXT, parent_node TEXT NOT NULL DEFAULT '', parent_scope TEXT NOT NULL DEFAULT '', depth INTEGER NOT NULL DEFAULT 0, children INTEGER NOT NULL DEFAULT 0, unreported INTEGER NOT NULL DEFAULT 0
-    CHECK (unreported = 0 OR unreported = 1),
+    CHECK (unreported = 0 OR unreported = 1), parent_number INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT counter_is_zero_exactly_when_not_open
         CHECK ((counter > 0) = (status = 'RUNNING' OR status = 'PAUSED') AND counter >= 0),
     CONSTRAINT ended_exactly_when_over

@@ -17,7 +17,10 @@ SELECT {signal} FROM minuet.signals WHERE run = ANY ($1) AND node = '' ORDER BY 
 SELECT {stored_token}
 FROM minuet.tokens
 WHERE state = 'waiting' AND tenant = $1 AND wait = $2 AND wait_key = $3 AND run = $4
-ORDER BY node, scope;
+UNION ALL
+SELECT {stored_token}
+FROM minuet.tokens
+WHERE state = 'waiting' AND tenant = $1 AND wait = $5 AND run = $4;
 
 -- name: load_events
 SELECT r.run, e.seq, e.data

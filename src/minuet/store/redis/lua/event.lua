@@ -199,12 +199,12 @@ end
 --: Tags of a run that has none.
 local NOTHING = '{}'
 
-function events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope, depth)
+function events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope, depth, of)
   return '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)
     .. json('input', input) .. (tags ~= NOTHING and json('tags', tags) or '')
     .. (parent and ',"parent":' .. quote(parent) or '') .. number('version', version)
     .. (tag and ',"tag":' .. quote(tag) or '') .. text('parent_node', node)
-    .. text('parent_scope', scope) .. number('depth', depth) .. '}'
+    .. text('parent_scope', scope) .. number('depth', depth) .. number('parent_number', of) .. '}'
 end
 
 function events.run_started(run, to, input)

@@ -12,6 +12,12 @@ SELECT {signal} FROM signals WHERE run = ? AND node = '' ORDER BY seq;
 -- name: waiting_in_run
 SELECT {numbered_token}
 FROM tokens
+WHERE state = 'waiting' AND tenant = ? AND wait = ? AND run = ?
+ORDER BY node, scope;
+
+-- name: waiting_for_key_in_run
+SELECT {numbered_token}
+FROM tokens
 WHERE state = 'waiting' AND tenant = ? AND wait = ? AND wait_key = ? AND run = ?
 ORDER BY node, scope;
 

@@ -91,7 +91,11 @@ local function waiting(run, token, ITEM)
     -- It has ended before anything waited for it.
     resume(run[R_TENANT], run[R_NAME], token[T_NODE], token[T_SCOPE], CHILD_ENDED, key)
   end
-  if kind == L_SIGNAL_WAIT then receive_kept(run, token) end
+  if kind == L_SIGNAL_WAIT then
+    receive_kept(run, token)
+  elseif kind == L_FLOW_WAIT then
+    find_awaited(run, token)
+  end
 end
 
 local function released(run, token) make_ready(run, token, now) end

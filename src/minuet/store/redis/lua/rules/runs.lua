@@ -83,12 +83,14 @@ function create_run(new)
   local id, workflow, plan = new[NEW_RUN], new[NEW_WORKFLOW], new[NEW_PLAN]
   local tenant, input, tags = new[NEW_TENANT], new[NEW_INPUT], new[NEW_TAGS]
   local version, tag, held = new[NEW_VERSION], new[NEW_TAG], new[NEW_PARENT]
-  local parent, node, scope, depth
+  local parent, node, scope, depth, number
   if held then
     local above, refusal = find_parent(id, tenant, held)
     if refusal then return refusal end
     parent, node, scope = held[HELD_RUN], held[HELD_NODE], held[HELD_SCOPE]
     if scope == '' then scope = nil end
+    number = new[NEW_PARENT_NUMBER]
+    if number == 0 then number = nil end
     depth = (above[R_DEPTH] or 0) + 1
     above[R_CHILDREN] = (above[R_CHILDREN] or 0) + 1
     -- This is not an event, so nothing of it goes to a log.
@@ -98,12 +100,12 @@ function create_run(new)
     idempotency_key = new[NEW_IDEMPOTENCY_KEY], parent = parent, version = version, tag = tag }
   local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
     tenant = tenant, workflow = workflow, plan = plan, parent_node = node, parent_scope = scope,
-    depth = depth }
+    depth = depth, parent_number = number }
   runs[id] = run
   put(run, F_ORIGIN, cold)
   put(run, F_INPUT, input)
   append(run, events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope,
-    depth))
+    depth, number))
   if new[NEW_ENTRIES] then start(run, new[NEW_ENTRIES], new[NEW_DEADLINE_MS]) end
   return { 'run', run }
 end
@@ -266,8 +268,9 @@ function pass_deadline(name)
 end
 
 -- Put a run in the place of what is there (nil: nothing). No other rule applies, because the rows that
--- are there need not follow any. `live` are its live tokens: {node, scope, row} each.
-function put_run(old, run, live)
+-- are there need not follow any. `live` are its live tokens: {node, scope, row} each; `awaited`, the child
+-- runs whose ends they may wait for.
+function put_run(old, run, live, awaited)
   for _, token in ipairs(old and stored_tokens(old) or {}) do
     touch_token(token)
     free_slot(token)
@@ -284,11 +287,13 @@ function put_run(old, run, live)
     tokens[member] = token
     touch_token(token)
     if token[T_SLOT] and token[T_LANE] ~= 'slot' then hold_slot(slot_of(token)) end
-    if token[T_WAIT] == 'child' and is_over(run, token[T_WAIT_KEY]) then
+  end
+  for _, name in ipairs(awaited) do
+    if is_over(run, name) then
       -- It has ended before this run came here, or came here again. Not an event.
-      local child = load_run(token[T_WAIT_KEY])
+      local child = load_run(name)
       child[R_UNREPORTED] = true
-      enter(UNREPORTED, child[R_NAME], 0)
+      enter(UNREPORTED, name, 0)
       put(child, F_RUN, pack_run(child))
     end
   end

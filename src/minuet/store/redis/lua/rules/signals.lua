@@ -2,9 +2,11 @@
 -- `store/rules/signals.py`.
 
 -- Exports. Everything else stays local to this block.
-local receive_kept, receive_in_step, send_signal
+local receive_kept, find_awaited, receive_in_step, send_signal
 
 do
+
+local function is_reserved(name) return sub(name, 1, 1) == L_RESERVED_SIGNAL end
 
 -- The signals of a run that no instance has received by now, the oldest first.
 local function kept_signals(run)
@@ -19,6 +21,16 @@ local function kept_signals(run)
     signal[S_ID], kept[i] = ids[i], signal
   end
   return kept
+end
+
+-- The tokens of a run that a sorted set of waiting ones shows, in the order of their keys.
+local function waiting_in(run, waiting)
+  local found = {}
+  local from, to = '[' .. run[R_NAME] .. '\0', '(' .. run[R_NAME] .. '\1'
+  for _, member in ipairs(call('ZRANGEBYLEX', waiting, from, to)) do
+    found[#found + 1] = load_token(parts(member)) or nil
+  end
+  return found
 end
 
 local function receive(run, token, signal, payload)
@@ -41,6 +53,38 @@ function receive_kept(run, token)
   end
 end
 
+-- Whether a wait with this key is for signals of this name: `events.is_awaited`.
+local function is_awaited(name, key)
+  for _, entry in ipairs(cjson.decode(key)) do
+    if name == entry then return true end
+    local is_family = sub(entry, 1, 1) == '$' and sub(entry, -1) == ':'
+    if is_family and sub(name, 1, #entry) == entry then return true end
+  end
+  return false
+end
+
+-- There is a signal that a function waits for, which stays kept.
+local function wake(run, token)
+  end_wait(run, token, 'null', events.node_resumed(token, nil, '', false))
+end
+
+-- End the wait of a function that has just begun, if a signal is kept that it names.
+function find_awaited(run, token)
+  local key = token[T_WAIT_KEY] or ''
+  if key == '' then return end
+  for _, signal in ipairs(kept_signals(run)) do
+    if is_awaited(signal[S_NAME], key) then return wake(run, token) end
+  end
+end
+
+-- End the waits of all functions of a run that name a signal.
+local function wake_flows(run, name)
+  for _, token in ipairs(waiting_in(run, waiting_key(run[R_TENANT], L_FLOW_WAIT))) do
+    local key = token[T_WAIT_KEY] or ''
+    if key ~= '' and is_awaited(name, key) then wake(run, token) end
+  end
+end
+
 -- Let the holder of a token receive a signal; false when it is not kept (any more).
 function receive_in_step(run, token, seq)
   local taken = run.taken_signals or {}
@@ -58,15 +102,22 @@ end
 -- The instance that has waited for a signal the longest, or nil.
 local function longest_waiting(run, name)
   local longest
-  local waiting = waiting_key(run[R_TENANT], L_SIGNAL_WAIT, name)
-  local from, to = '[' .. run[R_NAME] .. '\0', '(' .. run[R_NAME] .. '\1'
-  for _, member in ipairs(call('ZRANGEBYLEX', waiting, from, to)) do
-    local token = load_token(parts(member))
-    if token and (not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0)) then
+  for _, token in ipairs(waiting_in(run, waiting_key(run[R_TENANT], L_SIGNAL_WAIT, name))) do
+    if not longest or (token[T_WAIT_EVENT] or 0) < (longest[T_WAIT_EVENT] or 0) then
       longest = token
     end
   end
   return longest
+end
+
+-- Whether a run keeps too many signals for another one of this name.
+local function is_full(run, name)
+  if is_reserved(name) then return false end
+  local users = 0
+  for _, signal in ipairs(kept_signals(run)) do
+    if not is_reserved(signal[S_NAME]) then users = users + 1 end
+  end
+  return users >= KEPT_SIGNALS_MAX
 end
 
 -- Give a signal to the instance that has waited the longest, or keep it. Result: nil, or why not. A
@@ -82,7 +133,7 @@ function send_signal(run, CHANGE)
     return 'is ' .. run[R_STATUS] .. ' and cannot receive signals'
   end
   local longest = longest_waiting(run, name)
-  if not longest and #kept_signals(run) >= KEPT_SIGNALS_MAX then
+  if not longest and is_full(run, name) then
     return format('keeps %d signals that no node has received, and takes no more',
       KEPT_SIGNALS_MAX)
   end
@@ -93,6 +144,7 @@ function send_signal(run, CHANGE)
   else
     put(run, F_SIGNAL .. id, pack(unpack(signal, 1, S_LAST)))
     enter(kept_key(run[R_NAME]), id, seq)
+    wake_flows(run, name)
   end
 end
 

@@ -2,13 +2,13 @@
 -- request: tenant, run, expected seq or nil, the run's row, idempotency key or nil, where fields
 -- were kept aside (nil: nowhere) and how many, {field, value, …} (the rest of them), live tokens
 -- {node, scope, row}, where scoped outputs are {node \0 scope}, dead letters {status, member,
--- when}, kept signals {id, seq}, where blobs that it brings were kept aside (nil: nowhere) and how
--- many.
+-- when}, kept signals {id, seq}, child runs that tokens may wait for, where blobs that it brings
+-- were kept aside (nil: nowhere) and how many.
 -- Result: {'put', whether there is work, idempotency keys that are free again}, {'no'},
 --   {'key', the run that has the idempotency key} or {'gone'}: what was kept aside is.
 
 local tenant, name, expected, row, key, staged, staged_count, fields, live, scoped, letters,
-  kept, blobs, blobs_count = unpack(unpack_row(request), 1, 14)
+  kept, awaited, blobs, blobs_count = unpack(unpack_row(request), 1, 15)
 local old = load_run(name)
 if not is_expected(old, tenant, expected) then return { 'no' } end
 expect(IDEMPOTENCY, 'hash')
@@ -21,7 +21,7 @@ now = 0
 
 local old_key = old and hide_run(old, fields_of(old, F_DEAD_LETTER))
 local run = parse_run(name, row)
-put_run(old, run, live)
+put_run(old, run, live, awaited)
 run.staged = staged and stage_key(staged)
 run[R_OUT], run[R_COUNT] = fields, #fields
 written_runs[#written_runs + 1] = run
