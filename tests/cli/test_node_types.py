@@ -19,7 +19,13 @@ class Query(msgspec.Struct):
 
 
 @minuet.node_type(
-    "search", version="2", display_name="Search", icon="https://x/i.svg", effects="none"
+    "search",
+    version="2",
+    display_name="Search",
+    icon="https://x/i.svg",
+    capabilities={"languages": ["en", "de"]},
+    image="registry.test/search:2",
+    effects="none",
 )
 def search(query: Query, ctx: minuet.Context) -> list[str]:
     """Finds texts."""
@@ -79,12 +85,24 @@ def test_node_types_lists_what_handlers_register(look: Any, minuet: Any) -> None
     assert {"task", "transform"} <= listed.keys()
     assert "search" not in listed
     (found,) = [one for one in more if one["name"] == "search"]
-    assert {key: found[key] for key in ("version", "display_name", "icon", "queue")} == {
+    assert {key: found[key] for key in found if not key.endswith("_schema")} == {
+        "name": "search",
         "version": "2",
         "display_name": "Search",
+        "summary": "Finds texts.",
+        "description": "",
         "icon": "https://x/i.svg",
+        "image": "registry.test/search:2",
         "queue": "type:search",
+        "capabilities": {
+            "supports_retry": True,
+            "takes_secrets": True,
+            "languages": ["en", "de"],
+        },
+        "output": "any JSON",
+        "example": {},
     }
+    assert listed["transform"]["capabilities"] == {"supports_retry": False, "takes_secrets": False}
     assert found["config_schema"]["required"] == ["text"]
     assert found["output_schema"] == {"type": "array", "items": {"type": "string"}}
     assert text.startswith("search (Search), version 2: Finds texts.\n")

@@ -57,6 +57,25 @@ def test_start_leaves_a_run_to_workers_and_says_how_to_follow_it(
     assert minuet("runs", "list", "--workflow", "other", "--json").json == []
 
 
+def test_a_deployed_workflow_is_simulated_by_name(deployed: Any, minuet: Any) -> None:
+    options = ("--seeds", "3", "-i", "number=1", "--json")
+    of_file = minuet("simulate", "order.yaml", *options)
+    deployed.write("order.yaml", "name: another\nnodes: [{id: a, type: noop}]\n")
+
+    played = minuet("simulate", "order@canary", *options)
+
+    assert played.json["workflow"] == "order"
+    assert (played.code, played.json) == (of_file.code, of_file.json)
+    assert minuet("runs", "list", "--json").json == []
+    unknown = minuet("simulate", "ordr", "--seeds", "3")
+    assert unknown.code == 2
+    assert "ordr" in unknown.err
+    assert unknown.err == minuet("start", "ordr").err
+    nowhere = minuet("simulate", "order", "--store", "sqlite:///none.db")
+    assert nowhere.code == 2
+    assert "there is no store at none.db, so no workflow 'order' is deployed" in nowhere.err
+
+
 def test_deploying_says_the_version_and_the_tag(folder: Any, minuet: Any) -> None:
     folder.write("order.yaml", ORDER)
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
+from tests.waiting import until_waiting
 
 from minuet.app.app import App
 from minuet.app.move.mover import Mover
@@ -24,11 +23,8 @@ async def open_family(store: MemoryStore) -> tuple[str, str]:
     """A run that waits for its child run; their ids."""
     async with App(store) as app:
         run = str(await app.start(OUTER))
-        async with asyncio.timeout(20):
-            while not await store.list_waiting("default", "timer"):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-            while not await store.list_waiting("default", "child"):  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until_waiting(store, "timer")
+        await until_waiting(store, "child")
         (child,) = (await app.runs.tree(run)).children
         return run, child.run_id
 

@@ -329,9 +329,8 @@ async def test_a_worker_and_a_store_are_all_that_a_run_needs(scene: Any) -> None
         worker = Worker(s.store, handlers=s.app.handlers)
         working = asyncio.create_task(worker.run())
         async with asyncio.timeout(PATIENCE):
-            while (await s.store.read_run("default", run_id)).status == "RUNNING":
-                await s.store.wait_for_change(run_id, 0, 20)
-                await asyncio.sleep(0.001)
+            while not await s.store.wait_for_end(str(run_id), 1000):
+                pass
         worker.stop()
         await working
         result = await s.app.runs.show(run_id)

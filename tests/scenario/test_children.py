@@ -13,7 +13,8 @@ from minuet.errors import DocumentError
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX
 
-from .harness import PATIENCE, node, task, workflow
+from ..waiting import until
+from .harness import node, task, workflow
 
 
 def child(name: str, inner: dict[str, Any], *dependencies: str, **fields: Any) -> dict[str, Any]:
@@ -48,16 +49,14 @@ async def children_of(s: Any, run_id: str) -> list[Any]:
 
 async def quiet(s: Any) -> None:
     """Wait until every run is over, and every relative knows it."""
-    async with asyncio.timeout(PATIENCE):
-        while True:
-            await report_all(s.store)
-            rows = [await s.app.runs.get(run) for run in s.store.runs]
-            if (
-                all(row.ended_ms is not None for row in rows)
-                and not await s.store.list_unreported()
-            ):
-                return
-            await asyncio.sleep(0.005)
+
+    async def holds() -> bool:
+        await report_all(s.store)
+        rows = [await s.app.runs.get(run) for run in s.store.runs]
+        over = all(row.ended_ms is not None for row in rows)
+        return over and not await s.store.list_unreported()
+
+    await until(s.store, holds)
 
 
 async def test_a_node_has_the_output_of_its_child_run(scene: Any) -> None:

@@ -21,6 +21,7 @@ from minuet.store.base import Store
 from minuet.store.records import Run
 
 from ..services import Asked, Service, open_service, reply
+from ..waiting import until_waiting
 from .harness import PATIENCE, Scene, module_of, node, open_scene, task, workflow
 from .test_children import child, children_of, doubling, quiet
 
@@ -41,12 +42,6 @@ def wait(name: str, signal: str, **fields: Any) -> dict[str, Any]:
 async def waiting(s: Scene, kind: str, count: int) -> None:
     """Wait until this many tokens wait for something of this kind."""
     await until_waiting(s.store, kind, count)
-
-
-async def until_waiting(store: Any, kind: str, count: int) -> None:
-    async with asyncio.timeout(PATIENCE):
-        while len(await store.list_waiting("default", kind)) != count:  # noqa: ASYNC110
-            await asyncio.sleep(0.005)
 
 
 async def items_of(s: Scene, run: str) -> list[Run]:

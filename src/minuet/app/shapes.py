@@ -269,7 +269,13 @@ def node_type(found: NodeType) -> Shape:
         "summary": found.summary,
         "description": found.description,
         "icon": found.icon or None,
+        "image": found.image or None,
         "queue": found.queue,
+        "capabilities": {
+            "supports_retry": found.kind != "inline",
+            "takes_secrets": found.takes_secrets,
+            **found.capabilities,
+        },
         "config_schema": found.config_schema,
         "input_schema": found.input_schema,
         "output": found.output,

@@ -180,9 +180,12 @@ def _add_simulate(commands: Commands[Parser]) -> None:
         "Run a workflow many times in simulated worlds, in which workers die and stand still,\n"
         "calls get lost and doubled, the store goes away and handlers fail, and report what can\n"
         "happen to it. Handlers are stubs unless they are given; without -i each world draws an\n"
-        "input. Nothing is stored.",
+        "input. Nothing is stored.\n\n"
+        "WORKFLOW is a file, or the name of a deployed workflow, as for `minuet start`.",
     )
-    add_file_and_input(parser)
+    add_file_and_input(parser, "WORKFLOW", "document's file, or a deployed workflow")
+    # Only a name needs the store.
+    add_store(parser, "registry")
     parser.add_argument(
         "--handlers",
         metavar="MODULE_OR_FILE",

@@ -22,7 +22,7 @@ def file_and_input(arguments: Namespace) -> tuple[str, list[str]]:
     if arguments.file is not None:
         return arguments.file, values
     if not values:
-        word = "WORKFLOW" if arguments.command == "start" else "FILE"
+        word = "WORKFLOW" if arguments.command in ("start", "simulate") else "FILE"
         raise UsageError(f"minuet {arguments.command}", f"missing argument: {word}")
     return values[-1], values[:-1]
 

@@ -56,9 +56,10 @@ def add(
     return parser
 
 
-def add_store(parser: Parser) -> None:
+def add_store(parser: Parser, dest: str = "store") -> None:
     parser.add_argument(
         "--store",
+        dest=dest,
         metavar="URL",
         help="sqlite:///FILE, postgresql://…, redis://… or memory:// "
         "(default: what the settings say, else sqlite:///minuet.db)",

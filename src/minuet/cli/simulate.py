@@ -15,14 +15,19 @@ from typing import Any
 import msgspec
 
 from minuet import outcomes
-from minuet.app.compiling import compile_source, encode_input
+from minuet.app.app import App
+from minuet.app.compiling import compile_source, encode_input, is_name
 from minuet.app.handlers import make_handlers
+from minuet.app.workflows import WorkflowView
 from minuet.cli.handlers import load_handlers
 from minuet.cli.history import describe_event
 from minuet.cli.inputs import file_and_input, read_input
 from minuet.cli.output import brief, clean, note, print_json
 from minuet.cli.parser import UsageError
 from minuet.cli.problems import print_diagnostics
+from minuet.cli.settings import settle
+from minuet.cli.stores import check_names, with_app
+from minuet.errors import ConfigError
 from minuet.events import encode_event
 from minuet.rehearsal.findings import Finding
 from minuet.rehearsal.report import Rehearsal, Report
@@ -42,7 +47,8 @@ def simulate(arguments: Namespace) -> int:
     if arguments.seed is not None and arguments.start:
         raise UsageError(COMMAND, "--seed is one seed, --start the first of many: give one of them")
     handlers = make_handlers(load_handlers(arguments.handlers)) if arguments.handlers else None
-    workflow = compile_source(file, handlers=None if arguments.stubs else handlers)
+    source = _read_deployed(file, arguments) if is_name(file) else file
+    workflow = compile_source(source, handlers=None if arguments.stubs else handlers)
     print_diagnostics(file, workflow.warnings)
     value = read_input(values)
     if values:
@@ -64,6 +70,23 @@ def simulate(arguments: Namespace) -> int:
         report = _play_many(rehearsal, arguments)
     failed = report.fails or (arguments.strict and report.findings)
     return outcomes.FAILED if failed else outcomes.COMPLETED
+
+
+def _read_deployed(name: str, arguments: Namespace) -> dict[str, Any]:
+    """The document of a deployed workflow."""
+    arguments.store = arguments.registry
+    settle(arguments)
+    check_names(arguments.store, name)
+
+    async def ask(app: App) -> WorkflowView:
+        return await app.workflows.get(name)
+
+    view = with_app(arguments, ask)
+    if view.document is None:
+        raise ConfigError(
+            f"the store has lost the document of {name!r}: deploy the same file again"
+        )
+    return view.document
 
 
 def _note_beside(file: str) -> None:

@@ -16,7 +16,7 @@ from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.session import print_result
-from minuet.cli.stores import command_line, exists, file_of, is_memory
+from minuet.cli.stores import check_names, command_line, is_memory
 from minuet.cli.unserved import reporting_unserved
 from minuet.errors import ConfigError, RunTimeoutError
 
@@ -31,11 +31,7 @@ def start(arguments: Namespace) -> int:
     value = read_input(values)
     workflow: str | CompiledWorkflow = file
     if is_name(file):
-        if not exists(arguments.store):
-            raise ConfigError(
-                f"there is no store at {file_of(arguments.store)}, so no workflow {file!r} is "
-                "deployed: deploy it with `minuet deploy FILE`, or name a file by its path (./FILE)"
-            )
+        check_names(arguments.store, file)
     else:
         workflow = app.workflows.compile(file)
         print_diagnostics(file, workflow.warnings)

@@ -49,6 +49,15 @@ def exists(url: str) -> bool:
     return not is_memory(url) and (file is None or file.exists())
 
 
+def check_names(url: str, name: str) -> None:
+    """ConfigError if the store cannot have a deployed workflow of this name: there is no store."""
+    if not exists(url):
+        raise ConfigError(
+            f"there is no store at {file_of(url)}, so no workflow {name!r} is "
+            "deployed: deploy it with `minuet deploy FILE`, or name a file by its path (./FILE)"
+        )
+
+
 def open_to_read(url: str, **options: Unpack[OptionArguments]) -> App:
     """An App without a worker, on a store that exists; ConfigError when it does not."""
     if is_memory(url):

@@ -41,6 +41,8 @@ def node_type(
     display_name: str = "",
     description: str = "",
     icon: str = "",
+    capabilities: dict[str, Any] | None = None,
+    image: str = "",
     example: dict[str, Any] | None = None,
     effects: Effects | None = None,
 ) -> Callable[[Registrable], Registrable]:
@@ -49,7 +51,8 @@ def node_type(
     A parameter hinted as `minuet.Context` (or named `ctx`) gets the context, one hinted as
     `minuet.Call` (or named `call`) everything that the node gets, and the remaining one the node's
     config, converted to its hint. Schemas that are left out follow from the hints. `effects` says
-    what running it twice would do, as for `@minuet.task`.
+    what running it twice would do, as for `@minuet.task`. `capabilities` and `image` (the container
+    image of workers that run it) are for programs that list node types.
     """
     _check_name(name)
     check_effects(effects)
@@ -64,6 +67,8 @@ def node_type(
             display_name=display_name,
             description=description,
             icon=icon,
+            capabilities=_check_capabilities(name, capabilities or {}),
+            image=image,
             example=example or {},
             effects=effects,
         )
@@ -81,6 +86,15 @@ def _check_name(name: str) -> None:
         )
     if name in NODE_TYPES:
         raise ConfigError(f"node type {name!r} comes with Minuet: choose another name")
+
+
+def _check_capabilities(name: str, capabilities: dict[str, Any]) -> dict[str, Any]:
+    try:
+        return msgspec.convert(msgspec.json.decode(msgspec.json.encode(capabilities)), dict)
+    except (TypeError, ValueError, msgspec.ValidationError) as error:
+        raise ConfigError(
+            f"node type {name!r}: capabilities are an object of JSON values: {error}"
+        ) from None
 
 
 def _make(

@@ -89,6 +89,9 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     #: What people call it, and the address of a picture; "": its name, and none.
     display_name: str = ""
     icon: str = ""
+    #: What else tools should know of it, by name; and the container image of workers that run it.
+    capabilities: dict[str, Json] = {}
+    image: str = ""
     #: JSON Schema of `config`.
     config_schema: dict[str, Any] = msgspec.field(default_factory=lambda: {"type": "object"})
     #: Entries of `config` that are CEL and stay unchanged: rendering templates in them

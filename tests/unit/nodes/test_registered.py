@@ -80,6 +80,14 @@ def test_what_people_see_of_it_is_kept() -> None:
     assert found.is_async
 
 
+@pytest.mark.parametrize("capabilities", [["fast"], {"run": object()}])
+def test_capabilities_that_are_not_json_are_refused(capabilities: Any) -> None:
+    with pytest.raises(ConfigError, match="'find': capabilities are an object of JSON values"):
+
+        @minuet.node_type("find", capabilities=capabilities)
+        def find(config: Any) -> None: ...
+
+
 def test_schemas_follow_from_the_hints() -> None:
     @minuet.node_type("find")
     def find(query: Query, ctx: minuet.Context) -> Hits | Wait:
