@@ -319,3 +319,166 @@ async def test_a_function_in_a_graph_gets_its_arguments_from_its_config(scene: A
     async with scene() as s:
         result = await s.run(document)
         assert result.output == {"c": 42}
+
+
+# ── signals and child runs ──────────────────────────────────────────────────────────────
+
+
+async def test_a_function_waits_for_a_signal(scene: Any) -> None:
+    @minuet.workflow(name="f-signal")
+    async def paid(ctx: minuet.Flow) -> list[Any]:
+        first = await ctx.signal("paid")
+        return [first, await f_double(1), await ctx.signal("paid", type=Parcel)]
+
+    async with scene() as s:
+        run = await s.app.start(paid)
+        await s.until(run, lambda row: row.seq >= 3)
+        await s.app.signal(run, "paid", {"amount": 5})
+        await s.app.signal(run, "paid", {"weight": "2"})
+        result = await s.end(run)
+        assert result.output == [{"amount": 5}, 2, {"weight": "2", "sent": None}]
+        assert RAN["double"] == 1
+
+
+async def test_a_signal_that_comes_before_the_function_waits_is_not_lost(scene: Any) -> None:
+    @minuet.workflow(name="f-early")
+    async def early(ctx: minuet.Flow) -> Any:
+        await f_double(1)
+        return await ctx.signal("paid", timeout=3600)
+
+    async with scene() as s:
+        run = await s.app.runs.create(early)
+        await run.signal("paid", "early")
+        await s.app.runs.trigger(run)
+        assert (await s.end(run)).output == "early"
+
+
+async def test_the_first_of_two_signals_wins(scene: Any) -> None:
+    @minuet.workflow(name="f-race")
+    async def race(ctx: minuet.Flow) -> list[Any]:
+        waiting = {
+            asyncio.create_task(ctx.signal(name), name=name) for name in ("approved", "rejected")
+        }
+        done, others = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        for other in others:
+            other.cancel()
+        return sorted((task.get_name(), task.result()) for task in done)
+
+    async with scene() as s:
+        run = await s.app.start(race)
+        await s.until(run, lambda row: row.seq >= 3)
+        await s.app.signal(run, "rejected", "too dear")
+        assert (await s.end(run)).output == [["rejected", "too dear"]]
+
+
+async def test_a_signal_that_does_not_come_in_time(scene: Any) -> None:
+    clock = ManualClock()
+
+    @minuet.workflow(name="f-late")
+    async def late(ctx: minuet.Flow) -> str:
+        try:
+            await ctx.signal("paid", timeout=60)
+        except minuet.SignalTimeoutError:
+            return "late"
+        return "paid"
+
+    async with scene(clock=clock) as s:
+        run = await s.app.start(late)
+        await s.until(run, lambda row: row.seq >= 4)
+        await s.idle()
+        clock.advance(61_000)
+        await s.store.sweep()
+        assert (await s.end(run)).output == "late"
+
+
+async def test_a_signal_reaches_a_function_while_a_step_of_it_runs(scene: Any) -> None:
+    async def endless() -> None:
+        await asyncio.Event().wait()
+
+    MISFORTUNE["endless"] = endless
+
+    @minuet.workflow(name="f-interrupted")
+    async def interrupted(ctx: minuet.Flow) -> Any:
+        work = asyncio.create_task(f_unlucky("endless"))
+        stop = asyncio.create_task(ctx.signal("stop"))
+        await asyncio.wait({work, stop}, return_when=asyncio.FIRST_COMPLETED)
+        work.cancel()
+        return await stop
+
+    async with scene() as s:
+        run = await s.app.start(interrupted)
+        async with asyncio.timeout(30):
+            while not RAN["endless"]:
+                await s.store.wait_for_change(run, 2, 20)
+        await s.app.signal(run, "stop", "enough")
+        assert (await s.end(run)).output == "enough"
+
+
+@minuet.workflow(name="f-inner")
+async def inner(ctx: minuet.Flow, n: int) -> Parcel:
+    if n < 0:
+        await f_charge(500)
+    return Parcel(Decimal(await f_double(n)))
+
+
+async def test_child_runs_side_by_side(scene: Any) -> None:
+    @minuet.workflow(name="f-parents")
+    async def parents(ctx: minuet.Flow) -> Decimal:
+        parcels = await asyncio.gather(*(ctx.start(inner, n) for n in range(3)))
+        return sum((parcel.weight for parcel in parcels), Decimal(0))
+
+    async with scene() as s:
+        run = await s.app.start(parents)
+        result = await s.end(run)
+        assert result.output == "6"
+        assert RAN["double"] == 3
+        assert (await s.app.runs.get(run)).children == 3
+
+
+async def test_a_failed_child_run_raises_in_its_parent(scene: Any) -> None:
+    @minuet.workflow(name="f-brave")
+    async def brave(ctx: minuet.Flow) -> list[Any]:
+        try:
+            await ctx.start(inner, n=-1)
+        except minuet.ChildFailedError as error:
+            return [error.status, (await ctx.start(inner, 4)).weight]
+        return []
+
+    async with scene() as s:
+        assert (await s.run(brave)).output == ["FAILED", "8"]
+
+
+async def test_a_cancelled_function_cancels_its_child_runs(scene: Any) -> None:
+    @minuet.workflow(name="f-sleeping-child")
+    async def sleeping(ctx: minuet.Flow) -> None:
+        await ctx.sleep(days=1)
+
+    @minuet.workflow(name="f-cancelling")
+    async def parent(ctx: minuet.Flow) -> None:
+        await asyncio.gather(ctx.start(sleeping), ctx.start(sleeping))
+
+    async with scene() as s:
+        run = await s.app.start(parent)
+        await s.until(run, lambda row: row.children == 2)
+        await s.app.runs.cancel(run)
+        await s.end(run)
+        children = (await s.app.runs.tree(run)).children
+        assert len(children) == 2
+        for child in children:
+            assert (await s.end(child.run_id)).status == "CANCELLED"
+
+
+async def test_any_workflow_can_be_a_child_run(scene: Any) -> None:
+    document = {
+        "name": "adder",
+        "output": "{{ sum.output }}",
+        "nodes": [{"id": "sum", "type": "transform", "config": {"value": "{{ input.a }}"}}],
+    }
+
+    @minuet.workflow(name="f-any")
+    async def any_workflow(ctx: minuet.Flow) -> Any:
+        return [await ctx.start(document, {"a": 5}), await ctx.start("deployed-adder", {"a": 6})]
+
+    async with scene() as s:
+        await s.app.workflows.deploy({**document, "name": "deployed-adder"})
+        assert (await s.run(any_workflow)).output == [5, 6]

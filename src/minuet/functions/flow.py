@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar, overload
 
 from minuet.errors import FunctionError, SignalTimeoutError
-from minuet.functions.execution import Execution
 from minuet.functions.function import Function
+from minuet.functions.instance import FunctionInstance
 from minuet.nodes.values import as_it_is, decoder, result_decoder
 
 #: Where `ctx.log` of a function writes.
@@ -30,12 +30,12 @@ NAME_LENGTH_MAX = 255
 class _Quiet(logging.LoggerAdapter[logging.Logger]):
     """A logger that says nothing while the code repeats what it has done before."""
 
-    def __init__(self, execution: Execution, extra: Mapping[str, Any]) -> None:
+    def __init__(self, instance: FunctionInstance, extra: Mapping[str, Any]) -> None:
         super().__init__(_log, dict(extra))
-        self._execution = execution
+        self._instance = instance
 
     def isEnabledFor(self, level: int) -> bool:
-        return not self._execution.journal.is_replaying and super().isEnabledFor(level)
+        return not self._instance.journal.is_replaying and super().isEnabledFor(level)
 
 
 class Flow:
@@ -47,14 +47,14 @@ class Flow:
 
     def __init__(
         self,
-        execution: Execution,
+        instance: FunctionInstance,
         *,
         run_id: str,
         workflow: str,
         node_id: str,
         tags: Mapping[str, Any],
     ) -> None:
-        self._execution = execution
+        self._instance = instance
         self.run_id = run_id
         self.workflow = workflow
         self.node_id = node_id
@@ -64,12 +64,12 @@ class Flow:
     @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the run. It says nothing during a replay."""
-        return _Quiet(self._execution, {"run_id": self.run_id, "node_id": self.node_id})
+        return _Quiet(self._instance, {"run_id": self.run_id, "node_id": self.node_id})
 
     @property
     def is_replaying(self) -> bool:
         """Whether the code repeats what it has done before a crash or a wait."""
-        return self._execution.journal.is_replaying
+        return self._instance.journal.is_replaying
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 
@@ -85,7 +85,7 @@ class Flow:
         """Wait for a time to pass, or for a point in time. No worker is held meanwhile."""
         if until is not None:
             moment = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
-            delay = moment.timestamp() - self._execution.time_ms() / 1000
+            delay = moment.timestamp() - self._instance.time_ms() / 1000
         else:
             span = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
             delay = span.total_seconds()
@@ -103,9 +103,9 @@ class Flow:
                 f"the name of a signal has 1 to {NAME_LENGTH_MAX} characters and does not begin "
                 f"with $: {name!r:.100}"
             )
-        call = self._execution.new_call("signal", name)
+        call = self._instance.new_call("signal", name)
         call.decode = as_it_is if type is None else decoder(type)
-        waiting = self._execution.wait(call)
+        waiting = self._instance.wait(call)
         if timeout is None:
             return await waiting
         try:
@@ -143,7 +143,7 @@ class Flow:
                 raise TypeError("ctx.start takes a workflow and its input, unless it is a function")
             name, decode = _name_of(workflow), as_it_is
             value = args[0] if args else None
-        return self._execution.child(name, workflow, value, decode)
+        return self._instance.child(name, workflow, value, decode)
 
     def step(
         self, name: str, fn: Callable[..., Any], *args: Any, **kwargs: Any
@@ -153,23 +153,23 @@ class Flow:
         A sync function runs in a thread. Tasks are awaited directly: `await charge(order)`.
         """
         arguments = {"args": args, "kwargs": kwargs}
-        return self._execution.step(name, fn, arguments, result_decoder(fn))
+        return self._instance.step(name, fn, arguments, result_decoder(fn))
 
     # ── values that are recorded ────────────────────────────────────────────────────────
 
     def now(self) -> datetime:
         """The time, in UTC; the same in every replay."""
-        execution = self._execution
-        ms = execution.note("now", "", execution.clock_ms)
+        instance = self._instance
+        ms = instance.note("now", "", instance.clock_ms)
         return datetime.fromtimestamp(ms / 1000, UTC)
 
     def random(self) -> float:
         """A random number from 0 to 1; the same in every replay."""
-        return float(self._execution.note("random", "", random.random))
+        return float(self._instance.note("random", "", random.random))
 
     def uuid(self) -> uuid.UUID:
         """A random UUID; the same in every replay."""
-        return uuid.UUID(self._execution.note("uuid", "", lambda: str(uuid.uuid4())))
+        return uuid.UUID(self._instance.note("uuid", "", lambda: str(uuid.uuid4())))
 
     def version(self, name: str) -> bool:
         """Whether a change of the code is in force for this run.
@@ -179,7 +179,7 @@ class Flow:
         else:
             …the former way, for runs that had passed here before the change…
         """
-        return self._execution.version(name)
+        return self._instance.version(name)
 
 
 def _name_of(workflow: Any) -> str:

@@ -105,8 +105,8 @@ class Children:
     async def start(
         self, context: Context, number: int, workflow: Any, input: Json, *, ended: int
     ) -> str:
-        """Start a child run of a durable function, the one of this number; its id. Where it
-        stands is told by its signal.
+        """Start a child run of a durable function, the one of this number; its id. A
+        signal reports its end.
 
         `ended` is the generation whose failure is forgotten: the child run is to go on."""
         name = child_id(_instance(context), number)
@@ -197,7 +197,7 @@ class Children:
         new = msgspec.structs.replace(
             new,
             parent=held,
-            **({"parent_number": number} if number else {}),
+            parent_number=number,
             deadline_ms=deadline_ms,
             version=version,
             tag=tag,

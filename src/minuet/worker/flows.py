@@ -1,6 +1,6 @@
 """Durable functions, run by a worker.
 
-The code of a function runs in turns (`functions.execution`). Between two turns the worker keeps
+The code of a function runs in turns (`functions.instance`). Between two turns the worker keeps
 what the code has got, in one call, and only then starts what it has asked for: so an effect never
 follows from a result that could be lost. If the code waits for nothing that runs here, the function
 is left, and its token waits in the store for a time, a signal or the end of a child run.
@@ -23,9 +23,9 @@ from minuet import events
 from minuet.bridge.values import encode, encode_value
 from minuet.errors import FunctionError, LeaseLost, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
-from minuet.functions.execution import Call, Execution
 from minuet.functions.flow import Flow
 from minuet.functions.function import Function
+from minuet.functions.instance import Call, FunctionInstance
 from minuet.functions.journal import Entry, Journal, decode_entries, encode_entry
 from minuet.ids import Ids
 from minuet.kernel.retry import retry_delay_ms
@@ -135,7 +135,7 @@ class _FlowRun:
         self._arguments = arguments
         self._context = context
         self._key = (context.run_id, context.token_node, context.scope_text)
-        self._execution: Execution | None = None
+        self._instance: FunctionInstance | None = None
         self._running: dict[Call, tuple[asyncio.Task[None], list[Context]]] = {}
         self._arrived: deque[_Arrival] = deque()
         self._wake = asyncio.Event()
@@ -155,22 +155,22 @@ class _FlowRun:
         entries = [] if is_new else await self._load()
         context = self._context
         journal = Journal(entries, (context.generation, context.attempt))
-        execution = self._execution = Execution(journal, self)
+        instance = self._instance = FunctionInstance(journal, self)
         flow = Flow(
-            execution,
+            instance,
             run_id=context.run_id,
             workflow=context.workflow,
             node_id=context.node_id,
             tags=context.tags,
         )
-        execution.begin(partial(self._function.function, flow, **self._arguments))
+        instance.begin(partial(self._function.function, flow, **self._arguments))
         while True:
             await self._turn()
-            if execution.is_over:
+            if instance.is_over:
                 await self._keep()
-                return execution.result()
+                return instance.result()
             self._stop_cancelled()
-            asked = execution.take_asked()
+            asked = instance.take_asked()
             await self._keep()
             await self._start(asked)
             if self._arrived or self._is_due():
@@ -190,8 +190,8 @@ class _FlowRun:
         if self._running:
             await asyncio.wait([task for task, _ in self._running.values()], timeout=0)
         self._running.clear()
-        if self._execution is not None:
-            await self._off_task(self._execution.close)
+        if self._instance is not None:
+            await self._off_task(self._instance.close)
 
     async def _turn(self) -> None:
         """Run the code until it waits for what is not here."""
@@ -220,43 +220,43 @@ class _FlowRun:
         await done
 
     def _pump(self) -> None:
-        execution = self._execution
-        assert execution is not None
-        execution.turn()
+        instance = self._instance
+        assert instance is not None
+        instance.turn()
         # One at a time: a replay does the same.
-        while not execution.is_over:
+        while not instance.is_over:
             arrival = self._next_arrival()
             if arrival is None:
                 return
             call = arrival.call
-            entry = execution.journal.new(
+            entry = instance.journal.new(
                 call.kind, call.name, call.occurrence, self._flows.now_ms(), **arrival.fields
             )
             if arrival.signal:
                 self._received[entry.key] = arrival.signal
-            execution.deliver(call, entry)
-            execution.turn()
+            instance.deliver(call, entry)
+            instance.turn()
 
     def _next_arrival(self) -> _Arrival | None:
-        execution = self._execution
-        assert execution is not None
+        instance = self._instance
+        assert instance is not None
         while self._arrived:
             arrival = self._arrived.popleft()
-            if execution.waiting.get(arrival.call.key) is arrival.call:
+            if instance.waiting.get(arrival.call.key) is arrival.call:
                 return arrival
         now_ms = self._flows.now_ms()
-        due = [call for call in execution.timers() if call.due_ms <= now_ms]
+        due = [call for call in instance.timers() if call.due_ms <= now_ms]
         first = min(due, key=lambda call: (call.due_ms, call.occurrence), default=None)
         return None if first is None else _Arrival(first, {})
 
     def _is_due(self) -> bool:
-        assert self._execution is not None
+        assert self._instance is not None
         now_ms = self._flows.now_ms()
-        return any(call.due_ms <= now_ms for call in self._execution.timers())
+        return any(call.due_ms <= now_ms for call in self._instance.timers())
 
     def _next_due_ms(self) -> int | None:
-        assert self._execution is not None
-        return min((call.due_ms for call in self._execution.timers()), default=None)
+        assert self._instance is not None
+        return min((call.due_ms for call in self._instance.timers()), default=None)
 
     async def _until_something(self) -> None:
         """Wait until a step has ended, or something else has come."""
@@ -282,8 +282,8 @@ class _FlowRun:
 
     async def _keep(self) -> None:
         """Keep what the code has got, and wait until that is durable."""
-        assert self._execution is not None
-        unsaved = self._execution.journal.take_unsaved()
+        assert self._instance is not None
+        unsaved = self._instance.journal.take_unsaved()
         if not unsaved:
             return
         lease, mask = self._context.lease_id, self._context.mask
@@ -337,8 +337,8 @@ class _FlowRun:
 
     def _stop_cancelled(self) -> None:
         """Stop steps that the code no longer waits for."""
-        assert self._execution is not None
-        cancelled, self._execution.cancelled = self._execution.cancelled, []
+        assert self._instance is not None
+        cancelled, self._instance.cancelled = self._instance.cancelled, []
         for call in cancelled:
             task, contexts = self._running.pop(call, (None, []))
             for context in contexts:
@@ -424,8 +424,8 @@ class _FlowRun:
     # ── child runs and signals ──────────────────────────────────────────────────────────
 
     async def _start_child(self, call: Call) -> None:
-        assert self._execution is not None
-        before = self._execution.journal.dropped.get(call.key)
+        assert self._instance is not None
+        before = self._instance.journal.dropped.get(call.key)
         try:
             child = await self._insist(
                 partial(
@@ -448,13 +448,13 @@ class _FlowRun:
 
     def _awaited(self) -> dict[str, list[Call]]:
         """What the code waits for that comes as a signal, by the signal's name."""
-        assert self._execution is not None
+        assert self._instance is not None
         found: dict[str, list[Call]] = {}
-        for call in self._execution.waiting.values():
+        for call in self._instance.waiting.values():
             if call.kind == "signal":
                 found.setdefault(call.name, []).append(call)
         for child, call in self._children.items():
-            if call.key in self._execution.waiting:
+            if call.key in self._instance.waiting:
                 found[f"{CHILD_SIGNAL}{child}"] = [call]
         return found
 
@@ -465,7 +465,7 @@ class _FlowRun:
             return
         flows, run = self._flows, self._key[0]
         arrived = {arrival.call.key for arrival in self._arrived}
-        for signal in await self._insist(partial(flows.store.read_signals, flows.tenant, run)):
+        for signal in await self._insist(lambda: flows.store.read_signals(flows.tenant, run)):
             calls = [call for call in awaited.get(signal.name, ()) if call.key not in arrived]
             if not calls or signal.seq in self._seen:
                 continue
@@ -521,11 +521,11 @@ class _FlowRun:
             due_ms = soon_ms if due_ms is None else min(due_ms, soon_ms)
         signals = [name for name in names if not name.startswith(CHILD_SIGNAL)]
         children = [child for child in self._children if f"{CHILD_SIGNAL}{child}" in names]
-        assert self._execution is not None
+        assert self._instance is not None
         data = {
             "signals": signals,
             "children": children,
-            "places": sorted({call.place for call in self._execution.waiting.values()}),
+            "places": sorted({call.place for call in self._instance.waiting.values()}),
         }
         return Wait("flow", key=key, due_ms=due_ms, data=data)
 

@@ -85,7 +85,7 @@ class Call:
         return label_of(self.kind, self.name, self.occurrence)
 
 
-class Execution:
+class FunctionInstance:
     """The code of one instance."""
 
     def __init__(self, journal: Journal, host: Host) -> None:
