@@ -30,6 +30,14 @@ async def step(ctx: minuet.Context) -> dict[str, int]:
     return {"i": 1}
 
 
+@minuet.workflow(name="function")
+async def function(ctx: minuet.Flow, length: int = 10) -> int:
+    """A durable function whose steps come one after the other."""
+    for _ in range(length):
+        await step()  # type: ignore[call-arg]
+    return length
+
+
 def chain(length: int, node: dict[str, Any]) -> dict[str, Any]:
     """A workflow of nodes one after the other."""
     nodes = [
@@ -113,6 +121,9 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     node = NODES[options.node]
     if options.case == "chain":
         document, runs = chain(options.length, node), options.runs
+    elif options.case == "function":
+        document, runs = function.to_dict(), options.runs
+        document["nodes"][0]["config"] = {"length": options.length}
     elif options.case == "fan":
         document, runs = fan(options.length, node), options.runs
     else:
@@ -128,7 +139,8 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         with helpers(options, store):
             work = run_many(store, document, runs, options.concurrency)
             took = run_loop(work, options.loop)
-    count = runs * len(document["nodes"])
+    # Of a function, its steps count.
+    count = runs * (options.length if options.case == "function" else len(document["nodes"]))
     return {
         "case": options.case,
         "node": options.node,
@@ -154,7 +166,7 @@ def run_loop(work: Any, loop: str) -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("case", choices=["chain", "fan", "dag", "serve"])
+    parser.add_argument("case", choices=["chain", "fan", "dag", "function", "serve"])
     parser.add_argument("--runs", type=int, default=1)
     parser.add_argument("--length", type=int, default=10)
     parser.add_argument("--node", choices=sorted(NODES), default="task")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextvars
-import copy
 import hashlib
 import inspect
 import logging
@@ -252,6 +251,8 @@ class Context:
         """The same for every attempt of this node instance, and for no other instance."""
         if self._key is None:
             text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}"
+            if self._prefix:
+                text += f"\n{self._prefix}"
             self._key = hashlib.sha256(text.encode()).hexdigest()[:32]
         return self._key
 
@@ -276,16 +277,17 @@ class Context:
 
     def for_step(self, step: str, attempt: int, *, is_async: bool) -> Context:
         """The context of a task that is a step of a durable function. For the worker."""
-        # Imported here, because a program that only reads documents does not need it.
-        import asyncio
-
-        made = copy.copy(self)
+        made = Context.__new__(Context)
+        for name in Context.__slots__:
+            setattr(made, name, getattr(self, name))
         made._prefix = f"{step}/"
-        text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}\n{step}"
-        made._key = hashlib.sha256(text.encode()).hexdigest()[:32]
-        made._cancelled, made.outage = False, None
-        made._loop = None if is_async else asyncio.get_running_loop()
+        made._key, made._cancelled, made.outage = None, False, None
         made.attempt = attempt
+        if not is_async:
+            # Imported here, because a program that only reads documents does not need it.
+            import asyncio
+
+            made._loop = asyncio.get_running_loop()
         return made
 
     def enter(self) -> None:

@@ -9,6 +9,7 @@ is left, and its token waits in the store for a time, a signal or the end of a c
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import inspect
 from collections import deque
@@ -264,11 +265,12 @@ class _FlowRun:
         delay = None if due_ms is None else max(0.0, (due_ms - self._flows.now_ms()) / 1000)
         if self._awaited() and self._watcher is None:
             self._watcher = asyncio.create_task(self._watch())
-        try:
-            async with asyncio.timeout(delay):
-                await self._wake.wait()
-        except TimeoutError:
-            pass
+        if delay is None:
+            await self._wake.wait()
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(delay):
+                    await self._wake.wait()
         self._wake.clear()
 
     # ── the journal ─────────────────────────────────────────────────────────────────────
