@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from minuet.app.app import App
 from minuet.app.stores import make_store
 from minuet.clock import SystemClock
@@ -64,11 +66,27 @@ def test_a_run_gives_way_for_a_while_after_the_others_had_something() -> None:
     assert sharing.divide(items, 5.0 + GIVE_WAY_S) == (items, [])
 
 
+def test_a_run_gives_way_to_one_that_it_takes_turns_with() -> None:
+    sharing, items = Sharing(), finished(large=100)
+    sharing.divide(finished(small=1), 5.0)
+
+    assert sharing.divide(items, 5.0) == (items[:SHARE], items[SHARE:])
+    assert sharing.divide(items, 5.0 + GIVE_WAY_S) == (items, [])
+
+
+def test_a_run_does_not_give_way_to_itself() -> None:
+    sharing, items = Sharing(), finished(large=100)
+    sharing.divide(finished(large=1), 5.0)
+
+    assert sharing.divide(items, 5.0) == (items, [])
+
+
 class Watched:
     """A store that notes what each exchange hands in, and how much its worker holds."""
 
-    def __init__(self, store: Any) -> None:
+    def __init__(self, store: Any, overlaps: bool | None = None) -> None:
         self._store = store
+        self.overlaps = store.overlaps if overlaps is None else overlaps
         self.batches: list[Counter[str]] = []
         self.held = self.held_most = 0
 
@@ -128,6 +146,37 @@ async def test_a_small_run_shares_its_exchanges_with_few_items_of_a_foreach(scen
 
     shared = [batch[large_run] for batch in watched[0].batches if batch[small_run]]
     assert max(shared) == SHARE
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+async def test_a_small_run_beside_a_foreach_hands_in_a_node_with_every_exchange(
+    tmp_path: Path, overlaps: bool
+) -> None:
+    under_way = asyncio.Event()
+
+    async def count(number: int) -> None:
+        if number == 100:
+            under_way.set()
+
+    async def work() -> None:
+        return None
+
+    store = Watched(make_store(f"sqlite:///{tmp_path}/runs.db", clock=SystemClock()), overlaps)
+    each = {"items": list(range(700)), "max_parallel": 60}
+    large = workflow(task("each", handler="count", foreach=each, config={"number": "{{ item }}"}))
+    handlers = module_of({"count": count, "work": work})
+    async with App(store, handlers=[handlers], concurrency=200) as app:
+        large_run = await app.start(large)
+        async with asyncio.timeout(PATIENCE):
+            await under_way.wait()
+        small_run = await app.start(chain(5, "work"))
+        assert (await app.wait(small_run, timeout=PATIENCE)).status == "COMPLETED"
+        assert (await app.wait(large_run, timeout=PATIENCE)).status == "COMPLETED"
+
+    found = [at for at, batch in enumerate(store.batches) if batch[small_run]]
+    # From the second one on: the first may meet a large exchange that is under way.
+    assert found[1:] == list(range(found[1], found[1] + 4))
+    assert {store.batches[at][large_run] for at in found[1:]} == {SHARE}
 
 
 async def test_a_worker_that_keeps_results_back_does_not_take_more_and_more(

@@ -100,14 +100,14 @@ class Loop:
         while not draining.is_begun:
             await self._sweep_when_due()
             more = await self.round()
-            if draining.is_begun or (more and not workload.kept_back):
-                continue
             # Handlers that do not wait for anything finish in one turn of the event loop, and
-            # their callbacks run in the next.
-            await asyncio.sleep(0)
-            if len(workload.finished) == workload.kept_back:
+            # their callbacks run in the next. Results that are kept back are no reason to go on
+            # without those of what was just begun.
+            for _ in range(2):
+                if draining.is_begun or (workload.finished and not workload.kept_back):
+                    break
                 await asyncio.sleep(0)
-            if not workload.finished:
+            if not (more or workload.finished or draining.is_begun):
                 await self._rest()
 
     # ── one round ───────────────────────────────────────────────────────────────────────
@@ -187,10 +187,12 @@ class Loop:
 
     def _begin_first(self) -> None:
         """Begin what was granted. Where it helps, leave some to be done while the next call is
-        under way: all of it when there is something to hand in already, else a half."""
+        under way: all of it when there is something to hand in already, else a half. While
+        results are kept back, nothing is left: the next node of a small run is to be handed in
+        with the next call, not with the one after it."""
         count = len(self._workload.granted)
-        if self._store.overlaps:
-            if len(self._workload.finished) > self._workload.kept_back:
+        if self._store.overlaps and not self._workload.kept_back:
+            if self._workload.finished:
                 count = 0
             elif count >= PARTS_MIN:
                 count //= 2

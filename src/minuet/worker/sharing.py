@@ -14,8 +14,10 @@ from collections import Counter
 from minuet.store.exchange import Item
 from minuet.worker.assignment import Assignment
 
-#: Items that a run may hand in at once, however few the others have.
-SHARE = 16
+#: Items that a run may hand in at once, however few the others have. So many take about as long as
+#: an exchange without them: a hop of another run takes about twice as long as it would alone, and
+#: the run that gives way still has about half of the time.
+SHARE = 6
 
 #: For how long a run gives way after others had something to hand in. The next node of a small run,
 #: or the next small run, comes about one exchange later.
@@ -29,16 +31,24 @@ class Sharing:
 
     def __init__(self) -> None:
         self._until = 0.0
+        #: The runs that the last small exchange had something of, and when it was.
+        self._few: set[str] = set()
+        self._few_at = 0.0
 
     def divide(self, finished: Finished, now: float) -> tuple[Finished, Finished]:
         """What to hand in now, and what to keep back."""
         if len(finished) <= SHARE:
+            if finished:
+                self._few, self._few_at = {one.grant.run for one, _ in finished}, now
             return finished, []
         counts = Counter([assignment.grant.run for assignment, _ in finished])
         ((largest, count),) = counts.most_common(1)
         others = len(finished) - count
         if others:
             self._until = now + GIVE_WAY_S
+        elif self._few - {largest}:
+            # The two take turns: the store works for one while the handlers of the other run.
+            self._until = max(self._until, self._few_at + GIVE_WAY_S)
         most = max(SHARE, others)
         if count <= most or now >= self._until:
             return finished, []
