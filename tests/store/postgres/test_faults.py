@@ -64,6 +64,7 @@ async def test_a_call_cancelled_while_it_connects_leaves_no_error_behind(url: st
     errors: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
     database = Database(Address(url))
+    await database.open()
     for turns in range(24):
         connecting = asyncio.create_task(database.connect())
         for _ in range(turns):

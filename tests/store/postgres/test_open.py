@@ -224,3 +224,26 @@ async def test_the_durability_of_a_commit_is_not_left_to_the_servers_settings(ur
 
     await store.close()
     assert setting == "on"
+
+
+@pytest.mark.parametrize("turns", [None, 0, 1, 2, 4, 8, 16])
+async def test_no_connection_outlives_its_store(url: str, admin: Any, turns: int | None) -> None:
+    """A call that waits for a run begins to listen: while the store is closed, or after that."""
+    name = f"late_{turns}"
+    store = PostgresStore(f"{url}&application_name={name}")
+    await store.open()
+    if turns is None:
+        await store.close()
+    store._hints.listen()
+    for _ in range(turns or 0):
+        await asyncio.sleep(0)
+    await store._database.close()
+    if store._hints._tasks:
+        await asyncio.wait(store._hints._tasks)
+
+    assert store._database._links == set()
+    async with asyncio.timeout(10):
+        while await admin.fetchval(  # noqa: ASYNC110
+            "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name
+        ):
+            await asyncio.sleep(0.01)

@@ -77,7 +77,8 @@ class Database:
         self._idle: list[Link] = []
         self._free = asyncio.Semaphore(address.connections)
         self._links: set[Link] = set()
-        self._unwanted: set[asyncio.Future[Connection]] = set()
+        #: Connections that are being made.
+        self._coming: set[asyncio.Future[Connection]] = set()
         self._open = False
         self._was_usable = False
         self._begin = ""
@@ -103,10 +104,10 @@ class Database:
         self._open = False
         for _ in range(self.address.connections):
             await self._free.acquire()
+        if self._coming:
+            await asyncio.wait(self._coming)
         for link in list(self._links):
             await self.disconnect(link)
-        if self._unwanted:
-            await asyncio.wait(self._unwanted)
         self._idle.clear()
         for _ in range(self.address.connections):
             self._free.release()
@@ -115,6 +116,7 @@ class Database:
 
     async def connect(self) -> Link:
         """A new connection to a server that can be used."""
+        self._refuse_if_closed()
         asyncpg = _driver()
         options: dict[str, Any] = {"statement_cache_size": 0} if self.address.pooled else {}
         connecting = asyncio.ensure_future(
@@ -122,13 +124,17 @@ class Database:
                 self.address.dsn, timeout=CONNECT_S, command_timeout=COMMAND_S, **options
             )
         )
+        self._coming.add(connecting)
+        connecting.add_done_callback(self._coming.discard)
         try:
             connection = await asyncio.shield(connecting)
         except asyncio.CancelledError:
             # Cancelled halfway, the driver would leave an error that is never retrieved.
-            self._unwanted.add(connecting)
-            connecting.add_done_callback(self._drop_unwanted)
+            connecting.add_done_callback(_drop_unwanted)
             raise
+        if not self._open:
+            connection.terminate()
+        self._refuse_if_closed()
         link = Link(connection, self._texts)
         self._links.add(link)
         try:
@@ -140,10 +146,9 @@ class Database:
             raise
         return link
 
-    def _drop_unwanted(self, connecting: asyncio.Future[Connection]) -> None:
-        self._unwanted.discard(connecting)
-        if not connecting.cancelled() and connecting.exception() is None:
-            connecting.result().terminate()
+    def _refuse_if_closed(self) -> None:
+        if not self._open:
+            raise StoreUnavailableError("the store is closed")
 
     async def _refuse_pooler(self, link: Link) -> None:
         """Find out whether another connection is answered by the same process of the server.
@@ -256,8 +261,7 @@ class Database:
     async def _once(
         self, work: Work[Value], how: Callable[[Link, Work[Value]], Awaitable[Value]]
     ) -> Value:
-        if not self._open:
-            raise StoreUnavailableError("the store is closed")
+        self._refuse_if_closed()
         async with self._free:
             link = await self._take()
             try:
@@ -286,6 +290,11 @@ class Database:
             raise _CommitLost(error) from error
         assert done == "COMMIT", done
         return value
+
+
+def _drop_unwanted(connecting: asyncio.Future[Connection]) -> None:
+    if not connecting.cancelled() and connecting.exception() is None:
+        connecting.result().terminate()
 
 
 class _CommitLost(Exception):
