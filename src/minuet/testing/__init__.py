@@ -1,4 +1,4 @@
-"""Tests of workflows and handlers: plays with stubs, contexts, fixtures of pytest.
+"""Tests of workflows and handlers: plays with stubs, contexts, recorded runs, fixtures of pytest.
 
     from minuet.testing import play
 
@@ -12,6 +12,9 @@ used.
     stubs          what nodes call instead of their handlers
     stage          the world of a play: App, store and clock
     played         what a play answers
+    recorded       what the handlers of a recorded run have returned
+    comparing      the differences between two runs
+    replaying      `record`, `replay` and `areplay`
     fake_context   a context for tests of one handler
     fixtures       the fixtures for pytest
 """
@@ -25,8 +28,20 @@ if TYPE_CHECKING:
     from minuet.testing.fake_context import FakeContext, LogLine, context
     from minuet.testing.played import Played
     from minuet.testing.playing import aplay, play
+    from minuet.testing.replaying import Replayed, areplay, record, replay
 
-__all__ = ["FakeContext", "LogLine", "Played", "aplay", "context", "play"]
+__all__ = [
+    "FakeContext",
+    "LogLine",
+    "Played",
+    "Replayed",
+    "aplay",
+    "areplay",
+    "context",
+    "play",
+    "record",
+    "replay",
+]
 
 #: Where the public names are; all others are errors.
 _HOMES = {
@@ -34,8 +49,8 @@ _HOMES = {
     "LogLine": "minuet.testing.fake_context",
     "context": "minuet.testing.fake_context",
     "Played": "minuet.testing.played",
-    "aplay": "minuet.testing.playing",
-    "play": "minuet.testing.playing",
+    **dict.fromkeys(("aplay", "play"), "minuet.testing.playing"),
+    **dict.fromkeys(("Replayed", "areplay", "record", "replay"), "minuet.testing.replaying"),
 }
 
 if not TYPE_CHECKING:

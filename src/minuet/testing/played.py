@@ -12,6 +12,7 @@ from minuet.app.app import App
 from minuet.app.results import Explanation, NodeResult, RunTree
 from minuet.app.watch import instance_name
 from minuet.bridge.history import HistoryReader
+from minuet.bridge.recording import Recording
 from minuet.events import Place
 from minuet.kernel.explain.answer import explain
 from minuet.kernel.explain.waiting import Fact
@@ -54,6 +55,8 @@ class Played(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     #: The child runs, in the order of the nodes that started them.
     children: tuple[Played, ...]
     seen: Seen
+    #: The run with its history; child runs are in that of the run that started them.
+    recording: Recording | None = None
 
     def why(self, node: str) -> Explanation:
         """Why a node, or one instance of it (`check[2]`), ran, was skipped, waits or failed."""
@@ -107,7 +110,8 @@ def _settled(history: Sequence[NumberedEvent]) -> Iterator[str]:
 
 async def read_played(app: App, run_id: str) -> Played:
     """A run as it stands in an App."""
-    return await _read(app, await app.runs.tree(run_id))
+    played = await _read(app, await app.runs.tree(run_id))
+    return msgspec.structs.replace(played, recording=await app.runs.export(run_id))
 
 
 async def _read(app: App, tree: RunTree) -> Played:

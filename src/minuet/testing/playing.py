@@ -15,8 +15,8 @@ from minuet.errors import InputError
 from minuet.ids import Ids, SeededIds
 from minuet.nodes.secrets import SecretProvider
 from minuet.testing.played import Played, read_played
-from minuet.testing.stage import PlayStore, Stage
-from minuet.testing.stubs import Failure, Stubs, spots_of
+from minuet.testing.stage import GivenSignals, PlayStore, Signals, Stage
+from minuet.testing.stubs import Failure, Spot, Stubs, spots_of
 
 #: Real seconds that a play may take.
 TIMEOUT_S = 30.0
@@ -97,18 +97,19 @@ async def aplay(
     Handlers run one at a time, so the path is the same each time; `concurrency` lets more of them
     run at once. `secrets` are a mapping or a provider.
     """
-    return await Play(
-        workflow,
-        handlers=handlers,
-        decisions=decisions,
-        signals=signals,
-        fail=fail,
-        workflows=workflows,
+    document, *children = documents = [_read(one) for one in (workflow, *workflows)]
+    play = Play(
+        GivenSignals(signals or {}),
         modules=modules,
         secrets=secrets,
         now=now,
         concurrency=concurrency,
-    ).run(input, tags, timeout)
+    )
+    play.replace(spots_of(documents), handlers or {}, fail or {}, decisions or {})
+    async with play.app as app:
+        for child in children:
+            await app.workflows.deploy(child)
+        return await play.run(document, input, tags, timeout)
 
 
 def play(workflow: Any, input: Any = None, **arguments: Unpack[PlayArguments]) -> Played:
@@ -124,28 +125,22 @@ def play(workflow: Any, input: Any = None, **arguments: Unpack[PlayArguments]) -
 
 
 class Play:
-    """A workflow on a stage of its own."""
+    """The real engine on a stage of its own."""
 
     def __init__(
         self,
-        workflow: Any,
+        signals: Signals,
         *,
-        handlers: Mapping[str, Any] | None = None,
-        decisions: Mapping[str, Decision] | None = None,
-        signals: Mapping[str, Any] | None = None,
-        fail: Mapping[str, Failure | Sequence[Failure]] | None = None,
-        workflows: Iterable[Any] = (),
         modules: Iterable[str | ModuleType] = (),
         secrets: Mapping[str, str] | SecretProvider | None = None,
         now: datetime | None = None,
         concurrency: int = 1,
         ids: Ids | None = None,
     ) -> None:
-        self._document, *self._children = (_read(one) for one in (workflow, *workflows))
         clock = ManualClock(int((now or datetime.now(UTC)).timestamp() * 1000))
-        store = PlayStore(clock)
+        self.store = PlayStore(clock)
         self.app = App(
-            store,
+            self.store,
             clock=clock,
             # The same ids each time, so that idempotency keys are the same too.
             ids=ids or SeededIds(),
@@ -157,18 +152,25 @@ class Play:
             stale_seconds=_NEVER_S,
             dead_seconds=_NEVER_S,
         )
-        self.stage = Stage(self.app, store, clock, signals or {})
-        spots = spots_of([self._document, *self._children])
-        Stubs(spots, self.app.handlers).put(handlers or {}, fail or {}, decisions or {})
+        self._stage = Stage(self.app, self.store, clock, signals)
 
-    async def run(self, input: Any, tags: dict[str, Any] | None, timeout: float) -> Played:
-        """Play it."""
-        async with self.app as app:
-            for child in self._children:
-                await app.workflows.deploy(child)
-            run = await app.start(self._document, input, tags=tags)
-            await self.stage.finish(run.id, timeout)
-            return await read_played(app, run.id)
+    def replace(
+        self,
+        spots: Sequence[Spot],
+        handlers: Mapping[str, Any],
+        fail: Mapping[str, Failure | Sequence[Failure]],
+        decisions: Mapping[str, Decision],
+    ) -> None:
+        """Have stand-ins called at these spots."""
+        Stubs(spots, self.app.handlers).put(handlers, fail, decisions)
+
+    async def run(
+        self, workflow: Any, input: Any, tags: dict[str, Any] | None, timeout: float
+    ) -> Played:
+        """Start a run while the App is open, and play it to its end."""
+        run = await self.app.start(workflow, input, tags=tags)
+        await self._stage.finish(run.id, timeout)
+        return await read_played(self.app, run.id)
 
 
 def _read(workflow: Any) -> Any:

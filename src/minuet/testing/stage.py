@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 from minuet.app.app import App
 from minuet.app.watch import instance_name
@@ -46,17 +46,47 @@ class PlayStore(MemoryStore):
         return await super().wait_for_work(tenant, queues, timeout_ms, runs)
 
 
-class Stage:
-    """Takes a run to its end."""
+class Signals(Protocol):
+    """The signals that a play has."""
 
-    def __init__(
-        self, app: App, store: PlayStore, clock: ManualClock, signals: Mapping[str, Any]
-    ) -> None:
-        self._app, self._store, self._clock = app, store, clock
-        #: Data for each wait, the same one again; or one for each wait, in order.
+    def take(self, run_id: str, name: str) -> list[Any]:
+        """The data of the next signal for a node that waits, or nothing."""
+        ...
+
+    def advise(self, name: str) -> str:
+        """What to do about a signal that does not come."""
+        ...
+
+
+class GivenSignals:
+    """Signals that a test gives: one value for all waits, or a list with one for each."""
+
+    def __init__(self, signals: Mapping[str, Any]) -> None:
         self._signals = {
             name: list(data) if isinstance(data, list) else data for name, data in signals.items()
         }
+
+    def take(self, run_id: str, name: str) -> list[Any]:
+        """The data of the next signal for a node that waits, or nothing."""
+        data = self._signals.get(name, [])
+        if not isinstance(data, list):
+            return [data]
+        return [data.pop(0)] if data else []
+
+    def advise(self, name: str) -> str:
+        """What to do about a signal that does not come."""
+        if name in self._signals:
+            return "all that `signals` has of this name were sent"
+        close = get_close_matches(name, list(self._signals), n=1)
+        return f"pass signals={{{name!r}: …}}{f', not {close[0]!r}' if close else ''}"
+
+
+class Stage:
+    """Takes a run to its end."""
+
+    def __init__(self, app: App, store: PlayStore, clock: ManualClock, signals: Signals) -> None:
+        self._app, self._store, self._clock = app, store, clock
+        self._signals = signals
 
     async def finish(self, run_id: str, timeout: float) -> None:
         """Play until the run is over; PlayError if it cannot go on, or within this many seconds
@@ -111,13 +141,9 @@ class Stage:
     async def _send_signal(self, waiting: list[Token]) -> bool:
         """Send a signal that one of these waits for, if there is one."""
         for token in sorted(waiting, key=lambda token: (token.run, token.wait_event)):
-            data = self._signals.get(token.wait_key, [])
-            if isinstance(data, list):
-                if not data:
-                    continue
-                data = data.pop(0)
-            await self._app.signal(token.run, token.wait_key, data)
-            return True
+            for data in self._signals.take(token.run, token.wait_key):
+                await self._app.signal(token.run, token.wait_key, data)
+                return True
         return False
 
     # ── what stops a play ───────────────────────────────────────────────────────────────
@@ -143,11 +169,7 @@ class Stage:
             text = (await self._app.runs.explain(token.run, name)).summary
         if token.wait != SIGNAL_WAIT:
             return text
-        if token.wait_key in self._signals:
-            return f"{text} (all that `signals` has of this name were sent)"
-        close = get_close_matches(token.wait_key, list(self._signals), n=1)
-        meant = f", not {close[0]!r}" if close else ""
-        return f"{text} (pass signals={{{token.wait_key!r}: …}}{meant})"
+        return f"{text} ({self._signals.advise(token.wait_key)})"
 
     async def _took_too_long(self, run_id: str, timeout: float) -> PlayError:
         worker = self._app.worker

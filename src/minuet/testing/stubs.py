@@ -23,6 +23,8 @@ from minuet.nodes.registered import binding_of
 from minuet.nodes.spec import Call, Kind, NodeType
 from minuet.nodes.stand_in import StandIn, of_task, real_one
 from minuet.plan.child import find_inner
+from minuet.plan.plan import Node as PlannedNode
+from minuet.plan.plan import Plan, authored
 from minuet.types import TYPE_QUEUE
 
 #: What a node raises: an exception, its class, or a message.
@@ -38,7 +40,7 @@ class Spot(NamedTuple):
     """A node of one of the workflows that are played."""
 
     workflow: str
-    node: Node
+    node: Node | PlannedNode
 
     @property
     def place(self) -> tuple[str, str]:
@@ -63,6 +65,11 @@ def spots_of(documents: Iterable[Document]) -> list[Spot]:
         for one in _with_inner(document)
         for node in one.workflow.nodes
     ]
+
+
+def spots_of_plan(plan: Plan) -> list[Spot]:
+    """All nodes of a plan that an author wrote."""
+    return [Spot(plan.name, node) for node in authored(plan)]
 
 
 def _with_inner(document: Document) -> Iterator[Document]:
@@ -177,7 +184,7 @@ class Stubs:
         complete = spot.node.config_ref is None
         problems = [
             f"handlers[{key!r}], for node {spot.node.id!r}: {misfit.message}"
-            for misfit in task.misfits(spot.node.config, complete=complete)
+            for misfit in task.misfits(spot.node.config or {}, complete=complete)
         ]
         if problems:
             raise InputError(problems, argument="handlers")
