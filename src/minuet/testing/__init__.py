@@ -5,8 +5,7 @@
     played = play("order.yaml", {"order_id": 7}, handlers={"charge": {"ok": True}})
     assert played.path == ["fetch", "charge", "ship"]
 
-Nothing of Minuet imports this package. Importing it is cheap: each name is loaded when it is first
-used.
+Importing this package is cheap: each name is loaded when it is first used.
 
     playing        `play` and `aplay`
     stubs          what nodes call instead of their handlers

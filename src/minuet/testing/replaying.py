@@ -13,7 +13,10 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.compiling import read_source
-from minuet.bridge.recording import Recording, read_recording
+
+# What a recording is, and how a file of one is read: callers need both.
+from minuet.bridge.recording import Recording as Recording
+from minuet.bridge.recording import read_recording as read_recording
 from minuet.errors import InputError, PlayError
 from minuet.ids import SeededIds
 from minuet.nodes.secrets import SecretProvider
