@@ -113,7 +113,7 @@ def test_another_branch_is_the_first_difference() -> None:
     again = replay(recorded, changed(lambda nodes: nodes["check"]["branch"].update(rules=[rule])))
 
     assert again.difference is not None
-    assert str(again.difference) == "manager: the node: recorded was skipped, now did not run"
+    assert str(again.difference) == ('check: went on to: recorded ["ship"], now ["manager"]')
 
 
 def test_a_node_that_was_not_there_is_the_first_difference() -> None:
@@ -124,12 +124,15 @@ def test_a_node_that_was_not_there_is_the_first_difference() -> None:
     again = replay(recorded, document)
     stubbed = replay(recorded, document, handlers={"audit": True})
 
-    assert str(again.difference) == (
-        "audit: the node: recorded did not run, now is called, and has no recorded result"
-    )
+    expected = [
+        'price: went on to: recorded ["check"], now ["audit"]',
+        "audit: the node: recorded did not run, now is called, and has no recorded result",
+    ]
+    assert [str(one) for one in again.differences][:2] == expected
     assert [str(one) for one in stubbed.differences] == [
+        expected[0],
         "audit: the node: recorded did not run, now ran",
-        'check: was reached from: recorded ["price"], now ["audit"]',
+        'check: its output: recorded {"price":[2,4]}, now {"audit":true}',
     ]
 
 

@@ -1,7 +1,6 @@
-"""Compare what happened in two runs: which instances ran, what led to them, what they gave.
+"""Compare what happened in two runs: which instances ran, what they gave, where they led.
 
 Instances that do not depend on each other settle in any order, so their order is not compared.
-What is compared is which instances led to which.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.watch import instance_name
 from minuet.bridge.recording import RecordedRun, Recording
-from minuet.plan.plan import is_list
+from minuet.plan.plan import author_of, is_list, item_id
 from minuet.testing.played import describe
 from minuet.testing.recorded import NotRecorded
 from minuet.types import Json
@@ -35,7 +34,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     #: The node instance, after the workflow's name in a child run; "": the run as a whole.
     place: str
-    #: `taken`, `from`, `output` or `error`; of a run `status`.
+    #: `taken`, `error`, `output` or `to`; of a run `status`.
     what: str
     recorded: Any
     replayed: Any
@@ -43,9 +42,9 @@ class Difference(msgspec.Struct, frozen=True):
     def __str__(self) -> str:
         words = {
             "taken": "the node",
-            "from": "was reached from",
             "output": "its output",
             "error": "its error",
+            "to": "went on to",
             "status": "its status",
         }
         return (
@@ -65,7 +64,8 @@ class _Instance(msgspec.Struct):
     taken: str = "did not run"
     output: Json = None
     error: str = ""
-    sources: set[str] = msgspec.field(default_factory=set)
+    #: Where it led.
+    to: set[str] = msgspec.field(default_factory=set)
 
 
 class _Way:
@@ -75,7 +75,6 @@ class _Way:
         self._recording = recording
         #: In the order in which they settled.
         self.instances: dict[str, _Instance] = {}
-        self._sources: dict[str, set[str]] = {}
         self.status = "OPEN"
         self.error = ""
         for recorded in run.events:
@@ -109,14 +108,15 @@ class _Way:
         name = instance_name(node, scope)
         # One that was retried with its run settles again.
         self.instances.pop(name, None)
-        sources = self._sources.get(name, set())
-        self.instances[name] = _Instance(taken, output, error, sources)
+        self.instances[name] = _Instance(taken, output, error)
 
     def _send(self, node: str, scope: str, sent: list[happened.Sent]) -> None:
-        for target, target_scope, live, *_ in sent:
-            if live & 1:
-                source = instance_name(node, scope)
-                self._sources.setdefault(instance_name(target, target_scope), set()).add(source)
+        found = self.instances.get(instance_name(node, scope))
+        for target, target_scope, live, *_ in sent if found is not None else ():
+            # Which item of a foreach lets the next one begin depends on which is faster.
+            if live & 1 and target != item_id(author_of(node)):
+                assert found is not None
+                found.to.add(instance_name(target, target_scope))
 
 
 def _failed(error: dict[str, Any] | None, handled: str = "") -> str:
@@ -148,8 +148,8 @@ def _compare(prefix: str, was: _Way, now: _Way) -> Iterator[Difference]:
         for what, one, other in (
             ("taken", before.taken, after.taken),
             ("error", before.error, after.error),
-            ("from", sorted(before.sources), sorted(after.sources)),
             ("output", before.output, after.output),
+            ("to", sorted(before.to), sorted(after.to)),
         ):
             if one != other:
                 yield Difference(prefix + name, what, one, other)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 from minuet.app.app import App
 from minuet.app.compiling import is_name, read_source
+from minuet.app.options import OptionArguments
 from minuet.clock import ManualClock
 from minuet.errors import InputError
 from minuet.ids import Ids, SeededIds
@@ -42,6 +43,7 @@ class PlayArguments(TypedDict, total=False):
     now: datetime | None
     concurrency: int
     timeout: float
+    options: OptionArguments | None
 
 
 class GivenSecrets:
@@ -70,6 +72,7 @@ async def aplay(
     now: datetime | None = None,
     concurrency: int = 1,
     timeout: float = TIMEOUT_S,
+    options: OptionArguments | None = None,
 ) -> Played:
     """Run a workflow to its end at once, on the real engine with a store in memory, and return how
     it ended. A run that fails is returned too; PlayError if it would wait forever.
@@ -95,7 +98,8 @@ async def aplay(
     in seconds of real time.
 
     Handlers run one at a time, so the path is the same each time; `concurrency` lets more of them
-    run at once. `secrets` are a mapping or a provider.
+    run at once. `secrets` are a mapping or a provider. `options` are other options of the App, such
+    as `capabilities` for nodes with placement constraints.
     """
     document, *children = documents = [_read(one) for one in (workflow, *workflows)]
     play = Play(
@@ -104,6 +108,7 @@ async def aplay(
         secrets=secrets,
         now=now,
         concurrency=concurrency,
+        options=options,
     )
     play.replace(spots_of(documents), handlers or {}, fail or {}, decisions or {})
     async with play.app as app:
@@ -136,22 +141,22 @@ class Play:
         now: datetime | None = None,
         concurrency: int = 1,
         ids: Ids | None = None,
+        options: OptionArguments | None = None,
     ) -> None:
         clock = ManualClock(int((now or datetime.now(UTC)).timestamp() * 1000))
         self.store = PlayStore(clock)
-        self.app = App(
-            self.store,
-            clock=clock,
-            # The same ids each time, so that idempotency keys are the same too.
-            ids=ids or SeededIds(),
-            handlers=modules,
-            secrets=GivenSecrets(secrets) if isinstance(secrets, Mapping) else secrets,
-            egress_private=True,
-            concurrency=concurrency,
-            drain_seconds=0,
-            stale_seconds=_NEVER_S,
-            dead_seconds=_NEVER_S,
-        )
+        chosen: OptionArguments = {
+            "handlers": modules,
+            "secrets": GivenSecrets(secrets) if isinstance(secrets, Mapping) else secrets,
+            "egress_private": True,
+            "concurrency": concurrency,
+            "drain_seconds": 0,
+            "stale_seconds": _NEVER_S,
+            "dead_seconds": _NEVER_S,
+            **(options or {}),
+        }
+        # The same ids each time, so that idempotency keys are the same too.
+        self.app = App(self.store, clock=clock, ids=ids or SeededIds(), **chosen)
         self._stage = Stage(self.app, self.store, clock, signals)
 
     def replace(

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 import msgspec
 
 from minuet import events as happened
 from minuet.app.compiling import read_source
+from minuet.app.options import OptionArguments
 
 # What a recording is, and how a file of one is read: callers need both.
 from minuet.bridge.recording import Recording as Recording
@@ -78,6 +79,7 @@ async def areplay(
     modules: Iterable[str | ModuleType] = (),
     secrets: Mapping[str, str] | SecretProvider | None = None,
     timeout: float = TIMEOUT_S,
+    options: OptionArguments | None = None,
 ) -> Replayed:
     """Play a recorded run again, and compare it with what happened.
 
@@ -86,7 +88,7 @@ async def areplay(
 
     No handler is called: each gives what it has returned or raised in the recorded run. The nodes
     in `live` call their handlers, and what they return is compared. `handlers` has stubs, as in a
-    play: for nodes that the recorded run did not have.
+    play: for nodes that the recorded run did not have. The other arguments are those of a play.
     """
     recording = read_recording(recorded)
     first = recording.runs[0]
@@ -99,6 +101,7 @@ async def areplay(
         # Results are at hand, so nothing waits for anything: this is only faster.
         concurrency=10,
         ids=_RecordedIds(first.run_id),
+        options=options,
     )
     documents = [
         read_source(one) for one in (*([] if workflow is None else [workflow]), *workflows)
@@ -124,7 +127,20 @@ async def areplay(
     return Replayed(tuple(one for one, _ in zip(found, range(DIFFERENCES_MAX))), played)  # noqa: B905
 
 
-def replay(recorded: Any, workflow: Any = None, **arguments: Any) -> Replayed:
+class ReplayArguments(TypedDict, total=False):
+    """What a replay can be given besides the run and the workflow; `areplay` says what each
+    means."""
+
+    workflows: Iterable[Any]
+    handlers: Mapping[str, Any] | None
+    live: Iterable[str]
+    modules: Iterable[str | ModuleType]
+    secrets: Mapping[str, str] | SecretProvider | None
+    timeout: float
+    options: OptionArguments | None
+
+
+def replay(recorded: Any, workflow: Any = None, **arguments: Unpack[ReplayArguments]) -> Replayed:
     """As `areplay`, for tests that do not use asyncio. It takes the same arguments."""
     try:
         asyncio.get_running_loop()
