@@ -13,7 +13,7 @@ def add_test(commands: Commands[Parser]) -> None:
         "play recorded runs again, and report the first difference",
         "Play recorded runs (minuet runs export RUN > FILE) again, and report the first\n"
         "difference of each. Handlers give what they gave in the recorded run. With --document\n"
-        "the run follows a document as it is now, with --live handlers are called and compared.\n"
+        "the run follows another document, with --live handlers are called and compared.\n"
         "Nothing is stored. Exit code 1 if a run differs.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="recorded runs")

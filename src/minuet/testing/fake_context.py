@@ -33,7 +33,7 @@ class LogLine(NamedTuple):
 
 
 class FakeContext(Context):
-    """A context that remembers what a handler does with it.
+    """A `minuet.Context` that remembers what a handler does with it.
 
     `ctx.cancelled` can be set: then `ctx.heartbeat()` raises LeaseLost, as in a run whose result
     is no longer wanted.

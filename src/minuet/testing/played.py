@@ -38,7 +38,7 @@ class Played(msgspec.Struct, frozen=True, repr_omit_defaults=True):
 
     run_id: str
     workflow: str
-    #: COMPLETED, FAILED or CANCELLED.
+    #: COMPLETED, FAILED or CANCELLED; of a run that cannot go on (`PlayError.played`), RUNNING.
     status: RunStatus
     #: The run's output; None unless it completed.
     output: Json
@@ -54,6 +54,7 @@ class Played(msgspec.Struct, frozen=True, repr_omit_defaults=True):
     error: dict[str, Any] | None
     #: The child runs, in the order of the nodes that started them.
     children: tuple[Played, ...]
+    #: What `why` makes its answers of.
     seen: Seen
     #: The run with its history; child runs are in that of the run that started them.
     recording: Recording | None = None
