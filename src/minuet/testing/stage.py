@@ -40,8 +40,6 @@ class PlayStore(MemoryStore):
         timeout_ms: int,
         runs: Collection[str] | None = None,
     ) -> bool:
-        if await super().wait_for_work(tenant, queues, 0, runs):
-            return True
         self.rested.set()
         return await super().wait_for_work(tenant, queues, timeout_ms, runs)
 
