@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 import minuet
+import minuet.testing as testing
 from minuet.app import arguments
 from minuet.app.doctor import Doctor
 from minuet.app.options import Options
@@ -213,7 +214,7 @@ PARTS: dict[str, type[Any]] = {
 }
 
 #: Public classes that programs get and do not make.
-GIVEN = ("Context", "RunHandle")
+GIVEN = ("Context", "RunHandle", "testing.FakeContext", "testing.LogLine")
 
 
 def python_text() -> str:
@@ -234,6 +235,12 @@ def python_text() -> str:
     parts += [
         f"## App.{name}\n\n{_doc(kind)}\n" + _members(f"App.{name}", kind)
         for name, kind in PARTS.items()
+    ]
+    parts += [
+        _class(f"testing.{name}", found)
+        if isinstance(found, type)
+        else _callable(f"minuet.testing.{name}", found, 2)
+        for name, found in ((name, getattr(testing, name)) for name in testing.__all__)
     ]
     return "\n" + "\n".join([*parts, _limits(), _arguments(), _errors(errors)])
 
@@ -266,6 +273,8 @@ def _members(prefix: str, kind: type[Any]) -> str:
     """Properties in a table, methods one by one, in the order of the code."""
     methods, rows = "", ""
     ours = [base for base in kind.__mro__ if base.__module__.startswith("minuet")]
+    if issubclass(kind, minuet.Context) and kind is not minuet.Context:
+        ours.remove(minuet.Context)  # It has a section of its own.
     for name, member in ((name, member) for base in ours for name, member in vars(base).items()):
         if name.startswith("_") or not getattr(member, "__doc__", None):
             continue

@@ -25,7 +25,8 @@
     │   ├── ChildFailedError   the child run of a node did not complete
     │   ├── ChildDepthError    a child run would be too deep
     │   ├── RunFailed          raised by `minuet.run` when a run did not complete
-    │   └── RunTimeoutError    the caller stopped waiting; the run goes on
+    │   ├── RunTimeoutError    the caller stopped waiting; the run goes on
+    │   └── PlayError          a run that `minuet.testing` plays cannot go on
     ├── WorkflowNotFoundError  no deployed workflow has this name, version or tag
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
@@ -257,6 +258,21 @@ class RunTimeoutError(RunError):
     def __init__(self, run_id: str, seconds: float) -> None:
         self.run_id, self.seconds = run_id, seconds
         super().__init__(f"run {run_id} did not end within {seconds:g} s; it can be resumed")
+
+
+class PlayError(RunError):
+    """A run that `minuet.testing` plays cannot go on: it would wait forever, or takes too long.
+
+    `waits` says what it waits for; `played` is how far it came.
+    """
+
+    code = "play-stopped"
+
+    def __init__(self, run_id: str, reason: str, waits: Sequence[str], played: Any) -> None:
+        self.run_id, self.reason, self.waits = run_id, reason, tuple(waits)
+        self.played = played
+        why = "; ".join(self.waits)
+        super().__init__(f"the run cannot go on: {reason}{f': {why}' if why else ''}")
 
 
 class WorkflowNotFoundError(MinuetError, LookupError):

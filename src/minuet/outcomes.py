@@ -64,6 +64,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.DamagedRowError: Outcome(INVALID, 500, "Damaged row"),
     errors.RunFailed: Outcome(FAILED, 409, "Run failed"),
     errors.RunTimeoutError: Outcome(CANCELLED, 504, "Run did not end in time"),
+    errors.PlayError: Outcome(FAILED, 409, "Play cannot go on"),
     errors.ChildFailedError: Outcome(FAILED, 409, "Child run failed"),
     errors.ChildDepthError: Outcome(FAILED, 409, "Child run too deep"),
     errors.WorkflowNotFoundError: Outcome(INVALID, 404, "Workflow not found"),

@@ -62,8 +62,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "simulation": BELOW_APP | {"app"},
     # It puts a user's workflow into that world.
     "rehearsal": BELOW_APP | {"app", "simulation"},
+    # It plays a user's workflow on the real engine; it knows nothing of the simulated world.
+    "testing": BELOW_APP | {"app"},
     # The terminal shows what the app answers: it knows neither the engine nor the store.
-    "cli": (OUTSIDE | {"demo", "rehearsal"})
+    "cli": (OUTSIDE | {"demo", "rehearsal", "testing"})
     - {"kernel", "bridge", "worker", "conditions"}
     - {"templates", "ids"},
     "__main__": {"cli"},

@@ -54,6 +54,7 @@ PLAIN = (
     "src/minuet/simulation",
     "src/minuet/store",
     "src/minuet/templates",
+    "src/minuet/testing",
     "src/minuet/types.py",
     "src/minuet/worker",
     "tests/planted",

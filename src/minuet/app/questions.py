@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -12,11 +12,13 @@ from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
 from minuet.app.finder import Finder, RunList
 from minuet.app.handlers import find_missing, still_to_run
+from minuet.app.move.parcel import refs_in
 from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_result
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
 from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
+from minuet.bridge.recording import Recorder, Recording
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
@@ -230,6 +232,13 @@ class Questions(Finder):
         return await self._reader.children(run, await self.program(run.run, run.plan))
 
     @checked
+    async def export(self, run_id: str) -> Recording:
+        """A run and its child runs as one value, with their histories and plans: `encode` makes
+        the JSON that `minuet runs export` prints, and `minuet.testing.replay` plays it again."""
+        tree = await self.tree(run_id)
+        return await Recorder(self._store, self._tenant).record(_all_ids(tree), refs_in)
+
+    @checked
     async def watch(self, run_id: str) -> Watch:
         """A view of a run for its events as they arrive (`follow`); no event is in it yet."""
         run = await self.get(run_id)
@@ -269,6 +278,12 @@ class Questions(Finder):
             version=getattr(history[0][2], "version", None),
             tag=getattr(history[0][2], "tag", None),
         )
+
+
+def _all_ids(tree: RunTree) -> Iterator[str]:
+    yield tree.run_id
+    for child in tree.children:
+        yield from _all_ids(child)
 
 
 def _count_workers(fact: Fact, run_id: str, workers: Sequence[WorkerView]) -> None:

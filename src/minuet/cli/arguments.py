@@ -25,6 +25,7 @@ from minuet.cli.parser import (
 )
 from minuet.cli.run_arguments import add_runs, add_signal
 from minuet.cli.store_arguments import add_blobs, add_fleet, add_operations
+from minuet.cli.testing_arguments import add_test
 from minuet.cli.workflow_arguments import add_deploy, add_workflows
 
 #: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
@@ -57,6 +58,7 @@ def build_parser() -> Parser:
     add_workflows(commands)
     _add_documents(commands)
     _add_simulate(commands)
+    add_test(commands)
     add_runs(commands)
     add_signal(commands)
     add_fleet(commands)

@@ -56,6 +56,9 @@ def add_runs(commands: Commands[Parser]) -> None:
         "--at", metavar="SEQ", type=count, help="number of the event (default: the last one)"
     )
     add_all(parser)
+    _add_about(
+        verbs, "export", "testing:export", "print a run with all that belongs to it, as JSON"
+    )
     parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
     parser.add_argument("--reason", help="stored with the run (default: cancelled)")
     _add_change(verbs, "pause", "start nothing more of a run")

@@ -37,6 +37,7 @@ from minuet.nodes.values import Decode, annotations_of, decoders, result_decoder
 
 if TYPE_CHECKING:
     from minuet.builder.node import Node
+    from minuet.nodes.stand_in import StandIn
 
 Function = Callable[..., Any]
 
@@ -315,6 +316,8 @@ class Handlers:
         self._types: dict[str, NodeType] = {}
         self._functions: dict[str, DurableFunction] = {}
         self._modules: dict[str, ModuleType] = {}
+        #: What is called instead of these nodes' handlers and types, by workflow and node.
+        self.stand_ins: dict[tuple[str, str], StandIn] = {}
 
     def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;

@@ -138,6 +138,14 @@ def _make(
     )
 
 
+def binding_of(name: str, function: Callable[..., Any]) -> tuple[Bound, bool]:
+    """How a function is called in place of a registered type, and whether it is awaited."""
+    hints = annotations_of(function)
+    roles = _roles(name, function, hints, is_method=False)
+    bind = _binder(name, function, roles, hints.get(roles.get("config", ""), Any))
+    return bind, inspect.iscoroutinefunction(function)
+
+
 # ── calling it ──────────────────────────────────────────────────────────────────────────
 
 

@@ -25,6 +25,7 @@ from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, Task
 from minuet.nodes.io.http import HTTP, call_external_service
 from minuet.nodes.io.llm import LLM, llm_service
 from minuet.nodes.spec import Call, Effects, NodeType
+from minuet.nodes.stand_in import StandIn
 from minuet.plan.plan import Node, Plan, author_of
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.lockstep import run_stepped
@@ -244,20 +245,19 @@ class Cast:
         roles = {_played(role): role for cast in casts for role in cast._roles.values()}
         for role in roles.values():
             own = NODE_TYPES.get(role.node.type)
-            if own is None or own.kind == "io":
+            if own is not None and own.kind == "io":
+                continue
+            if own is None:
                 made.add_type(
                     NodeType(
                         name=role.node.type,
                         summary="",
                         kind="registered",
-                        queue=own.queue if own else f"{TYPE_QUEUE}{role.node.type}",
+                        queue=f"{TYPE_QUEUE}{role.node.type}",
                         bind=bind,
                         effects=role.effects,
                         config_schema=role.node_type.config_schema if role.node_type else {},
-                        # What our own types return in a rehearsal is made up where others use it.
-                        output_schema=role.node_type.output_schema
-                        if role.node_type and own is None
-                        else {},
+                        output_schema=role.node_type.output_schema if role.node_type else {},
                     )
                 )
                 continue
@@ -271,6 +271,12 @@ class Cast:
                     effects=role.effects,
                 )
             )
+        # Types of Minuet's own names cannot be registered.
+        for cast in casts:
+            for name, role in cast._roles.items():
+                if role.node_type is not None and role.node_type.kind == "io":
+                    place = (cast._program.plan.name, name)
+                    made.stand_ins[place] = StandIn(bind, effects=role.effects)
         return made
 
     async def _play(self, ctx: Context, config: dict[str, Any], call: Call | None = None) -> Json:

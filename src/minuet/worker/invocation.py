@@ -19,7 +19,8 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import Handlers
 from minuet.nodes.spec import Asynchronous, NodeType
-from minuet.plan.plan import Node
+from minuet.nodes.stand_in import StandIn
+from minuet.plan.plan import Node, author_of
 from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
@@ -63,6 +64,11 @@ class Invocations:
 
         Other exceptions are the user's too: a template's, or those of an argument's class.
         """
+        if self._handlers.stand_ins:
+            place = (assignment.header.workflow, author_of(node.id))
+            stand_in = self._handlers.stand_ins.get(place)
+            if stand_in is not None:
+                return self._of_stand_in(assignment, node, stand_in)
         node_type = NODE_TYPES.get(node.type)
         if node_type is None:
             return self._of_registered(assignment, node)
@@ -70,9 +76,6 @@ class Invocations:
             return self._of_flow(assignment, node)
         if node_type.run_async is None:
             return self._of_handler(assignment, node)
-        if self._handlers.find_type(node.type) is not None:
-            # A stub of a rehearsal: users cannot register the names of Minuet's own types.
-            return self._of_registered(assignment, node)
         return self._of_type(assignment, node, node_type.run_async)
 
     def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
@@ -140,6 +143,29 @@ class Invocations:
             task.is_async,
             task.overlap,
             task.effects != "none",
+        )
+
+    def _of_stand_in(self, assignment: Assignment, node: Node, stand_in: StandIn) -> Invocation:
+        config = self._own_config(assignment, node)
+        # It takes the same config and has the same output as the registered type it replaces.
+        found = self._handlers.find_type(node.type)
+        if found is not None:
+            _check_config(found, config, has_secrets=bool(assignment.revealed))
+        context = self._enter(assignment, node, is_async=stand_in.is_async)
+        function, arguments = stand_in.bind(make_call(assignment, node, config), context)
+        timeout_ms = node.timeout_ms
+        if timeout_ms is None and stand_in.timeout is not None:
+            timeout_ms = int(stand_in.timeout * 1000)
+        return Invocation(
+            function,
+            (),
+            arguments,
+            context,
+            timeout_ms,
+            stand_in.is_async,
+            stand_in.overlap,
+            stand_in.effects != "none",
+            found.output_schema if found is not None else None,
         )
 
     def _own_config(self, assignment: Assignment, node: Node) -> dict[str, Json]:

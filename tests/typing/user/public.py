@@ -211,6 +211,8 @@ def explain(error: minuet.MinuetError) -> str:
             return f"{error.run_id} is {error.status}: {error.error}"
         case minuet.RunTimeoutError():
             assert_type(error.seconds, float)
+        case minuet.PlayError():
+            assert_type(error.waits, tuple[str, ...])
         case minuet.RunConflictError():
             assert_type((error.run_id, error.status, error.seq), tuple[str, str, int])
         case minuet.RunNotFoundError():
