@@ -457,8 +457,10 @@ class Driver:
         tenant, held = self._a_parent(rng)
         if held is None:
             return None
+        number = rng.choice((0, 0, 1, 2))
         return NewRun(
-            run=child_id((held.run, held.node, held.scope)),
+            run=child_id((held.run, held.node, held.scope), number),
+            parent_number=number,
             workflow="w1",
             plan="p1",
             tenant=tenant if rng.random() < 0.95 else "b",

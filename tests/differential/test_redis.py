@@ -10,7 +10,7 @@ from tests.differential.machine import same_answers
 from minuet.store.redis import library
 
 #: Scenes of several calls.
-SCENES = 100
+SCENES = 300
 
 TestSameAnswers = same_answers(redis, examples=20)
 
@@ -114,12 +114,16 @@ async def test_a_planted_bug_is_found(
         ("found and found[R_TENANT] == run[R_TENANT] and TERMINAL[found[R_STATUS]]", "false"),
         ("window + join[J_LIVE] + join[J_SKIPPED] - 2", "window + join[J_LIVE] - 2"),
         ("version[V_DOCUMENT] == document", "true"),
+        ("leave(kept_key(run[R_NAME]), id)", ""),
+        ("if is_awaited(signal[S_NAME], key) then return wake(run, token) end", ""),
+        ("if key ~= '' and is_awaited(name, key) then wake(run, token) end", ""),
     ],
     ids=[
         *("signals received again", "signals lost by a put", "any waiter receives"),
         *("children without a lease", "children retried without a lease"),
         *("ends not reported", "the end of a child is not seen"),
         *("failed items issue none", "documents not compared"),
+        *("signals received by two steps", "functions miss early signals", "functions sleep on"),
     ],
 )
 async def test_scenes_find_a_planted_bug(

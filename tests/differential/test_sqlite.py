@@ -46,11 +46,14 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
         ("find_tokens", lambda rows, run, states: [], 1),
         ("find_signals", lambda rows, run: [], 1),
         ("load_signal", lambda rows, run, id: None, 1),
-        ("find_waiting", lambda rows, run, kind, key: [], 1),
+        ("find_waiting", lambda rows, run, kind, key=None: [], 1),
+        ("load_kept", lambda rows, run, seq: None, 1),
+        ("load_step", lambda rows, key, name: None, 1),
     ],
     ids=[
         *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
         *("signals not kept", "signals not known", "nobody waits for signals"),
+        *("signals gone for steps", "steps forgotten"),
     ],
 )
 async def test_a_planted_bug_is_found(

@@ -336,6 +336,13 @@ _ALL = (
         seeds=100,
     ),
     Bug(
+        name="step-recorded-again",
+        summary="a step that is recorded again has another result",
+        first=45,
+        faults=("drop_reply", "pause", "latency"),
+        transition=wrong.StepsAreRecordedAgain,
+    ),
+    Bug(
         name="start-not-idempotent",
         summary="a start that is repeated starts a second run",
         faults=("drop_reply", "client"),

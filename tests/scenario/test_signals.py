@@ -185,9 +185,11 @@ async def test_a_signal_to_a_run_that_cannot_take_it_is_refused(scene: Any) -> N
                 await s.app.runs.signal(unknown, "paid")
         with pytest.raises(InputError, match="data: "):
             await s.app.runs.signal(run, "paid", float("nan"))
-        for name in ("", "a\0b", 5, "x" * 256):
+        for name in ("", "a\0b", 5, "x" * 256, "$child:1"):
             with pytest.raises(InputError, match="name: "):
                 await s.app.runs.signal(run, name)
+        with pytest.raises(InputError, match="idempotency_key: expected text that does not begin"):
+            await s.app.runs.signal(run, "paid", idempotency_key="$child:1")
 
 
 async def test_a_name_that_is_rendered_to_something_else_fails_the_node(scene: Any) -> None:

@@ -25,7 +25,7 @@ class Mailbox:
         #: What each instance waits for, in the order in which they began.
         self._waiting: dict[Place, str] = {}
         #: The keys of the waits of functions.
-        self._flows: dict[Place, str] = {}
+        self._functions: dict[Place, str] = {}
 
     def count(self, seq: int, event: Event) -> None:
         """Count the next event."""
@@ -38,22 +38,22 @@ class Mailbox:
             case happened.NodeWaiting(kind="signal"):
                 self._waiting[event.node, event.scope] = event.key
             case happened.NodeWaiting(kind="flow"):
-                self._flows[event.node, event.scope] = event.key
+                self._functions[event.node, event.scope] = event.key
             case happened.NodeResumed():
                 place = (event.node, event.scope)
                 if event.signal:
                     self.broken += self._receive(seq, place, event.signal)
                 self._waiting.pop(place, None)
-                self._flows.pop(place, None)
+                self._functions.pop(place, None)
             case happened.StepRecorded():
                 if event.signal:
                     self.broken += self._fetch(seq, (event.node, event.scope), event.signal)
             case _ if isinstance(event, _ENDS):
                 self._waiting.clear()
-                self._flows.clear()
+                self._functions.clear()
         for withdrawn in getattr(event, "withdrawn", ()):
             self._waiting.pop(withdrawn, None)
-            self._flows.pop(withdrawn, None)
+            self._functions.pop(withdrawn, None)
 
     def _fetch(self, seq: int, place: Place, signal: int) -> Iterator[str]:
         """A step receives a signal: any that is kept."""
@@ -84,6 +84,6 @@ class Mailbox:
         for place, name in self._waiting.items():
             if name in self._kept.values():
                 yield f"{place} waits for signal {name!r}, which is kept"
-        for place, key in self._flows.items():
+        for place, key in self._functions.items():
             for name in sorted({n for n in self._kept.values() if happened.is_awaited(n, key)}):
                 yield f"{place} waits for signal {name!r}, which is kept"

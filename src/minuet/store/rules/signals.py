@@ -63,7 +63,7 @@ class Signals(Leases):
         if any(events.is_awaited(signal.name, token.wait_key) for signal in kept):
             self._wake(run, token)
 
-    def _wake_flows(self, run: Run, name: str) -> None:
+    def _wake_functions(self, run: Run, name: str) -> None:
         """End the waits of all functions of a run that name a signal."""
         waiting = sorted(self._source.find_waiting(run, FLOW_WAIT), key=lambda token: token.key)
         for found in waiting:
@@ -112,7 +112,7 @@ class Signals(Leases):
         signal = Signal(run.run, change.id, change.name, seq)
         self.signals[signal.key] = signal
         if longest is None:
-            self._wake_flows(run, change.name)
+            self._wake_functions(run, change.name)
         else:
             self._receive(run, longest, signal, change.data)
         return None

@@ -78,7 +78,7 @@ function find_awaited(run, token)
 end
 
 -- End the waits of all functions of a run that name a signal.
-local function wake_flows(run, name)
+local function wake_functions(run, name)
   for _, token in ipairs(waiting_in(run, waiting_key(run[R_TENANT], L_FLOW_WAIT))) do
     local key = token[T_WAIT_KEY] or ''
     if key ~= '' and is_awaited(name, key) then wake(run, token) end
@@ -144,7 +144,7 @@ function send_signal(run, CHANGE)
   else
     put(run, F_SIGNAL .. id, pack(unpack(signal, 1, S_LAST)))
     enter(kept_key(run[R_NAME]), id, seq)
-    wake_flows(run, name)
+    wake_functions(run, name)
   end
 end
 
