@@ -104,13 +104,14 @@ class Children:
 
     async def start(
         self, context: Context, number: int, workflow: Any, input: Json, *, ended: int
-    ) -> str:
-        """Start a child run of a durable function, the one of this number; its id. A
-        signal reports its end.
+    ) -> tuple[str, bool]:
+        """Start a child run of a durable function, the one of this number: its id, and whether it
+        is new. A signal reports its end.
 
         `ended` is the generation whose failure is forgotten: the child run is to go on."""
         name = child_id(_instance(context), number)
         child = await self._store.read_run(self._tenant, name)
+        is_new = child is None
         if child is None:
             digest, version, tag = await self._find_or_compile(workflow)
             child = await self._start(
@@ -118,7 +119,7 @@ class Children:
             )
         for _ in range(TRIES):
             if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
-                return name
+                return name, is_new
             child = await self._retry(context, child, None)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
 

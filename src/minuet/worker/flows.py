@@ -429,7 +429,7 @@ class _FlowRun:
         assert self._instance is not None
         before = self._instance.journal.dropped.get(call.key)
         try:
-            child = await self._insist(
+            child, is_new = await self._insist(
                 partial(
                     self._flows.children.start,
                     self._context,
@@ -439,6 +439,8 @@ class _FlowRun:
                     ended=0 if before is None else before.child_generation,
                 )
             )
+            # One that ended while this run was over, too, has sent no signal.
+            fields = None if is_new else await self._ended(child)
         except LeaseLost:
             raise
         except Exception as error:
@@ -447,6 +449,8 @@ class _FlowRun:
             self._arrive(call, {"error": described, "input": msgspec.Raw(call.input)})
             return
         self._children[child] = call
+        if fields is not None:
+            self._arrive(call, fields)
 
     def _awaited(self) -> dict[str, list[Call]]:
         """What the code waits for that comes as a signal, by the signal's name."""

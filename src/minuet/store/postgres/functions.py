@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent / "functions"
 #: In the order in which they need each other.
 _FILES = (
     *("types", "slots_of", "load_rows", "reads_of", "outputs_of", "fit_rows", "data_rows"),
-    *("take_rows", "leased_rows", "write_rows", "settle_rows"),
+    *("take_rows", "leased_rows", "write_rows", "settle_rows", "record_rows"),
 )
 
 #: Attributes of a type, with the types that a table's columns have: `{list of table}`, or

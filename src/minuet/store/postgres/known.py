@@ -58,6 +58,12 @@ class Known:
             self.tokens.pop((item.run, item.node, item.scope), None)
             self.runs.pop(item.run, None)
 
+    def advance(self, run: str, before: int, after: int) -> None:
+        """Events were added to a run, and nothing else has changed."""
+        found = self.runs.get(run)
+        if found is not None and found[1].seq == before:
+            found[1].seq = after
+
     def learn(
         self,
         seq: int,

@@ -138,7 +138,7 @@ class Rows:
         if wanted.kept:
             await self._load_signals(link)
         if wanted.received:
-            kept = await link.rows(_LOAD_KEPT, *_columns(wanted.received))
+            kept = await link.rows(_LOAD_KEPT, *columns_of(wanted.received))
             self._kept += map(signal_of, kept)
 
     async def _load_signals(self, link: Link) -> None:
@@ -147,14 +147,14 @@ class Rows:
         kept = await link.rows(_KEPT_SIGNALS, list(wanted.kept))
         self._kept = [signal_of(row) for row in kept]
         if wanted.signals:
-            found = map(signal_of, await link.rows(_LOAD_SIGNALS, *_columns(wanted.signals)))
+            found = map(signal_of, await link.rows(_LOAD_SIGNALS, *columns_of(wanted.signals)))
             self._signals = {signal.key: signal for signal in found}
         for run, name in wanted.waiting:
             asked = (wanted.tenant, SIGNAL_WAIT, name.encode(), run, FLOW_WAIT)
             for row in await link.rows(_WAITING_IN_RUN, *asked):
                 self.tokens[row[0], row[1], row[2]] = token_of(row)
         if wanted.events:
-            events = await link.rows(_LOAD_EVENTS, *_columns(wanted.events))
+            events = await link.rows(_LOAD_EVENTS, *columns_of(wanted.events))
             self._events = {(run, seq): data for run, seq, data in events}
 
     async def load_steps(self, link: Link, steps: Sequence[NewStep]) -> None:
@@ -164,7 +164,7 @@ class Rows:
         if not names:
             return
         asked = [(*key, name.encode()) for key, name in names]
-        for place, value in await link.rows(_LOAD_STEPS, *_columns(asked)):
+        for place, value in await link.rows(_LOAD_STEPS, *columns_of(asked)):
             self.steps[names[place - 1]] = value
 
     def add_run(self, row: Row) -> Run:
@@ -294,7 +294,7 @@ class Rows:
                 self._run_ids[run] = number
         if step.steps:
             steps = [(*key, name.encode(), value) for (key, name), value in step.steps.items()]
-            await link.run(_INSERT_STEPS, *_columns(steps))
+            await link.run(_INSERT_STEPS, *columns_of(steps))
         if step.reprocessed:
             await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed))
         if step.dead_letters:
@@ -340,7 +340,7 @@ class Rows:
         return _run_change(run, run.input if self._inputs else None)
 
 
-def _columns(keys: Iterable[tuple[Any, ...]]) -> tuple[list[Any], ...]:
+def columns_of(keys: Iterable[tuple[Any, ...]]) -> tuple[list[Any], ...]:
     """Rows as a statement takes them: a list for each column."""
     return tuple(list(column) for column in zip(*keys, strict=True))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from typing import TypeVar
@@ -275,15 +276,38 @@ class PostgresStore(SharedWorkflows):
 
     async def record_steps(self, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
         check_steps(steps)
-        wanted = Wanted(tenant)
-        wanted.want_steps(steps)
-        answers = await self._step(
-            wanted,
-            lambda link, wanted: changes.record_steps(link, wanted, steps, self._now_ms()),
-            repeatable=True,
-        )
+        if not await self._record_at_once(tenant, steps):
+            wanted = Wanted(tenant)
+            wanted.want_steps(steps)
+            answers = await self._step(
+                wanted,
+                lambda link, wanted: changes.record_steps(link, wanted, steps, self._now_ms()),
+                repeatable=True,
+            )
+            self._hints.tell(work=False)
+            return answers
         self._hints.tell(work=False)
-        return answers
+        return [new.value for new in steps]
+
+    async def _record_at_once(self, tenant: str, steps: Sequence[NewStep]) -> bool:
+        """Record steps in one call, as almost all can be; False: these cannot."""
+        keys = {(new.run, new.node, new.scope, new.name) for new in steps}
+        if len(keys) < len(steps) or not steps or any(new.signal for new in steps):
+            return False
+        durability = self._database.durability
+        try:
+            seqs = await self._database.try_once(
+                lambda link: changes.record_at_once(link, tenant, steps, self._now_ms(), durability)
+            )
+        except Exception as error:
+            # Whatever it was, the ordinary way meets it again, or finds that it happened.
+            _log.debug("steps are recorded in the ordinary way: %r", error)
+            return False
+        added = Counter(new.run for new in steps)
+        for known in self._known.values():
+            for run, seq in seqs.items():
+                known.advance(run, seq - added[run], seq)
+        return bool(seqs)
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
         return await self._database.read(lambda link: reads.list_unreported(link, after, limit))

@@ -1,3 +1,6 @@
+-- name: record_rows
+SELECT * FROM minuet.record_rows($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
+
 -- Steps of runs that are locked before.
 
 -- name: load_steps
