@@ -31,11 +31,24 @@ async def step(ctx: minuet.Context) -> dict[str, int]:
 
 
 @minuet.workflow(name="function")
-async def function(ctx: minuet.Flow, length: int = 10) -> int:
-    """A durable function whose steps come one after the other."""
+async def function(ctx: minuet.Flow, length: int, together: bool = False) -> int:
+    """A durable function whose steps come one after the other; or one, then the others at once,
+    then one."""
+    if together:
+        await step()  # type: ignore[call-arg]
+        await asyncio.gather(*(step() for _ in range(length)))  # type: ignore[call-arg]
+        await step()  # type: ignore[call-arg]
+        return length
     for _ in range(length):
         await step()  # type: ignore[call-arg]
     return length
+
+
+def steps(length: int, *, together: bool = False) -> dict[str, Any]:
+    """A workflow that runs the function."""
+    document = function.to_dict()
+    document["nodes"][0]["config"] = {"length": length, "together": together}
+    return document | {"input": {}}
 
 
 def chain(length: int, node: dict[str, Any]) -> dict[str, Any]:
@@ -122,8 +135,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     if options.case == "chain":
         document, runs = chain(options.length, node), options.runs
     elif options.case == "function":
-        document, runs = function.to_dict(), options.runs
-        document["nodes"][0]["config"] = {"length": options.length}
+        document, runs = steps(options.length), options.runs
     elif options.case == "fan":
         document, runs = fan(options.length, node), options.runs
     else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 from typing import Any
 
 from bench.peers.table import BY_NAME, System
@@ -14,6 +15,7 @@ QUIET_SHARE = 0.1
 
 PYTHON_TARGET = 20.0
 RESTATE_TARGET = 4.0
+FUNCTION_TARGETS = {"dbos": 20.0, "restate": 3.0}
 
 HEAD = """# Minuet and its peers
 
@@ -190,12 +192,30 @@ def _targets(peers: list[System], rounds: dict[str, Rounds]) -> str:
     lines += _speed(f"every Python-only peer × {PYTHON_TARGET:g}", python, PYTHON_TARGET, rounds)
     restate = [s for s in peers if s.engine == "restate"]
     lines += _speed(f"Restate × {RESTATE_TARGET:g}", restate, RESTATE_TARGET, rounds)
+    lines += _functions(peers, rounds)
     others = [(s, ratio(s, rounds, "hop_ms")) for s in peers]
     slower = [f"{_name(s)} {number(r)} ×" for s, r in others if r is not None and r < 1]
     if any(r is not None for _, r in others):
         verdict = f"MISSED: {'; '.join(slower)}" if slower else "met"
         lines.append(f"* the lowest ms per hop: {verdict}")
     return "\n".join([*lines, ""])
+
+
+def _functions(peers: list[System], rounds: dict[str, Rounds]) -> list[str]:
+    """The targets of durable functions, beside engines whose workflows are functions too."""
+    lines = []
+    for engine, bound in FUNCTION_TARGETS.items():
+        functions = [
+            replace(s, against=tuple(f"{name}-function" for name in s.against))
+            for s in peers
+            if s.engine == engine
+        ]
+        lines += _speed(f"as durable functions, {engine} × {bound:g}", functions, bound, rounds)
+        for system in functions:
+            hop = ratio(system, rounds, "hop_ms")
+            if hop is not None:
+                lines.append(f"* ms per step against {_name(system)}: {number(hop)} × better")
+    return lines
 
 
 def _name(system: System) -> str:

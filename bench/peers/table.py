@@ -64,7 +64,10 @@ _STORES = {
 }
 
 
-def _minuet(name: str, server: str, durability: str, processes: int = 1) -> System:
+def _minuet(
+    name: str, server: str, durability: str, processes: int = 1, *, function: bool = False
+) -> System:
+    how = ", durable function" if function else ""
     drivers = {"": "apsw", "postgres": "asyncpg"}
     return System(
         name,
@@ -72,10 +75,13 @@ def _minuet(name: str, server: str, durability: str, processes: int = 1) -> Syst
         "minuet",
         durability,
         server,
-        mode={"processes": processes},
-        setup=_STORES[server] + (f", {processes} processes" if processes > 1 else ", 1 process"),
+        mode={"processes": processes, "function": function},
+        setup=_STORES[server]
+        + (f", {processes} processes" if processes > 1 else ", 1 process")
+        + how,
         short=f"{_STORES[server]} {server.partition('-')[2]}".strip()
-        + (f", {processes} processes" if processes > 1 else ""),
+        + (f", {processes} processes" if processes > 1 else "")
+        + how,
         runs=2000,
         concurrencies=(500,),
         packages=("minuet", drivers.get(server, "redis")),
@@ -89,6 +95,9 @@ SYSTEMS = (
     _minuet("minuet-redis", "redis-everysec", EVERYSEC),
     _minuet("minuet-redis-2", "redis-everysec", EVERYSEC, 2),
     _minuet("minuet-redis-always", "redis-always", ALWAYS),
+    _minuet("minuet-sqlite-function", "", FULL, function=True),
+    _minuet("minuet-postgres-function", "postgres", ON, function=True),
+    _minuet("minuet-redis-function", "redis-everysec", EVERYSEC, function=True),
     System(
         "restate",
         "Restate",

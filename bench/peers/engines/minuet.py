@@ -11,7 +11,7 @@ from contextlib import contextmanager
 import uvloop
 
 import minuet
-from bench.case import NODES, chain, fan, helpers, run_all
+from bench.case import NODES, chain, fan, helpers, run_all, steps
 from bench.peers.harness import Engine, Options, check
 from minuet.app.compiling import compile_source
 from minuet.worker.process import tune_process
@@ -26,20 +26,33 @@ class Minuet:
 
     def chain(self, length: int, runs: int, concurrency: int) -> float:
         compiled = compile_source(chain(length, NODES["task"]))
-        if runs > 1:
-            return self._runner.run(run_all(self._app, compiled, runs))
-        return self._runner.run(self._one(compiled, f"n{length - 1}"))
+        return self._run(compiled, runs, {f"n{length - 1}": {"i": 1}})
 
     def fan(self, width: int) -> float:
-        return self._runner.run(self._one(compile_source(fan(width, NODES["task"])), "last"))
+        return self._run(compile_source(fan(width, NODES["task"])), 1, {"last": {"i": 1}})
 
-    async def _one(self, compiled: object, last: str) -> float:
+    def _run(self, compiled: object, runs: int, output: object) -> float:
+        if runs > 1:
+            return self._runner.run(run_all(self._app, compiled, runs))
+        return self._runner.run(self._one(compiled, output))
+
+    async def _one(self, compiled: object, output: object) -> float:
         began = time.perf_counter()
         run = await self._app.start(compiled)
         result = await self._app.wait(run)
         took = time.perf_counter() - began
-        check(result.output, {last: {"i": 1}})
+        check(result.output, output)
         return took
+
+
+class MinuetFunction(Minuet):
+    """The same as durable functions: nodes are steps."""
+
+    def chain(self, length: int, runs: int, concurrency: int) -> float:
+        return self._run(compile_source(steps(length)), runs, length)
+
+    def fan(self, width: int) -> float:
+        return self._run(compile_source(steps(width, together=True)), 1, width)
 
 
 @contextmanager
@@ -53,6 +66,7 @@ def open_engine(options: Options) -> Iterator[Engine]:
         try:
             others = Namespace(loop="uvloop", concurrency=CONCURRENCY, processes=processes)
             with helpers(others, store):
-                yield Minuet(app, runner)
+                kind = MinuetFunction if options.mode.get("function") else Minuet
+                yield kind(app, runner)
         finally:
             runner.run(app.close())
