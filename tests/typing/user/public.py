@@ -195,6 +195,27 @@ async def program() -> None:
     await app.close()
 
 
+def threaded() -> None:
+    with minuet.SyncApp("sqlite:///orders.db", handlers=["orders"], concurrency=8) as app:
+        assert_type(app, minuet.SyncApp)
+        run = app.start("order.yaml", {"order_id": 7}, idempotency_key="7", tags={"a": 1})
+        assert_type(run, minuet.SyncRunHandle)
+        assert_type(run.wait(timeout=5), minuet.RunResult)
+        assert_type(app.start_many("order.yaml", [{"n": 1}]), list[minuet.SyncRunHandle])
+        assert_type(app.run("order.yaml"), minuet.RunResult)
+        assert_type(app.runs.create("order.yaml"), minuet.SyncRunHandle)
+        assert_type(app.runs.handle("01"), minuet.SyncRunHandle)
+        assert_type(app.cancel(run, reason="not wanted").status, Status)
+        assert_type(app.runs.events(run), list[dict[str, Any]])
+        for one in app.runs.list(statuses=("FAILED",), workflow="order", limit=10):
+            assert_type(one.run, str)
+        for seq, at_ms, _ in run.follow(after=3):
+            assert_type((seq, at_ms), tuple[int, int])
+        assert_type(app.for_tenant("acme").run("order.yaml"), minuet.RunResult)
+    app.open()
+    app.close()
+
+
 # ── errors ──────────────────────────────────────────────────────────────────────────────────
 
 
