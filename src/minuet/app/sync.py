@@ -344,6 +344,7 @@ class SyncRuns(_Starting):
     moved_store = blocking(Runs.moved_store)
     program = blocking(Runs.program)
     dead_letters = blocking(Runs.dead_letters)
+    export = blocking(Runs.export)
 
 
 # ── the other nouns ─────────────────────────────────────────────────────────────────────

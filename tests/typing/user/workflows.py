@@ -26,6 +26,11 @@ class Question(TypedDict):
     text: str
 
 
+@minuet.workflow
+async def durable(ctx: minuet.Flow, number: int) -> Receipt:
+    return Receipt(Decimal(number))
+
+
 typed = minuet.Workflow("order", input=Order, output=Receipt)
 takes = minuet.Workflow("order", input=Order)
 gives = minuet.Workflow("order", output=list[Receipt])
@@ -58,6 +63,11 @@ def script() -> None:
     for source in ("order.yaml", "name: a\nnodes: []"):
         assert_type(minuet.run(source, Order(7)), minuet.RunResult)
     assert_type(minuet.run({"name": "a"}, {"anything": 1}), minuet.RunResult)
+
+
+def functions() -> None:
+    assert_type(minuet.run(durable, {"number": 7}), minuet.RunResult[Receipt])
+    minuet.run(durable, {}).output.amount  # expect: attr-defined, reportAttributeAccessIssue
 
 
 def either(workflow: str | minuet.Workflow[Order, Receipt]) -> minuet.RunResult:
