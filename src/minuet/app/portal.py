@@ -37,9 +37,9 @@ class Portal:
     def open(self) -> None:
         """Start the thread."""
         _refuse_loop()
+        self._refuse_fork()
         with self._lock:
             if self._loop is not None:
-                self._checked()
                 raise NotOpenError("this SyncApp is open already: close it before opening it again")
             loop = asyncio.new_event_loop()
             thread = threading.Thread(
@@ -89,6 +89,7 @@ class Portal:
             raise
 
     def _put(self, function: Callable[[], Awaitable[T]]) -> concurrent.futures.Future[T]:
+        self._refuse_fork()
         with self._lock:
             loop = self._checked()
             return asyncio.run_coroutine_threadsafe(_await(function), loop)
@@ -123,13 +124,16 @@ class Portal:
                 f"this SyncApp {state}: use it inside `with SyncApp(…) as app:`, or between "
                 "`app.open()` and `app.close()`"
             )
-        if self._pid != os.getpid():
+        return self._loop
+
+    def _refuse_fork(self) -> None:
+        # Before the lock is taken: a thread of the other process may have held it at the fork.
+        if self._loop is not None and self._pid != os.getpid():
             raise NotOpenError(
                 f"this SyncApp was opened in process {self._pid}, and this is process "
                 f"{os.getpid()}: a fork does not copy its threads, so make one in each process, "
                 "after the fork"
             )
-        return self._loop
 
 
 async def _await(function: Callable[[], Awaitable[T]]) -> T:

@@ -72,6 +72,20 @@ assert_type(Poll(), Poll)
 tasks: list[minuet.Task[..., Any]] = [fetch, charge]
 
 
+# ── a durable function ──────────────────────────────────────────────────────────────────────
+
+
+@minuet.workflow(name="durable", deadline=60)
+async def durable(ctx: minuet.Flow, url: str, times: int = 1) -> list[str]:
+    assert_type(ctx.random(), float)
+    assert_type(ctx.version("second"), bool)
+    await ctx.sleep(days=1)
+    return [url] * times
+
+
+functions: list[minuet.Function[..., Any]] = [durable]
+
+
 # ── a script ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -271,6 +285,12 @@ def explain(error: minuet.MinuetError) -> str:
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
             return "not the document"
+        case minuet.ReplayError():
+            assert_type((error.recorded, error.wanted), tuple[str, list[str]])
+        case minuet.StepFailed():
+            assert_type((error.step, error.error), tuple[str, dict[str, Any]])
+        case minuet.FunctionError():
+            return "a durable function"
         case minuet.SecretError():
             print(error.code)
         case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():
