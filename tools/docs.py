@@ -214,7 +214,7 @@ PARTS: dict[str, type[Any]] = {
 }
 
 #: Public classes that programs get and do not make.
-GIVEN = ("Context", "RunHandle", "testing.FakeContext", "testing.LogLine")
+GIVEN = ("Context", "RunHandle", "SyncRunHandle", "testing.FakeContext", "testing.LogLine")
 
 
 def python_text() -> str:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from minuet.app.blocking import arun, run
     from minuet.app.handle import RunHandle
     from minuet.app.results import NodeResult, RunResult
+    from minuet.app.sync import SyncApp, SyncRunHandle
     from minuet.builder.constructors import (
         agent,
         child,
@@ -144,6 +145,8 @@ __all__ = [
     "StoreError",
     "StoreUnavailableError",
     "StoreUnusableError",
+    "SyncApp",
+    "SyncRunHandle",
     "Task",
     "TemplateError",
     "Wait",
@@ -185,6 +188,8 @@ _HOMES = {
     "RunLogFilter": "minuet.nodes.context",
     "RunResult": "minuet.app.results",
     "SecretProvider": "minuet.nodes.secrets",
+    "SyncApp": "minuet.app.sync",
+    "SyncRunHandle": "minuet.app.sync",
     "Task": "minuet.nodes.handler",
     "Wait": "minuet.nodes.spec",
     "Workflow": "minuet.builder.workflow",

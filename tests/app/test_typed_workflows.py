@@ -122,6 +122,18 @@ async def test_the_output_of_a_run_that_failed_is_not_rebuilt() -> None:
     assert result.to_json()["output"] is None
 
 
+@minuet.workflow(name="charge_of_typed_workflows")
+async def charge(ctx: minuet.Flow, placed: datetime.date, lines: list[Line]) -> Receipt:
+    return Receipt(sum((line.price for line in lines), decimal.Decimal()), placed)
+
+
+def test_a_durable_function_gives_what_it_is_annotated_to_return() -> None:
+    result = minuet.run(charge, Order(DAY, LINES), store="memory://")
+
+    assert result.output == RECEIPT
+    assert result.to_json()["output"] == {"total": "82.50", "paid": "2026-05-01"}
+
+
 class Count(TypedDict):
     total: int
 

@@ -82,7 +82,14 @@ class Engine:
                 f"this App {state}: use it inside `async with App(…) as app:`, or between "
                 "`await app.open()` and `await app.close()`"
             )
-        if self._loop is not asyncio.get_running_loop():
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            raise NotOpenError(
+                "this App belongs to an event loop, and none is running in this thread: use "
+                "minuet.SyncApp, or hand the call to that loop"
+            ) from None
+        if self._loop is not here:
             raise NotOpenError(
                 "this App was opened in another event loop: open and use it in the same "
                 "`asyncio.run(…)`"

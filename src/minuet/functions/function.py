@@ -11,7 +11,7 @@ from minuet.errors import ConfigError, FunctionError, HandlerError
 from minuet.model import Document, DocumentSource, read_mapping
 from minuet.nodes.flowing import DurableFunction
 from minuet.nodes.handler import REGISTERED, Misfit, find_misfits, place_of
-from minuet.nodes.values import Decode, annotations_of, decoders, result_decoder, schema_of
+from minuet.nodes.values import Decode, annotations_of, decoders, properties_of, result_decoder
 
 if TYPE_CHECKING:
     from minuet.functions.flow import Flow
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 Body = Callable[..., Coroutine[Any, Any, Any]]
 
 
-class Function(DurableFunction, DocumentSource, Generic[Parameters, Result]):
+class Function(DurableFunction, DocumentSource[Any, Result], Generic[Parameters, Result]):
     """An async function whose progress is kept: it goes on after a crash, and after a wait.
 
     Everything that takes a workflow takes a function. Its input is an object with the function's
@@ -144,7 +144,7 @@ class Function(DurableFunction, DocumentSource, Generic[Parameters, Result]):
             document["description"] = description.splitlines()[0]
         document["input"] = {
             "type": "object" if self._required else ["object", "null"],
-            "properties": {n: schema_of(self._hints.get(n, Any)) for n in self._names},
+            **properties_of({name: self._hints.get(name, Any) for name in self._names}),
             "required": self._required,
             "additionalProperties": False,
         }
@@ -152,6 +152,11 @@ class Function(DurableFunction, DocumentSource, Generic[Parameters, Result]):
             document["limits"] = {"deadline_s": self.deadline}
         document["nodes"] = [node]
         return document
+
+    @functools.cached_property
+    def output_type(self) -> Any:
+        """What it is annotated to return."""
+        return annotations_of(self.function).get("return", Any)
 
     def read(self) -> Document:
         return read_mapping(self.to_dict(), source=self.place)

@@ -140,6 +140,18 @@ def schema_of(annotation: Any) -> dict[str, Any]:
     return schema
 
 
+def properties_of(annotations: Mapping[str, Any]) -> dict[str, Any]:
+    """The part of a JSON Schema that says what the fields of an object are."""
+    found: dict[str, Any] = {
+        "properties": {name: schema_of(annotation) for name, annotation in annotations.items()}
+    }
+    try:
+        _gather_parts(found)
+    except ValueError:
+        return {"properties": {name: {} for name in annotations}}
+    return found
+
+
 # ── reading annotations and functions ───────────────────────────────────────────────────
 
 

@@ -72,6 +72,20 @@ assert_type(Poll(), Poll)
 tasks: list[minuet.Task[..., Any]] = [fetch, charge]
 
 
+# ── a durable function ──────────────────────────────────────────────────────────────────────
+
+
+@minuet.workflow(name="durable", deadline=60)
+async def durable(ctx: minuet.Flow, url: str, times: int = 1) -> list[str]:
+    assert_type(ctx.random(), float)
+    assert_type(ctx.version("second"), bool)
+    await ctx.sleep(days=1)
+    return [url] * times
+
+
+functions: list[minuet.Function[..., Any]] = [durable]
+
+
 # ── a script ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -195,6 +209,27 @@ async def program() -> None:
     await app.close()
 
 
+def threaded() -> None:
+    with minuet.SyncApp("sqlite:///orders.db", handlers=["orders"], concurrency=8) as app:
+        assert_type(app, minuet.SyncApp)
+        run = app.start("order.yaml", {"order_id": 7}, idempotency_key="7", tags={"a": 1})
+        assert_type(run, minuet.SyncRunHandle)
+        assert_type(run.wait(timeout=5), minuet.RunResult)
+        assert_type(app.start_many("order.yaml", [{"n": 1}]), list[minuet.SyncRunHandle])
+        assert_type(app.run("order.yaml"), minuet.RunResult)
+        assert_type(app.runs.create("order.yaml"), minuet.SyncRunHandle)
+        assert_type(app.runs.handle("01"), minuet.SyncRunHandle)
+        assert_type(app.cancel(run, reason="not wanted").status, Status)
+        assert_type(app.runs.events(run), list[dict[str, Any]])
+        for one in app.runs.list(statuses=("FAILED",), workflow="order", limit=10):
+            assert_type(one.run, str)
+        for seq, at_ms, _ in run.follow(after=3):
+            assert_type((seq, at_ms), tuple[int, int])
+        assert_type(app.for_tenant("acme").run("order.yaml"), minuet.RunResult)
+    app.open()
+    app.close()
+
+
 # ── errors ──────────────────────────────────────────────────────────────────────────────────
 
 
@@ -250,6 +285,12 @@ def explain(error: minuet.MinuetError) -> str:
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
             return "not the document"
+        case minuet.ReplayError():
+            assert_type((error.recorded, error.wanted), tuple[str, list[str]])
+        case minuet.StepFailed():
+            assert_type((error.step, error.error), tuple[str, dict[str, Any]])
+        case minuet.FunctionError():
+            return "a durable function"
         case minuet.SecretError():
             print(error.code)
         case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():

@@ -26,6 +26,11 @@ class Question(TypedDict):
     text: str
 
 
+@minuet.workflow
+async def durable(ctx: minuet.Flow, number: int) -> Receipt:
+    return Receipt(Decimal(number))
+
+
 typed = minuet.Workflow("order", input=Order, output=Receipt)
 takes = minuet.Workflow("order", input=Order)
 gives = minuet.Workflow("order", output=list[Receipt])
@@ -60,6 +65,11 @@ def script() -> None:
     assert_type(minuet.run({"name": "a"}, {"anything": 1}), minuet.RunResult)
 
 
+def functions() -> None:
+    assert_type(minuet.run(durable, {"number": 7}), minuet.RunResult[Receipt])
+    minuet.run(durable, {}).output.amount  # expect: attr-defined, reportAttributeAccessIssue
+
+
 def either(workflow: str | minuet.Workflow[Order, Receipt]) -> minuet.RunResult:
     return minuet.run(workflow, Order(7))
 
@@ -80,6 +90,18 @@ async def program(app: minuet.App) -> None:
     assert_type(app.runs.handle("01"), minuet.RunHandle)
 
 
+def threaded(app: minuet.SyncApp) -> None:
+    assert_type(app.run(typed, Order(7)), minuet.RunResult[Receipt])
+    run = app.start(typed, Order(7), tags={"a": 1})
+    assert_type(run, minuet.SyncRunHandle[Receipt])
+    assert_type(run.wait(timeout=5).output, Receipt)
+    assert_type(run.result().output, Receipt)
+    assert_type(run.show().output, Receipt)
+    assert_type(app.start_many(typed, [Order(7)]), list[minuet.SyncRunHandle[Receipt]])
+    assert_type(app.runs.start(typed, Order(7)), minuet.SyncRunHandle[Receipt])
+    assert_type(app.runs.create(typed), minuet.SyncRunHandle[Receipt])
+
+
 # ── mistakes ────────────────────────────────────────────────────────────────────────────────
 
 
@@ -95,8 +117,12 @@ async def mistakes(app: minuet.App) -> None:
     await app.start_many(typed, ["7"])  # expect: misc, reportArgumentType+reportCallIssue
     run = await app.start(typed, Order(7))
     (await run.wait()).output.amount  # expect: attr-defined, reportAttributeAccessIssue
+    with minuet.SyncApp() as sync:
+        sync.start(typed, 7)  # expect: misc, reportArgumentType+reportCallIssue
+        sync.run(typed, Order(7)).amount  # expect: attr-defined, reportAttributeAccessIssue
+        sync.wait(7)  # expect: arg-type, reportArgumentType
+        sync.cancel(run, resaon="x")  # expect: call-arg, reportCallIssue
+        await sync.wait(run)  # expect: misc, reportGeneralTypeIssues
     minuet.run(7)  # expect: call-overload, reportArgumentType+reportCallIssue
     minuet.Workflow("order", input=7)  # expect: call-overload, reportArgumentType+reportCallIssue
-    minuet.Workflow(
-        "a", output="{{ b }}"
-    )  # expect: call-overload, reportArgumentType+reportCallIssue
+    minuet.Workflow("a", output="b")  # expect: call-overload, reportArgumentType+reportCallIssue

@@ -26,6 +26,7 @@ from minuet.nodes.values import (
     as_it_is,
     decoder,
     decoders,
+    properties_of,
     result_decoder,
     schema_of,
 )
@@ -386,6 +387,23 @@ def test_a_value_fits_the_schema_of_its_annotation(annotation: Any, value: Any) 
     kept = msgspec.json.decode(encode_value(value))
 
     jsonschema_rs.validate(schema_of(annotation), kept)
+
+
+def test_the_fields_of_an_object_may_share_classes() -> None:
+    schema = {"type": "object", **properties_of({"one": Line, "all": list[Line], "what": Entry})}
+    line = encode(LINE)[1]
+
+    jsonschema_rs.validate(schema, {"one": line, "all": [line], "what": encode(entry())[1]})
+    with pytest.raises(jsonschema_rs.ValidationError):
+        jsonschema_rs.validate(schema, {"all": [{"name": "a"}]})
+
+
+def test_fields_of_two_classes_of_one_name_are_not_checked() -> None:
+    other: Any = dataclasses.make_dataclass("Line", [("other", int)])
+
+    assert properties_of({"one": list[Line], "two": list[other]}) == {
+        "properties": {"one": {}, "two": {}}
+    }
 
 
 @pytest.mark.parametrize(
