@@ -119,6 +119,7 @@ class Flow:
         self._instance.sleeps_at = call.place
         try:
             async with asyncio.timeout(timeout) as limit:
+                self._instance.sleeps_at = ""
                 return await waiting
         except TimeoutError:
             if limit.expired():

@@ -248,8 +248,6 @@ class FunctionInstance:
 
     async def wait(self, call: Call) -> Any:
         """Wait for something. As any coroutine, it begins when it is awaited."""
-        if self._is_closed:
-            raise asyncio.CancelledError
         if call.key in self.waiting:
             raise FunctionError(f"{call.label!r} is awaited twice")
         if len(self.waiting) >= CALLS_MAX:
@@ -294,6 +292,8 @@ class FunctionInstance:
         return self._call(kind, name, place)
 
     def _call(self, kind: Kind, name: str, place: str) -> Call:
+        if self._is_closed:
+            raise asyncio.CancelledError  # The code is being left.
         call = Call(kind, name, self.journal.count(kind, name), place)
         self._last = (call.label, place)
         return call

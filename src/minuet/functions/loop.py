@@ -38,9 +38,12 @@ class Timers(Protocol):
 class _Task(asyncio.Task[Any]):
     """A task whose place in a set is the same in every process."""
 
-    def __init__(self, coro: Any, *, number: int, **kwargs: Any) -> None:
+    def __init__(
+        self, coro: Any, *, number: int, context: contextvars.Context, **kwargs: Any
+    ) -> None:
         self._number = number
-        super().__init__(coro, **kwargs)
+        self.context = context
+        super().__init__(coro, context=context, **kwargs)
 
     def __hash__(self) -> int:
         return self._number
@@ -84,7 +87,8 @@ class FunctionLoop(asyncio.AbstractEventLoop):
         try:
             for task in reversed(list(self._tasks.values())):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
+                # In its own context: there, too, a task that it calls is a step, and is refused.
+                task.context.run(_close, task.get_coro())
         finally:
             _restore(outer)
             self._ready.clear()
@@ -159,6 +163,7 @@ class FunctionLoop(asyncio.AbstractEventLoop):
         number = next(self._numbers)
         # The names that asyncio gives count the tasks of the process.
         name = name or f"task-{number}"
+        context = contextvars.copy_context() if context is None else context
         task = _Task(coro, number=number, loop=self, name=name, context=context)
         self._tasks[number] = task
         task.add_done_callback(self._forget)
