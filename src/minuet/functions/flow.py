@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from minuet.errors import FunctionError, SignalTimeoutError
 from minuet.functions.function import Function
-from minuet.functions.instance import FunctionInstance
+from minuet.functions.instance import Call, FunctionInstance, place_of_caller
 from minuet.nodes.values import as_it_is, decoder, result_decoder
 
 #: Where `ctx.log` of a function writes.
@@ -73,7 +73,7 @@ class Flow:
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 
-    async def sleep(
+    def sleep(
         self,
         seconds: float = 0,
         *,
@@ -81,18 +81,24 @@ class Flow:
         hours: float = 0,
         days: float = 0,
         until: datetime | None = None,
-    ) -> None:
+    ) -> Coroutine[Any, Any, None]:
         """Wait for a time to pass, or for a point in time. No worker is held meanwhile."""
+        span = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
+        return self._sleep(span.total_seconds(), until, place_of_caller())
+
+    async def _sleep(self, delay: float, until: datetime | None, place: str) -> None:
+        instance = self._instance
+        instance.sleeps_at = place
         if until is not None:
             moment = until if until.tzinfo is not None else until.replace(tzinfo=UTC)
-            delay = moment.timestamp() - self._instance.time_ms() / 1000
-        else:
-            span = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
-            delay = span.total_seconds()
+            delay = moment.timestamp() - instance.time_ms() / 1000
         if delay > 0:
             await asyncio.sleep(delay)
+        instance.sleeps_at = ""
 
-    async def signal(self, name: str, *, timeout: float | None = None, type: Any = None) -> Any:
+    def signal(
+        self, name: str, *, timeout: float | None = None, type: Any = None
+    ) -> Coroutine[Any, Any, Any]:
         """Wait for a signal (`minuet signal RUN NAME`, `app.signal`) and return its data.
 
         Signals of one name are a queue, and one that came early is kept. If none has come after
@@ -106,10 +112,14 @@ class Flow:
         call = self._instance.new_call("signal", name)
         call.decode = as_it_is if type is None else decoder(type)
         waiting = self._instance.wait(call)
-        if timeout is None:
-            return await waiting
+        return waiting if timeout is None else self._limit(waiting, call, timeout)
+
+    async def _limit(self, waiting: Coroutine[Any, Any, Any], call: Call, timeout: float) -> Any:
+        name = call.name
+        self._instance.sleeps_at = call.place
         try:
             async with asyncio.timeout(timeout) as limit:
+                self._instance.sleeps_at = ""
                 return await waiting
         except TimeoutError:
             if limit.expired():

@@ -11,14 +11,26 @@ import asyncio
 import contextvars
 import logging
 import sys
+import traceback
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from types import FrameType
 from typing import Any, Protocol
 
 import msgspec
 
 from minuet.errors import FunctionError, OutputError, ReplayError
-from minuet.functions.exceptions import rebuild
-from minuet.functions.journal import Entry, Journal, Kind, key_of, label_of, mismatch
+from minuet.functions.exceptions import contents_of, rebuild
+from minuet.functions.journal import (
+    ADVICE,
+    TIMEOUT,
+    Entry,
+    Journal,
+    Kind,
+    has_input,
+    key_of,
+    label_of,
+    mismatch,
+)
 from minuet.functions.loop import FunctionLoop
 from minuet.nodes.flowing import FLOWING
 from minuet.nodes.handler import AnyTask
@@ -88,9 +100,17 @@ class Call:
 class FunctionInstance:
     """The code of one instance."""
 
-    def __init__(self, journal: Journal, host: Host) -> None:
+    def __init__(self, journal: Journal, host: Host, place: str) -> None:
         self.journal = journal
         self._host = host
+        #: Where the function is defined; and what it asked for last, and where.
+        self._place = place
+        self._last = ("", place)
+        #: Where the code sleeps that is about to.
+        self.sleeps_at = ""
+        #: The code does not fit the journal. It cannot catch this.
+        self._misfit: ReplayError | None = None
+        self._is_closed = False
         self._loop = FunctionLoop(self)  # type: ignore[abstract]
         self._root: asyncio.Task[Any] | None = None
         #: What the code waits for, by key, in the order in which it asked.
@@ -100,7 +120,7 @@ class FunctionInstance:
         #: Steps that it no longer waits for.
         self.cancelled: list[Call] = []
         self._children = 0
-        #: Which changes of the code are in force, as `version` has answered.
+        #: Which changes of the code are in force, as `version` has answered first.
         self._versions: dict[str, bool] = {}
 
     # ── for the host ────────────────────────────────────────────────────────────────────
@@ -116,16 +136,16 @@ class FunctionInstance:
         assert self._root is not None
         while True:
             self._loop.run_until_blocked()
+            if self._misfit is not None:
+                raise self._misfit
             if self._loop.lost_error is not None:
                 error, self._loop.lost_error = self._loop.lost_error, None
-                if isinstance(error, ReplayError):
-                    raise error
                 _log.warning("an exception in a function had nobody to go to", exc_info=error)
             entry = self.journal.next
             if entry is None:
                 return
             if self._root.done():
-                self._check_replayed(entry)
+                raise mismatch(entry, [], self._how_it_ended())
             self._repeat(entry)
 
     @property
@@ -154,10 +174,21 @@ class FunctionInstance:
 
     def deliver(self, call: Call, entry: Entry) -> None:
         """The code gets what it waits for: a new entry."""
+        if entry.error is None and call.handle is None:
+            try:
+                value = self._decode(call, entry)
+            except Exception as error:
+                # It is of another type than its annotation says: so it will be in a replay.
+                what = {"type": type(error).__name__, "message": str(error), **contents_of(error)}
+                entry = msgspec.structs.replace(entry, error=what)
+            else:
+                self._give(call, self.journal.add(entry), value)
+                return
         self._give(call, self.journal.add(entry))
 
     def close(self) -> None:
         """Leave the code where it is."""
+        self._is_closed = True
         self._loop.close()
         if self._root is not None and self._root.done() and not self._root.cancelled():
             self._root.exception()  # It counts as seen.
@@ -168,23 +199,39 @@ class FunctionInstance:
         """The code gets the next entry of the journal."""
         call = self.waiting.get(key_of(entry.kind, entry.name, entry.occurrence))
         if call is None or (call.handle is not None and call.handle.cancelled()):
-            raise mismatch(entry, self._wanted(), "does not wait for anything")
-        if entry.input and call.input and bytes(entry.input) != call.input:
+            wanted = [
+                (one.label, one.place)
+                for one in self.waiting.values()
+                if one.handle is None or not one.handle.cancelled()
+            ]
+            raise mismatch(entry, wanted, f"waits for nothing from outside {self._after()}")
+        if not has_input(entry, call.input):
             raise _other_input(entry, call)
-        self._give(call, self.journal.advance())
+        value = None
+        if entry.error is None and call.handle is None:
+            try:
+                value = self._decode(call, entry)
+            except Exception as error:
+                raise _other_type(entry, call, error) from error
+        self._give(call, self.journal.advance(), value)
 
-    def _wanted(self) -> list[tuple[str, str]]:
-        return [(call.label, call.place) for call in self.waiting.values()]
+    def _decode(self, call: Call, entry: Entry) -> Any:
+        value = msgspec.json.decode(entry.output) if entry.output else None
+        return call.decode(value, f"the result of {call.label!r}")
 
-    def _check_replayed(self, entry: Entry) -> None:
+    def _how_it_ended(self) -> str:
         assert self._root is not None
         error = None if self._root.cancelled() else self._root.exception()
-        if isinstance(error, ReplayError):
-            raise error
-        how = "ends without it" if error is None else f"raises {type(error).__name__}: {error}"
-        raise mismatch(entry, [], how)
+        if error is None:
+            return f"returns {self._after()}"
+        return f"raises {type(error).__name__} ({_place_of(error) or self._place}): {error}"
 
-    def _give(self, call: Call, entry: Entry) -> None:
+    def _after(self) -> str:
+        """How far the code has come."""
+        label, place = self._last
+        return f"after {label!r} ({place})" if label else f"without asking for anything ({place})"
+
+    def _give(self, call: Call, entry: Entry, value: Any = None) -> None:
         del self.waiting[call.key]
         if call.handle is not None:
             self._loop.fire(call.handle)
@@ -193,14 +240,9 @@ class FunctionInstance:
         if call.future.done():
             return
         if entry.error is not None:
-            call.future.set_exception(_exception(call, entry))
-            return
-        try:
-            value = msgspec.json.decode(entry.output) if entry.output else None
-            whose = f"the result of {call.label!r}"
-            call.future.set_result(call.decode(value, whose))
-        except Exception as error:
-            call.future.set_exception(error)
+            call.future.set_exception(rebuild(call.label, entry.error))
+        else:
+            call.future.set_result(value)
 
     # ── for the code ────────────────────────────────────────────────────────────────────
 
@@ -210,9 +252,6 @@ class FunctionInstance:
             raise FunctionError(f"{call.label!r} is awaited twice")
         if len(self.waiting) >= CALLS_MAX:
             raise FunctionError(f"a function can wait for at most {CALLS_MAX:,} steps at once")
-        if call.kind == "child":
-            self._children += 1
-            call.number = self._children
         call.future = self._loop.create_future()
         self.waiting[call.key] = call
         self._asked.append(call)
@@ -250,7 +289,14 @@ class FunctionInstance:
         """Something that the code asks for, at the place that called so many calls above."""
         frame = sys._getframe(depth)
         place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        return Call(kind, name, self.journal.count(kind, name), place)
+        return self._call(kind, name, place)
+
+    def _call(self, kind: Kind, name: str, place: str) -> Call:
+        if self._is_closed:
+            raise asyncio.CancelledError  # The code is being left.
+        call = Call(kind, name, self.journal.count(kind, name), place)
+        self._last = (call.label, place)
+        return call
 
     def child(
         self, name: str, workflow: Any, value: Any, decode: Decode
@@ -258,6 +304,8 @@ class FunctionInstance:
         """A child run of a workflow."""
         call = self.new_call("child", name, depth=3)
         call.target, call.arguments, call.decode = workflow, {"input": value}, decode
+        self._children += 1
+        call.number = self._children
         call.input = self._host.encode(value, f"the input of {call.label!r}")
         return self.wait(call)
 
@@ -267,8 +315,11 @@ class FunctionInstance:
 
     def note(self, kind: Kind, name: str, make: Callable[[], Any]) -> Any:
         """A value that the code gets at once: of the journal, or a new one that is kept."""
+        if self._is_closed:
+            raise asyncio.CancelledError
         journal = self.journal
         occurrence = journal.count(kind, name)
+        label, place = label_of(kind, name, occurrence), self._outside()
         entry = journal.next
         if entry is None:
             output = msgspec.Raw(msgspec.json.encode(make()))
@@ -276,11 +327,10 @@ class FunctionInstance:
             entry = journal.add(new)
         else:
             if (entry.kind, entry.name, entry.occurrence) != (kind, name, occurrence):
-                frame = sys._getframe(2)
-                place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-                label = label_of(kind, name, occurrence)
-                raise mismatch(entry, [(label, place)], "")
+                self._misfit = self._misfit or mismatch(entry, [(label, place)], "")
+                raise self._misfit
             journal.advance()
+        self._last = (label, place)
         return msgspec.json.decode(entry.output)
 
     def version(self, name: str) -> bool:
@@ -288,10 +338,10 @@ class FunctionInstance:
         was made."""
         known = self._versions.get(name)
         if known is None:
-            entry = self.journal.next
-            known = entry is None or (entry.kind, entry.name) == ("version", name)
-            if known:
-                self.note("version", name, lambda: True)
+            journal = self.journal
+            known = name in journal.versions or not journal.is_replaying
+            if known and name not in journal.versions:
+                journal.add(journal.new("version", name, 1, self._host.now_ms()))
             self._versions[name] = known
         return known
 
@@ -306,31 +356,63 @@ class FunctionInstance:
 
     def add_timer(self, handle: asyncio.TimerHandle) -> None:
         """A timer has been set."""
-        occurrence = self.journal.count("timer", "")
-        call = Call("timer", "", occurrence, _place_outside())
+        is_sleep = handle._callback is _WAKE_UP  # type: ignore[attr-defined]
+        place, self.sleeps_at = self.sleeps_at or self._outside(), ""
+        call = self._call("timer", "" if is_sleep else TIMEOUT, place)
         call.handle, call.due_ms = handle, round(handle.when() * 1000)
         self.waiting[call.key] = call
         self._asked.append(call)
 
+    def _outside(self) -> str:
+        """Where the code is that runs: the first place outside of asyncio and here."""
+        frame: FrameType | None = sys._getframe(1)
+        while frame is not None and frame.f_code is not _RUN:
+            if not _is_inside(frame):
+                return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+            frame = frame.f_back
+        # A task of nothing but `asyncio.sleep` and the like.
+        return self._place
 
-def _place_outside() -> str:
-    """Where the code that runs was called from: the first place outside of asyncio and here."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None:
-        name = frame.f_globals.get("__name__", "")
-        if not name.startswith(("asyncio", "minuet.functions")):
-            break
-        frame = frame.f_back
+
+def place_of_caller() -> str:
+    """Where the function was called that calls this: file and line."""
+    frame = sys._getframe(2)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
 
 
-def _exception(call: Call, entry: Entry) -> BaseException:
-    assert entry.error is not None
-    return rebuild(call.label, entry.error)
+#: The callback of `asyncio.sleep`.
+_WAKE_UP = asyncio.futures._set_result_unless_cancelled  # type: ignore[attr-defined]
+
+#: What calls the code.
+_RUN = FunctionLoop.run_until_blocked.__code__
+
+
+def _is_inside(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] == "asyncio" or name.startswith("minuet.functions.")
+
+
+def _place_of(error: BaseException) -> str:
+    """Where an exception was raised: the last place outside of asyncio and here."""
+    places = [
+        f"{frame.f_code.co_filename}:{line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not _is_inside(frame)
+    ]
+    return places[-1] if places else ""
+
+
+def _other_type(entry: Entry, call: Call, error: Exception) -> ReplayError:
+    return ReplayError(
+        f"the code has changed since this run began: what {entry.label!r} gave (entry {entry.n}) "
+        f"does not fit the type that it has now ({call.place}): {error}. {ADVICE}",
+        recorded=entry.label,
+        wanted=[call.label],
+    )
 
 
 def _other_input(entry: Entry, call: Call) -> ReplayError:
-    recorded, wanted = bytes(entry.input).decode(), call.input.decode()
+    recorded, wanted = bytes(entry.input).decode() or "others", call.input.decode()
     return ReplayError(
         f"the code calls {entry.label!r} with other arguments than when it was recorded (entry "
         f"{entry.n}, {call.place}): {recorded:.200} then, {wanted:.200} now. Either the code has "

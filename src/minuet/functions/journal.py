@@ -3,16 +3,19 @@
 An entry is made of each result of a step, each timer that was over, each signal, each end of a
 child run, and of each call of `ctx.now()` and the like. Entries are kept as the steps of the node
 instance. A replay gives the code the same entries in the same order; code that asks for something
-else has been changed, and is stopped.
+else has been changed, and is stopped. Only the changes that `ctx.version` has noted have no place
+in the order: code that asks for one earlier or later, or no longer, is still the same.
 
 When a run, or its node, is tried again after a failure, that failure must not come out of the
 journal once more: the errors at the end of what the earlier attempts recorded are left out, and
-these steps are executed again. An error that the code has handled, and gone on, stays.
+these steps are executed again, and what followed them is noted again. An error that the code has
+handled, and gone on with another step, stays.
 """
 
 from __future__ import annotations
 
 import difflib
+import hashlib
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias
@@ -26,6 +29,15 @@ from minuet.errors import DamagedRowError, ReplayError
 Kind: TypeAlias = Literal[
     "step", "timer", "signal", "child", "now", "random", "uuid", "version", "start"
 ]
+
+#: Values that the code gets at once.
+NOTES: frozenset[Kind] = frozenset(("now", "random", "uuid"))
+
+#: Arguments above this size are not kept, but their hash is.
+INPUT_BYTES_MAX = 16 * 1024
+
+#: The name of a timer that is no sleep, but limits something.
+TIMEOUT = "timeout"
 
 #: The attempt that made an entry: the run's generation, and the attempt of the node.
 Epoch: TypeAlias = tuple[int, int]
@@ -46,6 +58,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     started_ms: int | None = None
     #: The arguments, the result or the error, and how often the step was tried.
     input: msgspec.Raw = msgspec.Raw(b"")
+    #: Of arguments that are too large to be kept.
+    input_hash: str = ""
     output: msgspec.Raw = msgspec.Raw(b"")
     error: dict[str, Any] | None = None
     attempts: int = 1
@@ -81,17 +95,48 @@ def key_of(kind: Kind, name: str, occurrence: int) -> str:
 
 def label_of(kind: Kind, name: str, occurrence: int) -> str:
     """What an entry is called in messages."""
-    base = name if kind == "step" else f"{kind} {name}".strip()
+    match kind:
+        case "step":
+            base = name
+        case "timer":
+            base = name or "sleep"
+        case "start":
+            base = "the start of a timer"
+        case _:
+            base = f"{kind} {name}".strip()
     return base if occurrence == 1 else f"{base} #{occurrence}"
 
 
 _decoder = msgspec.json.Decoder(Entry)
 _encoder = msgspec.json.Encoder()
+_sorting_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def encode_entry(entry: Entry) -> bytes:
     """An entry as it is kept."""
     return _encoder.encode(entry)
+
+
+def input_fields(data: bytes) -> dict[str, Any]:
+    """The arguments of a step, as they are kept."""
+    if len(data) > INPUT_BYTES_MAX:
+        return {"input_hash": _hash(data)}
+    return {"input": msgspec.Raw(data)} if data else {}
+
+
+def has_input(entry: Entry, data: bytes) -> bool:
+    """Whether a step was called with these arguments, as far as that is known."""
+    if not data:
+        return True
+    if entry.input_hash:
+        return entry.input_hash == _hash(data)
+    recorded = bytes(entry.input)
+    # The order of named arguments does not matter.
+    return recorded in (b"", data) or msgspec.json.decode(recorded) == msgspec.json.decode(data)
+
+
+def _hash(data: bytes) -> str:
+    return hashlib.sha256(_sorting_encoder.encode(msgspec.json.decode(data))).hexdigest()
 
 
 def decode_entries(run: str, steps: Iterable[bytes]) -> list[Entry]:
@@ -109,7 +154,10 @@ class Journal:
         self.epoch = epoch
         #: Errors of earlier attempts whose steps are executed again, by key.
         self.dropped: dict[str, Entry] = {}
+        #: The changes of the code that are in force.
+        self.versions: set[str] = set()
         self._entries = self._join(entries)
+        self._last_number = max((entry.n for entry in self._entries), default=0)
         self._position = 0
         self._occurrences: Counter[tuple[Kind, str]] = Counter()
         #: Entries that are not kept yet.
@@ -124,15 +172,24 @@ class Journal:
             if entry.epoch != last:
                 self._drop_errors(joined)
                 last = entry.epoch
-            joined.append(entry)
+            if entry.kind == "version":
+                self.versions.add(entry.name)
+            else:
+                joined.append(entry)
         if self.epoch != last:
             self._drop_errors(joined)
         return joined
 
     def _drop_errors(self, joined: list[Entry]) -> None:
-        while joined and joined[-1].error is not None:
-            entry = joined.pop()
+        kept = len(joined)
+        for at in range(len(joined) - 1, -1, -1):
+            if joined[at].error is not None:
+                kept = at
+            elif joined[at].kind not in NOTES:
+                break
+        for entry in joined[kept:]:
             self.dropped[key_of(entry.kind, entry.name, entry.occurrence)] = entry
+        del joined[kept:]
 
     @property
     def is_replaying(self) -> bool:
@@ -166,8 +223,12 @@ class Journal:
 
     def add(self, entry: Entry) -> Entry:
         """The code gets a new entry."""
-        self._entries.append(entry)
+        self._last_number = entry.n
         self.unsaved.append(entry)
+        if entry.kind == "version":
+            self.versions.add(entry.name)
+            return entry
+        self._entries.append(entry)
         return self.advance()
 
     def new(self, kind: Kind, name: str, occurrence: int, at_ms: int, **fields: Any) -> Entry:
@@ -176,7 +237,7 @@ class Journal:
         at_ms = max(at_ms, self._time_ms or 0)
         generation, attempt = self.epoch
         return Entry(
-            n=len(self._entries) + 1,
+            n=self._last_number + 1,
             kind=kind,
             at_ms=at_ms,
             name=name,
@@ -192,22 +253,29 @@ class Journal:
         return unsaved
 
 
-def mismatch(found: Entry, asked: Iterable[tuple[str, str]], where: str) -> ReplayError:
+def mismatch(found: Entry, asked: list[tuple[str, str]], otherwise: str) -> ReplayError:
     """The journal goes on with an entry that the code does not ask for.
 
-    `asked` are the labels of what it asks for, each with the place in the code."""
+    `asked` are the labels of what it asks for, each with the place in the code; if there are none,
+    `otherwise` is what it does."""
+    labels = [label for label, _ in asked]
     wanted = [f"{label!r} ({place})" for label, place in asked]
-    now = f"asks for {_listed(wanted)}" if wanted else where
-    close = difflib.get_close_matches(found.label, [label for label, _ in asked], n=1)
+    now = f"asks for {_listed(wanted)}" if wanted else otherwise
+    close = difflib.get_close_matches(found.label, labels, n=1)
     hint = f" Was {found.label!r} renamed to {close[0]!r}?" if close else ""
     return ReplayError(
         f"the code has changed since this run began: its journal goes on with {found.label!r} "
-        f"(entry {found.n}), but the code now {now}.{hint} Run it with the code that it began "
-        'with, or keep the former way for runs like this one: if ctx.version("…"): new way, else: '
-        "former way",
+        f"(entry {found.n}), but the code now {now}.{hint} {ADVICE}",
         recorded=found.label,
-        wanted=[label for label, _ in asked],
+        wanted=labels,
     )
+
+
+#: What to do when the code has changed.
+ADVICE = (
+    "Run it with the code that it began with, or keep the former way for runs like this one: "
+    'if ctx.version("…"): new way, else: former way'
+)
 
 
 def _listed(parts: list[str]) -> str:

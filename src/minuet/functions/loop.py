@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import sys
 from asyncio import events
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
 from itertools import count
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from minuet.errors import FunctionError
 
@@ -37,9 +38,12 @@ class Timers(Protocol):
 class _Task(asyncio.Task[Any]):
     """A task whose place in a set is the same in every process."""
 
-    def __init__(self, coro: Any, *, number: int, **kwargs: Any) -> None:
+    def __init__(
+        self, coro: Any, *, number: int, context: contextvars.Context, **kwargs: Any
+    ) -> None:
         self._number = number
-        super().__init__(coro, **kwargs)
+        self.context = context
+        super().__init__(coro, context=context, **kwargs)
 
     def __hash__(self) -> int:
         return self._number
@@ -60,8 +64,7 @@ class FunctionLoop(asyncio.AbstractEventLoop):
 
     def run_until_blocked(self) -> None:
         """Run callbacks until there are none."""
-        outer = events._get_running_loop()
-        events._set_running_loop(self)
+        outer = self._enter()
         try:
             for _ in range(CALLBACKS_MAX):
                 if not self._ready:
@@ -70,7 +73,7 @@ class FunctionLoop(asyncio.AbstractEventLoop):
                 if not handle.cancelled():
                     handle._run()
         finally:
-            events._set_running_loop(outer)
+            _restore(outer)
         raise FunctionError(
             "the function goes on without ever waiting for a step: does it loop around "
             "`asyncio.sleep(0)`?"
@@ -80,17 +83,24 @@ class FunctionLoop(asyncio.AbstractEventLoop):
         """Drop all tasks. Their `finally` blocks run, and can start nothing."""
         self._closed = True
         self._ready.clear()
-        outer = events._get_running_loop()
-        # What they hold must not reach the loop of the worker.
-        events._set_running_loop(self)
+        outer = self._enter()
         try:
             for task in reversed(list(self._tasks.values())):
                 task._log_destroy_pending = False  # type: ignore[attr-defined]
-                _close(task.get_coro())
+                # In its own context: there, too, a task that it calls is a step, and is refused.
+                task.context.run(_close, task.get_coro())
         finally:
-            events._set_running_loop(outer)
+            _restore(outer)
             self._ready.clear()
             self._tasks.clear()
+
+    def _enter(self) -> _Outer:
+        """Be the running loop. What the code leaves must not reach the loop of the worker: so not
+        its generators either, which would be closed there."""
+        outer = (events._get_running_loop(), sys.get_asyncgen_hooks())
+        events._set_running_loop(self)
+        sys.set_asyncgen_hooks(None, None)
+        return outer
 
     # ── what asyncio calls ──────────────────────────────────────────────────────────────
 
@@ -141,9 +151,19 @@ class FunctionLoop(asyncio.AbstractEventLoop):
         context: contextvars.Context | None = None,
         **_: Any,
     ) -> asyncio.Task[Any]:
+        if self._closed:
+            _close(coro)
+            raise asyncio.CancelledError
+        if _is_in_as_completed():
+            _close(coro)
+            raise FunctionError(
+                "asyncio.as_completed starts coroutines in any order, and a replay would start "
+                "them in another one: give it tasks (asyncio.create_task(…))"
+            )
         number = next(self._numbers)
         # The names that asyncio gives count the tasks of the process.
         name = name or f"task-{number}"
+        context = contextvars.copy_context() if context is None else context
         task = _Task(coro, number=number, loop=self, name=name, context=context)
         self._tasks[number] = task
         task.add_done_callback(self._forget)
@@ -174,6 +194,28 @@ class FunctionLoop(asyncio.AbstractEventLoop):
 
     async def shutdown_asyncgens(self) -> None:
         """Nothing is left open."""
+
+
+_Outer: TypeAlias = tuple[asyncio.AbstractEventLoop | None, Any]
+
+
+def _restore(outer: _Outer) -> None:
+    """Let the loop run again that ran before."""
+    events._set_running_loop(outer[0])
+    sys.set_asyncgen_hooks(*outer[1])
+
+
+def _is_in_as_completed() -> bool:
+    """Whether a task is being made of a coroutine that was given to `asyncio.as_completed`: it
+    puts them into a set, whose order is that of their addresses."""
+    frame = sys._getframe(2)
+    while frame.f_globals.get("__name__") == "asyncio.tasks" and frame.f_back is not None:
+        if "as_completed" in frame.f_code.co_qualname.lower().replace(
+            "ascompleted", "as_completed"
+        ):
+            return True
+        frame = frame.f_back
+    return False
 
 
 def _refusal(name: str) -> Callable[..., NoReturn]:

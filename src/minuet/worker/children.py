@@ -24,8 +24,11 @@ from minuet.errors import (
     HandlerError,
     InputError,
     LeaseLost,
+    ReplayError,
     RunConflictError,
 )
+from minuet.functions.instance import Call
+from minuet.functions.journal import ADVICE
 from minuet.kernel.fold import replay
 from minuet.kernel.view import run_output, shown_error
 from minuet.nodes.context import Context
@@ -103,7 +106,7 @@ class Children:
     # ── of durable functions ────────────────────────────────────────────────────────────
 
     async def start(
-        self, context: Context, number: int, workflow: Any, input: Json, *, ended: int
+        self, context: Context, number: int, workflow: Any, input: Json, *, asked: Call, ended: int
     ) -> tuple[str, bool]:
         """Start a child run of a durable function, the one of this number: its id, and whether it
         is new. A signal reports its end.
@@ -117,11 +120,36 @@ class Children:
             child = await self._start(
                 context, name, digest, input, None, version, tag, number=number
             )
+        else:
+            await self._check(context, child, workflow, input, asked)
         for _ in range(TRIES):
             if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
                 return name, is_new
             child = await self._retry(context, child, None)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
+
+    async def _check(
+        self, context: Context, child: Run, workflow: Any, input: Json, asked: Call
+    ) -> None:
+        """A child run that was started before must be the one that the code asks for."""
+        wanted = asked.name
+        if child.workflow != wanted:
+            digest, _, _ = await self._find_or_compile(workflow)
+            loaded = await self._programs.load(digest, run=context.run_id, tenant=self._tenant)
+            wanted = loaded.program.plan.name
+        if child.workflow != wanted:
+            what = f"a run of {child.workflow!r}"
+        elif msgspec.json.decode(child.input) != msgspec.json.decode(_kept(input)[0]):
+            what = "one with another input"
+        else:
+            return
+        raise ReplayError(
+            f"the code has changed since this run began: its child run number {asked.number} is "
+            f"{what} ({child.run}), but the code now asks for {asked.label!r} ({asked.place}). "
+            f"{ADVICE}",
+            recorded=f"child {child.workflow}",
+            wanted=[asked.label],
+        )
 
     async def _find_or_compile(self, workflow: Any) -> tuple[str, int | None, str | None]:
         if isinstance(workflow, str) and not set(workflow) & set("\n\r/"):
@@ -187,9 +215,7 @@ class Children:
         problems = find_input_problems(plan.input_schema, input) if plan.input_schema else []
         if problems:
             raise InputError([f"{plan.name}: {problem}" for problem in problems])
-        data, blobs = encode(input)[0], tuple[bytes, ...]()
-        if needs_blob(data):
-            data, blobs = blob_value(blob_ref(data), len(data)), (data,)
+        data, blobs = _kept(input)
         new = loaded.translator.new_run(
             name, tenant=self._tenant, input=data, tags=context.tags, blobs=blobs
         )
@@ -272,3 +298,11 @@ def _held(context: Context) -> Held:
 
 def _code(run: Run) -> str:
     return str((run.error or {}).get("code", ""))
+
+
+def _kept(input: Json) -> tuple[bytes, tuple[bytes, ...]]:
+    """The input of a child run as it is kept, and its blobs."""
+    data = encode(input)[0]
+    if needs_blob(data):
+        return blob_value(blob_ref(data), len(data)), (data,)
+    return data, ()

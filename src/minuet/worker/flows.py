@@ -22,12 +22,12 @@ import msgspec
 
 from minuet import events
 from minuet.bridge.values import encode, encode_value
-from minuet.errors import FunctionError, LeaseLost, StoreUnavailableError
+from minuet.errors import FunctionError, LeaseLost, ReplayError, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
 from minuet.functions.flow import Flow
 from minuet.functions.function import Function
 from minuet.functions.instance import Call, FunctionInstance
-from minuet.functions.journal import Entry, Journal, decode_entries, encode_entry
+from minuet.functions.journal import Entry, Journal, decode_entries, encode_entry, input_fields
 from minuet.ids import Ids
 from minuet.kernel.retry import retry_delay_ms
 from minuet.nodes.context import Context
@@ -56,9 +56,6 @@ LOOK_MS = 30_000
 
 #: Shortest and longest pause before steps that could not be kept are kept again.
 KEEP_S = (0.05, 5.0)
-
-#: Arguments of a step above this size are not kept: they are for people.
-INPUT_BYTES_MAX = 16 * 1024
 
 #: Begins the name of the signal that says that a child run is over.
 CHILD_SIGNAL = "$child:"
@@ -156,7 +153,7 @@ class _FlowRun:
         entries = [] if is_new else await self._load()
         context = self._context
         journal = Journal(entries, (context.generation, context.attempt))
-        instance = self._instance = FunctionInstance(journal, self)
+        instance = self._instance = FunctionInstance(journal, self, self._function.place)
         flow = Flow(
             instance,
             run_id=context.run_id,
@@ -368,9 +365,8 @@ class _FlowRun:
             self._fatal = error
             self._wake.set()
             return
-        kept = call.input if len(call.input) <= INPUT_BYTES_MAX else b""
         if self._running.pop(call, None) is not None:
-            fields |= {"started_ms": started_ms, "input": msgspec.Raw(kept)}
+            fields |= {"started_ms": started_ms, **input_fields(call.input)}
             self._arrive(call, fields)
 
     async def _attempts(self, call: Call, contexts: list[Context]) -> dict[str, Any]:
@@ -436,17 +432,18 @@ class _FlowRun:
                     call.number,
                     call.target,
                     msgspec.json.decode(call.input),
+                    asked=call,
                     ended=0 if before is None else before.child_generation,
                 )
             )
             # One that ended while this run was over, too, has sent no signal.
             fields = None if is_new else await self._ended(child)
-        except LeaseLost:
+        except (LeaseLost, ReplayError):
             raise
         except Exception as error:
             mask = self._context.mask
             described = {**describe(error, mask), **_masked(contents_of(error), mask)}
-            self._arrive(call, {"error": described, "input": msgspec.Raw(call.input)})
+            self._arrive(call, {"error": described, **input_fields(call.input)})
             return
         self._children[child] = call
         if fields is not None:
@@ -481,6 +478,7 @@ class _FlowRun:
             else:
                 fields = {"output": await self._signal_data(signal.seq)}
             if fields is not None:
+                fields |= input_fields(call.input)
                 self._seen.add(signal.seq)
                 arrived.add(call.key)
                 self._arrive(call, fields, signal.seq)
