@@ -97,6 +97,4 @@ async def mistakes(app: minuet.App) -> None:
     (await run.wait()).output.amount  # expect: attr-defined, reportAttributeAccessIssue
     minuet.run(7)  # expect: call-overload, reportArgumentType+reportCallIssue
     minuet.Workflow("order", input=7)  # expect: call-overload, reportArgumentType+reportCallIssue
-    minuet.Workflow(
-        "a", output="{{ b }}"
-    )  # expect: call-overload, reportArgumentType+reportCallIssue
+    minuet.Workflow("a", output="b")  # expect: call-overload, reportArgumentType+reportCallIssue
