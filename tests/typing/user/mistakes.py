@@ -61,9 +61,7 @@ def runs() -> None:
     result.status == "DONE"  # expect: comparison-overlap, reportUnnecessaryComparison
     result.nodes[0]  # expect: index, reportArgumentType
     result.seq = 1  # expect: misc, reportAttributeAccessIssue
-    minuet.run(
-        "order.yaml", stor="memory://"
-    )  # expect: call-overload+call-overload, reportCallIssue
+    minuet.run("a.yaml", stor="b")  # expect: call-overload+call-overload, reportCallIssue
     minuet.run()  # expect: call-overload, reportCallIssue
     minuet.arun("order.yaml").status  # expect: attr-defined, reportAttributeAccessIssue
     minuet.nothing  # expect: attr-defined, reportAttributeAccessIssue
