@@ -17,6 +17,9 @@ import minuet
 
 USER = Path(__file__).parent / "user"
 
+#: Examples that are written as a user with a strict type checker would.
+THREE_WAYS = Path(__file__).parents[2] / "examples" / "three_ways"
+
 #: At the end of a line that is wrong: the code of mypy's error, then that of pyright's. One that
 #: reports a mistake twice has both codes, with a + between.
 EXPECT = re.compile(r"  # expect: (\S+), (\S+)$")
@@ -46,7 +49,7 @@ def run_mypy(root: Path, folder: Path) -> list[Report]:
     # `make static`, whose options differ.
     cache = root / ".mypy_cache" / "user"
     options = ["--strict", "--config-file=", f"--cache-dir={cache}", "--output=json"]
-    done = run([sys.executable, "-m", "mypy", *options, str(USER)], folder)
+    done = run([sys.executable, "-m", "mypy", *options, str(USER), str(THREE_WAYS)], folder)
     reports = [json.loads(line) for line in done.splitlines()]
     return [
         Report(Path(report["file"]).name, report["line"], report["code"])

@@ -133,9 +133,20 @@ class Node(Referable):
         max_parallel: int | None = None,
         need: int | None = None,
         as_: str | None = None,
+        on_item_error: Literal["fail", "continue"] | None = None,
     ) -> Node:
-        """Run the node once for each item of a list; `{{ item }}` is the item."""
-        written = {"items": items, "max_parallel": max_parallel, "need": need, "as": as_}
+        """Run the node once for each item of a list; `{{ item }}` is the item.
+
+        With `on_item_error="continue"`, an item that fails has `{"error": …}` in its place of the
+        output, and the others go on.
+        """
+        written = {
+            "items": items,
+            "max_parallel": max_parallel,
+            "need": need,
+            "as": as_,
+            "on_item_error": on_item_error,
+        }
         return self._write("foreach", _given(written))
 
     def retry(

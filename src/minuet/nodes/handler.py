@@ -46,7 +46,7 @@ _OURS = "minuet.nodes."
 
 #: What a handler's function takes and what it returns: a coroutine, if it is async.
 Parameters = ParamSpec("Parameters")
-Result = TypeVar("Result")
+Result = TypeVar("Result", covariant=True)
 Awaited = TypeVar("Awaited")
 
 

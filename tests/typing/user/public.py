@@ -54,6 +54,41 @@ def charge(amount: float, ctx: minuet.Context) -> None:
         raise CardDeclined("too much")
 
 
+@minuet.task
+async def ship(order_id: int, country: str = "DE") -> str:
+    return f"{country}-{order_id}"
+
+
+@minuet.task
+def weigh(order_id: int) -> float:
+    return 1.5
+
+
+@minuet.workflow
+async def order(ctx: minuet.Flow, order_id: int, express: bool = False) -> dict[str, float]:
+    parcel, _ = await asyncio.gather(ship(order_id), ship(order_id, "FR"))
+    assert_type(parcel, str)
+    weight = await weigh.step(order_id)
+    assert_type(weight, float)
+    assert_type(await ship.step(order_id, country="FR"), str)
+    await ctx.sleep(days=1)
+    paid: dict[str, Any] = await ctx.signal("paid", timeout=60)
+    ctx.log.info("%s %s %s", ctx.now(), ctx.uuid(), paid)
+    if ctx.version("weigh-again"):
+        weight = await weigh.step(order_id)
+    return {parcel: weight * ctx.random()}
+
+
+@minuet.workflow(name="orders", deadline=3600)
+async def orders(ctx: minuet.Flow, numbers: list[int]) -> int:
+    children = await asyncio.gather(*(ctx.start(order, number) for number in numbers))
+    assert_type(children, list[dict[str, float]])
+    return len(children)
+
+
+function: minuet.Function[..., int] = orders
+
+
 @minuet.node_type("search", version="2", display_name="Search", effects="none")
 async def search(config: dict[str, Any], ctx: minuet.Context) -> list[str]:
     return [str(config["text"]), ctx.node_id]
