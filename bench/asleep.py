@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
 import random
 import statistics
 import tempfile
@@ -36,9 +35,9 @@ async def sleeper(ctx: minuet.Flow, until_ms: int) -> float:
 
 
 def memory_mb() -> float:
-    """What this process has in memory now."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+    """What this process has in memory now, without pages of files."""
+    status = Path("/proc/self/status").read_text()
+    return int(status.partition("RssAnon:")[2].split()[0]) / 1024
 
 
 async def measure(options: argparse.Namespace, store: str) -> dict[str, Any]:

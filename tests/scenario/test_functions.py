@@ -482,3 +482,56 @@ async def test_any_workflow_can_be_a_child_run(scene: Any) -> None:
     async with scene() as s:
         await s.app.workflows.deploy({**document, "name": "deployed-adder"})
         assert (await s.run(any_workflow)).output == [5, 6]
+
+
+# ── large results, and names ────────────────────────────────────────────────────────────
+
+
+@minuet.task
+async def f_large(size: int) -> str:
+    RAN["large"] += 1
+    return "x" * size
+
+
+async def test_a_large_result_of_a_step_is_kept_as_a_blob(scene: Any) -> None:
+    @minuet.workflow(name="f-large")
+    async def large(ctx: minuet.Flow) -> list[int]:
+        text = await f_large(3_000_000)
+        await ctx.sleep(0.01)
+        return [len(text), len(await f_large(100))]
+
+    async with scene() as s:
+        result = await s.run(large)
+        assert result.output == [3_000_000, 100]
+        assert RAN["large"] == 2
+        first, *_ = await s.events(result.run_id, "step.recorded")
+        assert first["value"]["blob"].startswith("cas://")
+
+
+async def test_what_a_task_keeps_is_not_taken_for_a_step_of_its_function(scene: Any) -> None:
+    @minuet.task(name="f-keeping")
+    async def keeping(ctx: minuet.Context) -> str:
+        return str(await ctx.step("a/b", lambda: "kept"))
+
+    @minuet.workflow(name="f-names")
+    async def names(ctx: minuet.Flow) -> list[Any]:
+        def plain(number: int) -> int:
+            RAN["plain"] += 1
+            return number
+
+        first = [await keeping(), await ctx.step("x/y", plain, 1)]  # type: ignore[call-arg]
+        await ctx.sleep(0.01)
+        return [*first, await ctx.step("x/y", plain, 2)]
+
+    async with scene() as s:
+        assert (await s.run(names)).output == ["kept", 1, 2]
+        assert RAN["plain"] == 2
+
+
+async def test_the_name_of_a_step_must_not_be_reserved(scene: Any) -> None:
+    @minuet.workflow(name="f-reserved")
+    async def reserved(ctx: minuet.Flow) -> None:
+        await ctx.step("$timer", print)
+
+    async with scene() as s:
+        assert "does not begin with $" in (await s.run(reserved)).error["message"]

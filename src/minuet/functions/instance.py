@@ -22,6 +22,7 @@ from minuet.errors import FunctionError, OutputError, ReplayError
 from minuet.functions.exceptions import contents_of, rebuild
 from minuet.functions.journal import (
     ADVICE,
+    RESERVED,
     TIMEOUT,
     Entry,
     Journal,
@@ -192,6 +193,9 @@ class FunctionInstance:
         self._loop.close()
         if self._root is not None and self._root.done() and not self._root.cancelled():
             self._root.exception()  # It counts as seen.
+        self._root = None
+        self.waiting.clear()
+        self._asked.clear()
 
     # ── replay ──────────────────────────────────────────────────────────────────────────
 
@@ -277,6 +281,8 @@ class FunctionInstance:
         self, name: str, target: Any, arguments: Mapping[str, Any], decode: Decode, depth: int = 2
     ) -> Coroutine[Any, Any, Any]:
         """A step of this name."""
+        if not name or name.startswith(RESERVED):
+            raise FunctionError(f"a step needs a name that does not begin with $, not {name!r}")
         call = self.new_call("step", name, depth=depth + 1)
         call.target, call.arguments, call.decode = target, arguments, decode
         try:

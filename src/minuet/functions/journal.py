@@ -24,6 +24,13 @@ import msgspec
 
 from minuet.errors import DamagedRowError, ReplayError
 
+#: Begins the names of entries that are not steps, and of what tasks keep with `ctx.step`. No step
+#: of an author begins with it.
+RESERVED = "$"
+
+#: Begins the names of what tasks keep.
+OF_TASK = "$task:"
+
 #: What an entry is: the result of a step; a time that is over; a signal; the end of a child run;
 #: a value that the code asked for; the beginning, which is noted when it matters.
 Kind: TypeAlias = Literal[
@@ -43,6 +50,10 @@ TIMEOUT = "timeout"
 Epoch: TypeAlias = tuple[int, int]
 
 
+#: No JSON at all: left out.
+NOTHING = msgspec.Raw(b"")
+
+
 class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One thing that the code has got."""
 
@@ -57,10 +68,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     #: When the step began.
     started_ms: int | None = None
     #: The arguments, the result or the error, and how often the step was tried.
-    input: msgspec.Raw = msgspec.Raw(b"")
+    input: msgspec.Raw = NOTHING
     #: Of arguments that are too large to be kept.
     input_hash: str = ""
-    output: msgspec.Raw = msgspec.Raw(b"")
+    output: msgspec.Raw = NOTHING
+    #: The blob with the output, if it is large.
+    blob: str = ""
     error: dict[str, Any] | None = None
     attempts: int = 1
     #: The child run, and the generation of it that ended.
@@ -89,7 +102,7 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def key_of(kind: Kind, name: str, occurrence: int) -> str:
     """What an entry is found by: the same for each replay."""
-    base = name if kind == "step" else f"${kind}" + (f":{name}" if name else "")
+    base = name if kind == "step" else f"{RESERVED}{kind}" + (f":{name}" if name else "")
     return base if occurrence == 1 else f"{base}#{occurrence}"
 
 

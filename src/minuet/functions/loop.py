@@ -35,6 +35,16 @@ class Timers(Protocol):
         ...
 
 
+class _NoTimers:
+    """Of a loop that is closed."""
+
+    def time_ms(self) -> int:
+        return 0
+
+    def add_timer(self, handle: asyncio.TimerHandle) -> None:
+        pass
+
+
 class _Task(asyncio.Task[Any]):
     """A task whose place in a set is the same in every process."""
 
@@ -53,7 +63,7 @@ class FunctionLoop(asyncio.AbstractEventLoop):
     """An event loop that runs until everything in it waits."""
 
     def __init__(self, timers: Timers) -> None:
-        self._timers = timers
+        self._timers: Timers = timers
         self._ready: deque[asyncio.Handle] = deque()
         self._numbers = count(1)
         #: Those that are not done. Without this, asyncio would let go of one that nobody awaits.
@@ -93,6 +103,8 @@ class FunctionLoop(asyncio.AbstractEventLoop):
             _restore(outer)
             self._ready.clear()
             self._tasks.clear()
+            # It would keep the loop alive, and the loop it.
+            self._timers = _NoTimers()
 
     def _enter(self) -> _Outer:
         """Be the running loop. What the code leaves must not reach the loop of the worker: so not

@@ -280,7 +280,7 @@ class Context:
         made = Context.__new__(Context)
         for name in Context.__slots__:
             setattr(made, name, getattr(self, name))
-        made._prefix = f"{step}/"
+        made._prefix = f"$task:{step}/"
         made._key, made._cancelled, made.outage = None, False, None
         made.attempt = attempt
         if not is_async:

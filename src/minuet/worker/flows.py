@@ -21,13 +21,21 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from minuet import events
-from minuet.bridge.values import encode, encode_value
-from minuet.errors import FunctionError, LeaseLost, ReplayError, StoreUnavailableError
+from minuet.bridge.values import encode, encode_value, needs_blob
+from minuet.errors import BlobError, FunctionError, LeaseLost, ReplayError, StoreUnavailableError
 from minuet.functions.exceptions import contents_of
 from minuet.functions.flow import Flow
 from minuet.functions.function import Function
 from minuet.functions.instance import Call, FunctionInstance
-from minuet.functions.journal import Entry, Journal, decode_entries, encode_entry, input_fields
+from minuet.functions.journal import (
+    NOTHING,
+    OF_TASK,
+    Entry,
+    Journal,
+    decode_entries,
+    encode_entry,
+    input_fields,
+)
 from minuet.ids import Ids
 from minuet.kernel.retry import retry_delay_ms
 from minuet.nodes.context import Context
@@ -37,6 +45,7 @@ from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
+from minuet.store.large import get_content, put_content
 from minuet.types import Json
 from minuet.worker.children import Children
 from minuet.worker.failure import describe, failure_of, timed_out
@@ -190,6 +199,8 @@ class _FlowRun:
         self._running.clear()
         if self._instance is not None:
             await self._off_task(self._instance.close)
+            # The two know each other. Collecting such pairs costs more than this.
+            self._instance = None
 
     async def _turn(self) -> None:
         """Run the code until it waits for what is not here."""
@@ -275,9 +286,27 @@ class _FlowRun:
     async def _load(self) -> list[Entry]:
         flows = self._flows
         steps = await self._insist(partial(flows.store.read_steps, flows.tenant, self._key))
-        # Beside the entries are the steps that tasks have kept with `ctx.step`.
-        own = [value for name, value in steps.items() if "/" not in name]
-        return decode_entries(self._key[0], own)
+        own = [value for name, value in steps.items() if not name.startswith(OF_TASK)]
+        entries = decode_entries(self._key[0], own)
+        return [await self._with_output(entry) if entry.blob else entry for entry in entries]
+
+    async def _with_output(self, entry: Entry) -> Entry:
+        """An entry with its large output, which is kept as a blob."""
+        store, tenant, run = self._flows.store, self._flows.tenant, self._key[0]
+        data = await self._insist(lambda: get_content(store, entry.blob, run=run, tenant=tenant))
+        if data is None:
+            problem = f"has the result of {entry.label!r} and is missing in the store"
+            raise BlobError(entry.blob, problem, "missing")
+        return msgspec.structs.replace(entry, output=msgspec.Raw(bytes(data)))
+
+    async def _encoded(self, entry: Entry) -> bytes:
+        """An entry as it is kept: without its output, if that is large."""
+        data = bytes(entry.output)
+        if needs_blob(data):
+            store, tenant, run = self._flows.store, self._flows.tenant, self._key[0]
+            blob = await self._insist(lambda: put_content(store, data, run=run, tenant=tenant))
+            entry = msgspec.structs.replace(entry, output=NOTHING, blob=blob)
+        return encode_entry(entry)
 
     async def _keep(self) -> None:
         """Keep what the code has got, and wait until that is durable."""
@@ -291,7 +320,7 @@ class _FlowRun:
                 *self._key,
                 lease,
                 mask(entry.key),
-                encode_entry(entry),
+                await self._encoded(entry),
                 self._received.get(entry.key, 0),
             )
             for entry in unsaved
@@ -301,6 +330,9 @@ class _FlowRun:
             raise _Restart
         if "lost" in answers:
             self._lose()
+        for step, answer in zip(steps, answers, strict=True):
+            if answer != step.value:
+                raise FunctionError(f"two steps are kept under the name {step.name!r}: rename one")
         held = Held(*self._key, lease)
         store, tenant = self._flows.store, self._flows.tenant
         if not await self._insist(partial(store.wait_until_durable, tenant, held)):
