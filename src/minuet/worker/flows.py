@@ -57,6 +57,9 @@ LOOK_MS = 30_000
 #: Shortest and longest pause before steps that could not be kept are kept again.
 KEEP_S = (0.05, 5.0)
 
+#: Things that a function waits for which are noted for people when it is left.
+WAITS_MAX = 20
+
 #: Begins the name of the signal that says that a child run is over.
 CHILD_SIGNAL = "$child:"
 
@@ -523,15 +526,26 @@ class _FlowRun:
             key = _cut(names)
             soon_ms = self._flows.now_ms() + LOOK_MS
             due_ms = soon_ms if due_ms is None else min(due_ms, soon_ms)
-        signals = [name for name in names if not name.startswith(CHILD_SIGNAL)]
-        children = [child for child in self._children if f"{CHILD_SIGNAL}{child}" in names]
+        return Wait("flow", key=key, due_ms=due_ms, data=self._describe_waits())
+
+    def _describe_waits(self) -> dict[str, Any]:
+        """What the code waits for, for people: in the order in which it asked."""
         assert self._instance is not None
-        data = {
-            "signals": signals,
-            "children": children,
-            "places": sorted({call.place for call in self._instance.waiting.values()}),
-        }
-        return Wait("flow", key=key, due_ms=due_ms, data=data)
+        timers = {call.key for call in self._instance.timers()}
+        children = {call.key: child for child, call in self._children.items()}
+        waits: list[dict[str, Any]] = []
+        for call in self._instance.waiting.values():
+            what: dict[str, Any] = {"for": call.kind, "name": call.name, "place": call.place}
+            if call.kind == "timer":
+                if call.key not in timers:
+                    continue
+                name = call.name or "sleep"
+                what = {"for": name, "until_ms": call.due_ms, "place": call.place}
+            elif call.kind == "child":
+                what["run"] = children.get(call.key, "")
+            waits.append(what)
+        more = {"more": len(waits) - WAITS_MAX} if len(waits) > WAITS_MAX else {}
+        return {"waits": waits[:WAITS_MAX], **more}
 
     # ── for the code ────────────────────────────────────────────────────────────────────
 
