@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -34,6 +34,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask, Task
 from minuet.nodes.masking import NO_MASK, Mask
 from minuet.nodes.spec import Wait
+from minuet.nodes.stand_in import StepStandIn
 from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
@@ -91,7 +92,9 @@ class Flows:
         threads: Callable[[], ThreadPool],
         ids: Ids,
         now_ms: Callable[[], int],
+        stand_ins: Mapping[str, StepStandIn],
     ) -> None:
+        self.stand_ins = stand_ins
         self.store = store
         self.tenant = tenant
         self.children = children
@@ -408,6 +411,11 @@ class _FlowRun:
 
     async def _attempt(self, call: Call, task: AnyTask | None, context: Context) -> Any:
         context.enter()
+        stand_in = self._flows.stand_ins.get(call.name)
+        instead = None if stand_in is None else stand_in(call.arguments, context)
+        if instead is not None:
+            value = instead()
+            return await value if inspect.isawaitable(value) else value
         if task is not None:
             function: Callable[[], Any] = partial(task.call_with, call.arguments, context)
             is_async = task.is_async
