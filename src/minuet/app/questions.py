@@ -21,16 +21,19 @@ from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
+from minuet.functions.steps import StepView, steps_of
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
 from minuet.kernel.program import Program
+from minuet.kernel.scope import encode as encode_scope
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.plan.plan import author_of
+from minuet.plan.plan import FLOW, author_of, item_id
 from minuet.store.records import DeadLetter, Run
+from minuet.types import Scope
 
 
 class Questions(Finder):
@@ -120,7 +123,7 @@ class Questions(Finder):
         await self._reader.open_blobs(run_id, fold)
         held = {} if at is not None else await self._reader.held(run_id)
         found = {
-            name + show_scope(one.scope): node_result(one)
+            name + show_scope(one.scope): node_result(one, _steps(fold, program, name, one.scope))
             for name, view in node_views(program, fold.state, fold.details, held.keys()).items()
             if wanted is None or name == wanted.id
             # A node that nothing has reached has no instance, but a status.
@@ -158,7 +161,8 @@ class Questions(Finder):
         await self._reader.open_blobs(run_id, fold)
         facts = await self._live_facts(run_id)
         # Some of them may take a second, in another process.
-        return await asyncio.to_thread(explain, program, fold, node, facts=facts)
+        answer = await asyncio.to_thread(explain, program, fold, node, facts=facts)
+        return _with_steps(answer, _steps(fold, program, answer.node, answer.scope))
 
     @checked
     async def unserved(self, run_id: str) -> list[Unserved]:
@@ -268,7 +272,10 @@ class Questions(Finder):
             workflow=state.workflow,
             status=state.status,  # type: ignore[arg-type]
             output=run_output(program, state) if state.status == "COMPLETED" else None,
-            nodes={name: node_result(view) for name, view in views.items()},
+            nodes={
+                name: node_result(view, _steps(fold, program, name, view.scope))
+                for name, view in views.items()
+            },
             error=shown_error(state.error),
             duration_ms=last_ms - started_ms if over else None,
             seq=state.seq,
@@ -278,6 +285,33 @@ class Questions(Finder):
             version=getattr(history[0][2], "version", None),
             tag=getattr(history[0][2], "tag", None),
         )
+
+
+def _steps(fold: Fold, program: Program, node: str, scope: Scope) -> tuple[StepView, ...]:
+    """The steps of a durable function, if the node is one."""
+    name = item_id(node) if program.nodes[node].foreach is not None else node
+    if program.nodes[name].type != FLOW:
+        return ()
+    return steps_of(fold.state.steps, name, encode_scope(scope))
+
+
+def _with_steps(answer: Explanation, steps: tuple[StepView, ...]) -> Explanation:
+    """The explanation of a durable function, with the step that it came to."""
+    if not steps:
+        return answer
+    last, count = steps[-1], len(steps)
+    reasons = [f"it has {count} step{'' if count == 1 else 's'}, the last is {last.name!r}"]
+    if answer.status == "FAILED" and last.error is not None:
+        tries = f" after {last.attempts} attempts" if last.attempts > 1 else ""
+        what = f"{last.error.get('type', '')}: {last.error.get('message', '')}".strip(": ")
+        reasons = [f"its step {last.name!r} (the {_th(count)}) failed{tries}: {what}"]
+    details = {**answer.details, "steps": [shapes.step(one) for one in steps]}
+    return msgspec.structs.replace(answer, reasons=(*answer.reasons, *reasons), details=details)
+
+
+def _th(number: int) -> str:
+    ending = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in (11, 12, 13) else ending}"
 
 
 def _all_ids(tree: RunTree) -> Iterator[str]:

@@ -10,9 +10,11 @@ import msgspec
 from minuet.app import shapes
 from minuet.bridge.values import to_plain
 from minuet.errors import HandlerError, OutputError, RunFailed
+from minuet.functions.steps import StepView as StepView
 
 # The facade returns these: callers need the types.
 from minuet.kernel.explain.answer import Explanation as Explanation
+from minuet.kernel.explain.waiting import describe_waits as describe_waits
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
@@ -45,6 +47,8 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     event: int = 0
     #: While it is WAITING: for what, since when, and until when at the latest.
     waiting_for: WaitView | None = None
+    #: What a durable function has got, in order.
+    steps: tuple[StepView, ...] = ()
 
 
 class RunResult(msgspec.Struct, Generic[OutputT], frozen=True):
@@ -104,7 +108,7 @@ class Unserved(msgspec.Struct, frozen=True):
     name: str
 
 
-def node_result(view: NodeView | InstanceView) -> NodeResult:
+def node_result(view: NodeView | InstanceView, steps: tuple[StepView, ...] = ()) -> NodeResult:
     """A node, or one instance of it."""
     attempts, instances = (
         (view.attempts, len(view.instances)) if isinstance(view, NodeView) else (view.attempt, 1)
@@ -120,6 +124,7 @@ def node_result(view: NodeView | InstanceView) -> NodeResult:
         instances=instances,
         event=view.event,
         waiting_for=view.waiting_for,
+        steps=steps,
     )
 
 

@@ -21,7 +21,7 @@ from minuet.plan.plan import author_of
 from minuet.types import Json
 
 if TYPE_CHECKING:
-    from minuet.app.results import NodeResult, RunResult, RunTree, WaitView
+    from minuet.app.results import NodeResult, RunResult, RunTree, StepView, WaitView
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
@@ -162,6 +162,25 @@ def node(found: NodeResult) -> Shape:
         "instances": found.instances,
         "event": found.event,
         "waiting_for": None if found.waiting_for is None else _waiting_for(found.waiting_for),
+        "steps": [step(one) for one in found.steps],
+    }
+
+
+def step(found: StepView) -> Shape:
+    """A step of a durable function."""
+    took_ms = None if found.started_ms is None else found.ended_ms - found.started_ms
+    return {
+        "name": found.name,
+        "kind": found.kind,
+        "status": found.status,
+        "input": found.input,
+        "output": found.output,
+        "error": found.error,
+        "attempts": found.attempts,
+        "started_at": moment(found.started_ms),
+        "ended_at": moment(found.ended_ms),
+        "duration_ms": took_ms,
+        "child": found.child,
     }
 
 
@@ -171,6 +190,7 @@ def _waiting_for(found: WaitView) -> Shape:
         "key": found.key,
         "since": moment(found.since_ms),
         "until": moment(found.until_ms),
+        "data": found.data,
     }
 
 

@@ -10,7 +10,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from minuet.events import Event, Place
+from minuet.events import Event, Place, StepRecorded
+from minuet.functions.steps import StepView, read_step
 from minuet.kernel.fold import Fold
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
@@ -38,10 +39,21 @@ class Watch:
         self.seq = seq
         self._program = program
         self._fold = Fold()
+        #: Of durable functions: how many steps they have, and the last one.
+        self._steps: dict[str, tuple[int, StepView]] = {}
 
     def add(self, seq: int, at_ms: int, event: Event) -> None:
         """The next event has arrived."""
         self._fold.apply(seq, at_ms, event)
+        if isinstance(event, StepRecorded):
+            step = read_step(event.name, bytes(event.value))
+            if step is not None:
+                count, _ = self._steps.get(event.node, (0, step))
+                self._steps[event.node] = (count + 1, step)
+
+    def last_step(self, node: str) -> tuple[int, StepView] | None:
+        """How many steps a durable function has got, and the last one."""
+        return self._steps.get(node)
 
     @property
     def status(self) -> str:

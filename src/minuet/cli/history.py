@@ -5,9 +5,12 @@ from __future__ import annotations
 import msgspec
 
 from minuet import events as happened
+from minuet.app.results import WaitView
 from minuet.app.watch import instance_name
 from minuet.cli.output import brief, error_text, format_duration
+from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event
+from minuet.functions.steps import read_step
 from minuet.plan.plan import is_list
 
 
@@ -43,6 +46,10 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
             text = f"attempt {event.attempt}: {error_text(event.error)}"
             return EventLine(_instance(event), "FAILED", brief(text, 200))
         case happened.NodeWaiting():
+            if event.kind == "flow":
+                data = msgspec.json.decode(event.data)
+                wait = WaitView("flow", "", at_ms, event.due_ms, data)
+                return EventLine(_instance(event), "WAITING", wait_text(wait))
             until = "" if event.due_ms is None else f" for {format_duration(event.due_ms - at_ms)}"
             return EventLine(
                 _instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until
@@ -55,7 +62,11 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
             text = f"{brief(event.name)}: {_value(event.data)}"
             return EventLine("", "SIGNAL", text + _by(event.by))
         case happened.StepRecorded():
-            text = f"{brief(event.name)}: {_value(event.value)}"
+            step = read_step(event.name, bytes(event.value))
+            if step is not None:
+                text = brief(step_text(step), 200)
+            else:
+                text = f"{brief(event.name)}: {_value(event.value)}"
             text += f" (the signal of event {event.signal})" if event.signal else ""
             return EventLine(_instance(event), "STEP", text)
         case happened.LeaseExpired():

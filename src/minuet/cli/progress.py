@@ -10,10 +10,11 @@ import sys
 import time
 from typing import TYPE_CHECKING, Protocol
 
-from minuet.app.results import NodeView
+from minuet.app.results import NodeView, StepView
 from minuet.app.watch import Watch
 from minuet.cli.history import describe_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
+from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event, Place, RunCreated
 from minuet.plan.plan import is_list
 
@@ -189,7 +190,7 @@ class LiveProgress:
         held = self._held.get(watch.run_id, {})
         since = {node: taken_ms for (node, _), taken_ms in held.items()}
         for view in watch.nodes(held):
-            table.add_row(*_cells(view, since.get(view.node)))
+            table.add_row(*_cells(view, since.get(view.node), watch.last_step(view.node)))
         return table
 
     def _counts(self, watch: Watch) -> RenderableType:
@@ -250,7 +251,9 @@ def _make_table() -> Table:
     return table
 
 
-def _cells(view: NodeView, taken_ms: int | None) -> list[RenderableType]:
+def _cells(
+    view: NodeView, taken_ms: int | None, last: tuple[int, StepView] | None
+) -> list[RenderableType]:
     from rich.text import Text
 
     times = len(view.instances)
@@ -261,6 +264,10 @@ def _cells(view: NodeView, taken_ms: int | None) -> list[RenderableType]:
     elif view.started_ms is not None and view.ended_ms is not None:
         took = format_duration(view.ended_ms - view.started_ms)
     text = error_text(view.error) if view.error else view.reason.replace("_", " ")
+    text = text or wait_text(view.waiting_for)
+    if not text and last is not None and view.status in ("RUNNING", "QUEUED"):
+        count, step = last
+        text = f"step {count}: {step_text(step)}"
     return [
         Text(clean(name)),
         Text(view.status, style=STYLES[view.status]),

@@ -9,7 +9,7 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.results import Explanation, NodeResult, RunResult, RunTree
+from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, WaitView
 from minuet.app.watch import instance_name
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import describe_event
@@ -26,8 +26,12 @@ from minuet.cli.output import (
     print_table,
     trace_text,
 )
-from minuet.cli.signal import awaited_signals, signal_command
+from minuet.cli.signal import awaited_signals, signal_command, signals_in
+from minuet.cli.steps import print_steps, wait_text
 from minuet.cli.stores import find_run, find_to_change, with_app
+
+#: Steps of a durable function that are shown with a run; `runs show RUN NODE` shows all.
+STEPS_SHOWN_MAX = 40
 
 
 def list_runs(arguments: Namespace) -> int:
@@ -176,9 +180,9 @@ def why(arguments: Namespace) -> int:
             print_json(shapes.explanation(explanation))
         else:
             print(clean(explanation_text(explanation)))
-            wait = explanation.details.get("waiting_for", {})
-            if wait.get("kind") == "signal":
-                print(f"Send it with: {signal_command(arguments.store, run_id, wait['key'])}")
+            wait = explanation.details.get("waiting_for")
+            for name in signals_in(WaitView(**wait)) if wait is not None else ():
+                print(f"Send it with: {signal_command(arguments.store, run_id, name)}")
 
     return _ask(arguments, ask)
 
@@ -241,6 +245,8 @@ def _print_instances(arguments: Namespace, found: dict[str, NodeResult]) -> None
         print_json(shapes.nodes(found))
         return
     _print_nodes(found)
+    for name, node in found.items():
+        print_steps(name, node)
     if len(found) == 1:
         (node,) = found.values()
         if node.error:
@@ -258,7 +264,10 @@ def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) 
     print(f"{workflow}: {paint(result.status)}{took}  (run {result.run_id}{generation})")
     if result.error:
         print(f"error: {clean(error_text(result.error))}")
-    _print_nodes(result.nodes if each is None else each)
+    nodes = result.nodes if each is None else each
+    _print_nodes(nodes)
+    for name, node in nodes.items():
+        print_steps(name, node, most=STEPS_SHOWN_MAX)
     if result.status == "COMPLETED":
         print("output:")
         print_json(result.output)
@@ -279,7 +288,7 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         took = ""
         if node.started_ms is not None and node.ended_ms is not None:
             took = format_duration(node.ended_ms - node.started_ms)
-        text = _wait_text(node) or error_text(node.error)
+        text = wait_text(node.waiting_for) or error_text(node.error)
         text = text or (node.reason or "").replace("_", " ")
         if not text and node.output is not None:
             text = brief(node.output, 60)
@@ -292,11 +301,3 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         trace = trace_text(node.error)
         if trace:
             print(f"\n{clean(name)}: {clean(error_text(node.error))}\n{trace}")
-
-
-def _wait_text(node: NodeResult) -> str:
-    wait = node.waiting_for
-    if wait is None:
-        return ""
-    until = "" if wait.until_ms is None else f" until {format_moment(wait.until_ms)}"
-    return f"waits for {wait.kind}{f' {wait.key!r}' if wait.key else ''}{until}"

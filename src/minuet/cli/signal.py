@@ -7,7 +7,7 @@ from argparse import Namespace
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.results import RunResult
+from minuet.app.results import RunResult, WaitView
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, note, paint, print_json
 from minuet.cli.stores import command_line, find_to_change, with_app
@@ -36,8 +36,19 @@ def send(arguments: Namespace) -> int:
 
 def awaited_signals(result: RunResult) -> list[str]:
     """The names of the signals that nodes of a run wait for."""
-    waits = (node.waiting_for for node in result.nodes.values() if node.waiting_for is not None)
-    return list({wait.key: None for wait in waits if wait.kind == "signal"})
+    found: dict[str, None] = {}
+    for node in result.nodes.values():
+        if node.waiting_for is not None:
+            found |= dict.fromkeys(signals_in(node.waiting_for))
+    return list(found)
+
+
+def signals_in(wait: WaitView) -> list[str]:
+    """The names of the signals that a node waits for."""
+    if wait.kind == "signal":
+        return [wait.key]
+    waits = wait.data.get("waits", ()) if isinstance(wait.data, dict) else ()
+    return list({one["name"]: None for one in waits if one["for"] == "signal"})
 
 
 def signal_command(store: str, run_id: str, name: str) -> str:

@@ -83,6 +83,8 @@ class Detail(msgspec.Struct):
     #: The event with which it began to wait, and when that was.
     wait_event: int = 0
     wait_ms: int = 0
+    #: What is known of the wait, as JSON.
+    wait_data: bytes | msgspec.Raw = b"null"
 
 
 class State(msgspec.Struct):
@@ -155,6 +157,7 @@ class Fold:
                 token.wait, token.wait_key, token.due_ms = event.kind, event.key, event.due_ms
                 detail = self.details[event.node, event.scope]
                 detail.wait_event, detail.wait_ms = seq, at_ms
+                detail.wait_data = event.data
             case happened.NodeResumed():
                 token = self._settle(kind, event, at_ms)
                 if event.signal:

@@ -56,6 +56,8 @@ class WaitView(msgspec.Struct, frozen=True):
     since_ms: int
     #: When the wait ends even if nothing comes; None: never.
     until_ms: int | None = None
+    #: More about it. Of a durable function: `waits`, a list of what its code waits for.
+    data: Any = None
 
 
 class InstanceView(msgspec.Struct, frozen=True):
@@ -268,7 +270,8 @@ def wait_view(token: TokenView, detail: Detail) -> WaitView | None:
     """What a token waits for. None: it does not wait."""
     if token.state != "waiting":
         return None
-    return WaitView(token.wait, token.wait_key, detail.wait_ms, token.due_ms)
+    data = msgspec.json.decode(detail.wait_data)
+    return WaitView(token.wait, token.wait_key, detail.wait_ms, token.due_ms, data)
 
 
 def _summarize(

@@ -37,7 +37,7 @@ from minuet.nodes.values import Decode, annotations_of, decoders, result_decoder
 
 if TYPE_CHECKING:
     from minuet.builder.node import Node
-    from minuet.nodes.stand_in import StandIn
+    from minuet.nodes.stand_in import StandIn, StepStandIn
 
 Function = Callable[..., Any]
 
@@ -318,6 +318,8 @@ class Handlers:
         self._modules: dict[str, ModuleType] = {}
         #: What is called instead of these nodes' handlers and types, by workflow and node.
         self.stand_ins: dict[tuple[str, str], StandIn] = {}
+        #: What is called instead of steps of durable functions, by their names.
+        self.step_stand_ins: dict[str, StepStandIn] = {}
 
     def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;

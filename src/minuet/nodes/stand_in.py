@@ -7,8 +7,9 @@ and the same config.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import Bound, Call, Effects, NodeType
@@ -30,6 +31,11 @@ class StandIn(NamedTuple):
     #: Whether an attempt may begin while the thread of the one before still runs.
     overlap: bool = False
     effects: Effects | None = None
+
+
+#: What is called instead of a step of a durable function: for its arguments and its context.
+#: None: the step itself.
+StepStandIn: TypeAlias = "Callable[[Mapping[str, Any], Context], Callable[[], Any] | None]"
 
 
 def of_task(task: AnyTask) -> StandIn:

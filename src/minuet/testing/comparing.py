@@ -20,7 +20,10 @@ from minuet.testing.recorded import NotRecorded
 from minuet.types import Json
 
 #: How much of a value a difference shows.
-SHOWN_CHARACTERS = 300
+SHOWN_CHARACTERS = 600
+
+#: Begins what is said of a durable function whose code does not fit.
+STOPS = "stops: "
 
 _ENDED = {
     "run.completed": "COMPLETED",
@@ -122,6 +125,8 @@ class _Way:
 def _failed(error: dict[str, Any] | None, handled: str = "") -> str:
     if (error or {}).get("type") == NotRecorded.__name__:
         return "is called, and has no recorded result"
+    if error is not None and error.get("code") in ("replay-mismatch", "handler-error"):
+        return f"{STOPS}{error.get('message')}"
     return f"failed{handled}"
 
 
@@ -155,6 +160,10 @@ def _compare(prefix: str, was: _Way, now: _Way) -> Iterator[Difference]:
                 yield Difference(prefix + name, what, one, other)
                 break
     if not is_over:
+        for name in new:
+            # Its code does not fit what it has done until now.
+            if now.instances[name].taken.startswith(STOPS):
+                yield _is_new(prefix, now, name)
         return  # It was cancelled or is open: what would have followed is not known.
     for name in new:
         yield _is_new(prefix, now, name)

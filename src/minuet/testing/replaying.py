@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypedDict, Unpack
@@ -25,7 +26,8 @@ from minuet.plan.child import TYPE as CHILD_TYPE
 from minuet.plan.digest import decode_plan
 from minuet.plan.plan import Plan
 from minuet.store.records import WorkflowVersion
-from minuet.testing.comparing import Difference, find_differences
+from minuet.testing.comparing import STOPS, Difference, find_differences
+from minuet.testing.functions import RecordedFunctions
 from minuet.testing.played import Played
 from minuet.testing.playing import TIMEOUT_S, Play
 from minuet.testing.recorded import Results
@@ -86,7 +88,9 @@ async def areplay(
     `recorded` is a recording, or a file that `record` or `minuet runs export` has written. Without
     `workflow`, the run follows the plan that it had; `workflows` replaces those of its child runs.
 
-    No handler is called: each gives what it has returned or raised in the recorded run. The nodes
+    No handler is called: each gives what it has returned or raised in the recorded run. The code of
+    a durable function is executed, with the recorded results of its steps; where it asks for
+    something else, the difference says what. The nodes
     in `live` call their handlers, and what they return is compared. `handlers` has stubs, as in a
     play: for nodes that the recorded run did not have. The other arguments are those of a play.
     """
@@ -109,7 +113,8 @@ async def areplay(
     given = {document.workflow.name for document in documents}
     plans = _plans(recording, given if workflow is None else {*given, first.workflow})
     spots = [*spots_of(documents), *(s for plan in plans.values() for s in spots_of_plan(plan))]
-    _replace(play, spots, results, handlers or {}, set(live))
+    functions = RecordedFunctions(recording, play.app.handlers)
+    _replace(play, spots, results, functions, handlers or {}, set(live))
     async with play.app as app:
         for document in documents[0 if workflow is None else 1 :]:
             await app.workflows.deploy(document)
@@ -123,8 +128,23 @@ async def areplay(
             # An open run waits in the same way. Of another one, what is missing differs.
             played = error.played
     assert played.recording is not None
-    found = find_differences(recording, played.recording)
+    found = chain(
+        find_differences(recording, played.recording),
+        _differences_of_children(recording, played.recording, functions),
+    )
     return Replayed(tuple(one for one, _ in zip(found, range(DIFFERENCES_MAX))), played)  # noqa: B905
+
+
+def _differences_of_children(
+    recording: Recording, replayed: Recording, functions: RecordedFunctions
+) -> Iterator[Difference]:
+    """Functions whose parents are functions: those have their results from the recording, so they
+    did not start them again."""
+    again = {run.run_id for run in replayed.runs}
+    for run in recording.runs[1:]:
+        if run.run_id not in again:
+            for error in functions.check_child(recording, run):
+                yield Difference(run.workflow, "taken", "ran", f"{STOPS}{error}")
 
 
 class ReplayArguments(TypedDict, total=False):
@@ -172,7 +192,12 @@ def _plans(recording: Recording, without: set[str]) -> dict[str, Plan]:
 
 
 def _replace(
-    play: Play, spots: list[Spot], results: Results, stubs: Mapping[str, Any], live: set[str]
+    play: Play,
+    spots: list[Spot],
+    results: Results,
+    functions: RecordedFunctions,
+    stubs: Mapping[str, Any],
+    live: set[str],
 ) -> None:
     """Let every node that calls something give what it gave, except for `live` and stubs."""
     unknown = sorted(live - {spot.node.id for spot in spots})
@@ -181,6 +206,8 @@ def _replace(
         raise InputError([problem], argument="live")
     known = play.app.handlers
     for spot in spots:
+        if spot.kind(known) == "flow" and spot.node.handler and spot.node.id not in live:
+            known.stand_ins[spot.place] = functions.stand_in(spot.node.handler)
         is_called = spot.kind(known) in ("handler", "io", "registered")
         if is_called and spot.node.type != CHILD_TYPE and spot.node.id not in live:
             known.stand_ins[spot.place] = results.stand_in()

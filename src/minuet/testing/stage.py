@@ -12,11 +12,13 @@ from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Protocol
 
+import msgspec
+
 from minuet.app.app import App
 from minuet.app.watch import instance_name
 from minuet.clock import ManualClock
 from minuet.errors import PlayError
-from minuet.plan.plan import HIDDEN
+from minuet.plan.plan import FLOW, HIDDEN
 from minuet.store.memory import MemoryStore
 from minuet.store.records import LIVE_STATES, SIGNAL_WAIT, Run, Token
 from minuet.testing.played import read_played
@@ -114,7 +116,7 @@ class Stage:
         live = await self._live()
         if any(map(self._is_takeable, live)):
             return  # The worker has not looked since.
-        if await self._send_signal([token for token in live if token.wait == SIGNAL_WAIT]):
+        if await self._send_signal(live):
             return
         swept = await self._store.sweep()
         if swept.resumed or swept.cancelled:
@@ -139,9 +141,10 @@ class Stage:
     async def _send_signal(self, waiting: list[Token]) -> bool:
         """Send a signal that one of these waits for, if there is one."""
         for token in sorted(waiting, key=lambda token: (token.run, token.wait_event)):
-            for data in self._signals.take(token.run, token.wait_key):
-                await self._app.signal(token.run, token.wait_key, data)
-                return True
+            for name in _awaited(token):
+                for data in self._signals.take(token.run, name):
+                    await self._app.signal(token.run, name, data)
+                    return True
         return False
 
     # ── what stops a play ───────────────────────────────────────────────────────────────
@@ -165,9 +168,9 @@ class Stage:
         if not token.node.startswith(HIDDEN):
             name = instance_name(token.node, token.scope)
             text = (await self._app.runs.explain(token.run, name)).summary
-        if token.wait != SIGNAL_WAIT:
-            return text
-        return f"{text} ({self._signals.advise(token.wait_key)})"
+        for name in _awaited(token):
+            text += f" ({self._signals.advise(name)})"
+        return text
 
     async def _took_too_long(self, run_id: str, timeout: float) -> PlayError:
         worker = self._app.worker
@@ -176,3 +179,14 @@ class Stage:
         played = await read_played(self._app, run_id)
         reason = f"it did not end within {timeout:g} s of real time"
         return PlayError(run_id, reason, waits, played)
+
+
+def _awaited(token: Token) -> list[str]:
+    """The names of the signals that an instance waits for."""
+    if token.wait == SIGNAL_WAIT:
+        return [token.wait_key]
+    if token.wait != FLOW or not token.wait_key:
+        return []
+    names: list[str] = msgspec.json.decode(token.wait_key)
+    # That a child run is over is a signal, too, which is not a test's.
+    return [name for name in names if not name.startswith("$")]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from minuet.errors import HandlerError, InputError
@@ -21,7 +22,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers, Task
 from minuet.nodes.registered import binding_of
 from minuet.nodes.spec import Call, Kind, NodeType
-from minuet.nodes.stand_in import StandIn, of_task, real_one
+from minuet.nodes.stand_in import StandIn, StepStandIn, of_task, real_one
 from minuet.plan.child import find_inner
 from minuet.plan.plan import Node as PlannedNode
 from minuet.plan.plan import Plan, authored
@@ -109,7 +110,24 @@ class Stubs:
                 made = _failing(made or self._real(spot), failing)
             if made is not None:
                 self._handlers.stand_ins[spot.place] = made
+        self._put_steps(stubs, failures)
         self._add_names()
+
+    def _put_steps(
+        self, stubs: Mapping[str, Any], failures: Mapping[str, Failure | Sequence[Failure]]
+    ) -> None:
+        """Keys that name no node are steps of durable functions."""
+        known = {name for spot in self._spots for name in spot.names}
+        for name in (stubs.keys() | failures.keys()) - known:
+            if name in stubs or self._has_functions:
+                self._handlers.step_stand_ins[name] = _step_stand_in(
+                    name, stubs.get(name, _REAL), _listed_steps(failures.get(name, []))
+                )
+
+    @property
+    def _has_functions(self) -> bool:
+        """Whether a durable function is played: its steps are known only when it runs."""
+        return any(spot.kind(self._handlers) == "flow" for spot in self._spots)
 
     # ── checking ────────────────────────────────────────────────────────────────────────
 
@@ -117,6 +135,8 @@ class Stubs:
         known = {name for spot in self._spots for name in spot.names}
         for key in stubs:
             if key not in known:
+                if self._has_functions:
+                    continue
                 raise InputError(
                     [
                         f"handlers: no node, handler or node type of the workflow is named "
@@ -130,6 +150,10 @@ class Stubs:
         known = {spot.node.id for spot in self._spots}
         for key, failure in failures.items():
             name, _ = read_reference(key)
+            if name not in known and self._has_functions:
+                for one in _listed(failure):
+                    _check_failure(key, one)
+                continue
             if name not in known:
                 problem = f"fail: the workflow has no node {name!r}{_hint(name, known)}"
                 raise InputError([problem], argument="fail")
@@ -233,6 +257,39 @@ def _returning(value: Any) -> Callable[[Call, Context], tuple[Any, dict[str, Any
         return copy.deepcopy(value)
 
     return lambda call, context: (give, {})
+
+
+# ── steps of durable functions ──────────────────────────────────────────────────────────
+
+#: The step itself.
+_REAL = object()
+
+
+def _listed_steps(failure: Failure | Sequence[Failure]) -> Failure | list[Failure]:
+    return list(failure) if isinstance(failure, list | tuple) else failure  # type: ignore[return-value]
+
+
+def _step_stand_in(name: str, stub: Any, failure: Failure | list[Failure]) -> StepStandIn:
+    """What is called instead of a step: first what it raises, then the stub or the step itself."""
+    task = None
+    if callable(stub):
+        task = Task(stub.function if isinstance(stub, Task) else stub, name=name)
+
+    def make(arguments: Mapping[str, Any], context: Context) -> Callable[[], Any] | None:
+        if not isinstance(failure, list):
+            return partial(_fail, failure)
+        if context.attempt <= len(failure):
+            return partial(_fail, failure[context.attempt - 1])
+        if stub is _REAL:
+            return None
+        if task is None:
+            return partial(copy.deepcopy, stub)
+        if arguments.keys() == {"args", "kwargs"}:
+            # Of `ctx.step`.
+            return partial(task.function, *arguments["args"], **arguments["kwargs"])
+        return partial(task.call_with, arguments, context)
+
+    return make
 
 
 # ── failures ────────────────────────────────────────────────────────────────────────────

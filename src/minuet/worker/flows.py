@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -42,6 +42,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.handler import AnyTask, Task
 from minuet.nodes.masking import NO_MASK, Mask
 from minuet.nodes.spec import Wait
+from minuet.nodes.stand_in import StepStandIn
 from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
@@ -65,6 +66,9 @@ LOOK_MS = 30_000
 
 #: Shortest and longest pause before steps that could not be kept are kept again.
 KEEP_S = (0.05, 5.0)
+
+#: Things that a function waits for which are noted for people when it is left.
+WAITS_MAX = 20
 
 #: Begins the name of the signal that says that a child run is over.
 CHILD_SIGNAL = "$child:"
@@ -97,7 +101,9 @@ class Flows:
         threads: Callable[[], ThreadPool],
         ids: Ids,
         now_ms: Callable[[], int],
+        stand_ins: Mapping[str, StepStandIn],
     ) -> None:
+        self.stand_ins = stand_ins
         self.store = store
         self.tenant = tenant
         self.children = children
@@ -437,6 +443,11 @@ class _FlowRun:
 
     async def _attempt(self, call: Call, task: AnyTask | None, context: Context) -> Any:
         context.enter()
+        stand_in = self._flows.stand_ins.get(call.name)
+        instead = None if stand_in is None else stand_in(call.arguments, context)
+        if instead is not None:
+            value = instead()
+            return await value if inspect.isawaitable(value) else value
         if task is not None:
             function: Callable[[], Any] = partial(task.call_with, call.arguments, context)
             is_async = task.is_async
@@ -555,15 +566,26 @@ class _FlowRun:
             key = _cut(names)
             soon_ms = self._flows.now_ms() + LOOK_MS
             due_ms = soon_ms if due_ms is None else min(due_ms, soon_ms)
-        signals = [name for name in names if not name.startswith(CHILD_SIGNAL)]
-        children = [child for child in self._children if f"{CHILD_SIGNAL}{child}" in names]
+        return Wait("flow", key=key, due_ms=due_ms, data=self._describe_waits())
+
+    def _describe_waits(self) -> dict[str, Any]:
+        """What the code waits for, for people: in the order in which it asked."""
         assert self._instance is not None
-        data = {
-            "signals": signals,
-            "children": children,
-            "places": sorted({call.place for call in self._instance.waiting.values()}),
-        }
-        return Wait("flow", key=key, due_ms=due_ms, data=data)
+        timers = {call.key for call in self._instance.timers()}
+        children = {call.key: child for child, call in self._children.items()}
+        waits: list[dict[str, Any]] = []
+        for call in self._instance.waiting.values():
+            what: dict[str, Any] = {"for": call.kind, "name": call.name, "place": call.place}
+            if call.kind == "timer":
+                if call.key not in timers:
+                    continue
+                name = call.name or "sleep"
+                what = {"for": name, "until_ms": call.due_ms, "place": call.place}
+            elif call.kind == "child":
+                what["run"] = children.get(call.key, "")
+            waits.append(what)
+        more = {"more": len(waits) - WAITS_MAX} if len(waits) > WAITS_MAX else {}
+        return {"waits": waits[:WAITS_MAX], **more}
 
     # ── for the code ────────────────────────────────────────────────────────────────────
 

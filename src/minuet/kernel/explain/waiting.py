@@ -6,9 +6,11 @@ It iterates over a list instead of recursing, because graphs can be very deep.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TypedDict
+from typing import Any, TypedDict
+
+import msgspec
 
 from minuet.events import Place
 from minuet.kernel.fold import Detail, Fold, TokenView
@@ -166,17 +168,42 @@ def _wait_phrase(token: TokenView, detail: Detail) -> str:
     if token.wait == "signal":
         until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
         return f"waits for signal {token.wait_key!r} since {_time(detail.wait_ms)}{until}"
-    if token.wait == "flow" and token.wait_key:
-        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
-        return f"waits for one of the signals {token.wait_key} since {_time(detail.wait_ms)}{until}"
     if token.wait == "flow":
-        until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
-        return f"sleeps{until}"
+        return describe_waits(msgspec.json.decode(detail.wait_data), time=_time)
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""
     until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
     return f"waits for a {token.wait}{key}{until}"
+
+
+def describe_waits(
+    data: Any, *, time: Callable[[int], str], place: Callable[[str], str] = str
+) -> str:
+    """What a durable function waits for: from what its worker noted when it left it."""
+    waits = data.get("waits", ()) if isinstance(data, dict) else ()
+    things, sleeps, limits = list[str](), list[str](), list[str]()
+    named: set[str] = set()
+    for wait in waits:
+        where = "" if wait["place"] in named else f" ({place(wait['place'])})"
+        named.add(wait["place"])
+        match wait["for"]:
+            case "signal":
+                things.append(f"the signal {wait['name']!r}{where}")
+            case "child":
+                things.append(f"child run {wait['run']} of {wait['name']!r}{where}")
+            case "sleep":
+                sleeps.append(f"sleeps until {time(wait['until_ms'])}{where}")
+            case _:
+                limits.append(f"at the latest until {time(wait['until_ms'])}{where}")
+    more = data.get("more", 0) if waits else 0
+    things += [f"{more} more"] if more else []
+    parts = [f"waits for {_joined(things)}"] if things else []
+    return ", ".join(parts + sleeps + limits) or "waits"
+
+
+def _joined(parts: list[str]) -> str:
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"
 
 
 def _lease_phrase(token: TokenView, fact: Fact) -> str:

@@ -1,0 +1,203 @@
+"""What the commands show of durable functions: their steps, and what they wait for."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import re
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+import minuet as public
+from minuet.cli.progress import LiveProgress
+
+IS_NEW: list[bool] = []
+
+
+@public.task(name="cf_fetch")
+async def fetch(order_id: int) -> dict[str, Any]:
+    return {"id": order_id, "text": 200 * "x"}
+
+
+@public.task(name="cf_charge", retries=1)
+async def charge(amount: int, currency: str = "EUR") -> str:
+    if amount > 100:
+        raise public.Retryable("the card was declined", after=0)
+    return f"{amount} {currency}"
+
+
+@public.workflow(name="cf_invoice")
+async def invoice(ctx: public.Flow, amount: int) -> None:
+    await ctx.sleep(days=1)
+
+
+@public.workflow(name="cf_order")
+async def order(ctx: public.Flow, amount: int) -> str:
+    await (charge(1) if IS_NEW else fetch(7))
+    paid = await charge(amount, currency="USD")
+    await ctx.signal("paid", timeout=3600)
+    await ctx.start(invoice, amount)
+    return paid
+
+
+async def perform(url: str, amount: int, *signals: str) -> str:
+    """Start an order, and send it signals when it waits; the id of its run when it has stopped."""
+    async with public.App(url) as app:
+        run = await app.start(order, {"amount": amount})
+        for signal in (*signals, ""):
+            await until_it_waits(app, run)
+            if signal:
+                await app.signal(run, signal, {"by": "card"})
+        return str(run)
+
+
+async def until_it_waits(app: Any, run: str) -> None:
+    async with asyncio.timeout(30):
+        async for _, _, event in app.runs.follow(run):
+            found = await app.runs.show(run)
+            if found.status == "FAILED":
+                return
+            wait = found.nodes["cf_order"].waiting_for
+            if wait is not None and event.__struct_config__.tag == "node.waiting":
+                return
+
+
+@pytest.fixture(autouse=True)
+def former_code() -> None:
+    IS_NEW.clear()
+
+
+@pytest.fixture
+def url(folder: Any, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setenv("COLUMNS", "80")
+    return f"sqlite:///{folder.path}/minuet.db"
+
+
+def columns(text: str, title: str) -> list[list[str]]:
+    """The rows of the table below a title, in columns."""
+    below = text.split(f"{title}\n", 1)[1].split("\n\n")[0].splitlines()
+    return [re.split(r"  +", line) for line in below[1:]]
+
+
+def test_a_waiting_function_is_shown_with_its_steps(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5))
+
+    shown = minuet("runs", "show", run, "--store", url).out
+
+    first, second = columns(shown, "steps of cf_order:")
+    assert first[:3] == ["cf_fetch(order_id=7)", "COMPLETED", "1"]
+    assert second[0] == 'cf_charge(a…ncy="USD")'
+    assert second[-1] == '"5 USD"'
+    assert "cf_order waits for the signal 'paid', at the latest until 20" in shown
+    assert "(test_functions.py:" in shown
+    assert f"Send signal 'paid' with: minuet signal {run} paid" in shown
+    assert max(map(len, shown.split("Send signal")[0].splitlines())) <= 80
+
+
+def test_a_node_as_json_has_its_steps_and_what_it_waits_for(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5))
+
+    node = minuet("runs", "show", run, "--store", url, "--json").json["nodes"]["cf_order"]
+
+    fetched, charged = node["steps"]
+    assert fetched["output"] == {"id": 7, "text": 200 * "x"}
+    assert {key: charged[key] for key in ("name", "kind", "status", "input", "attempts")} == {
+        "name": "cf_charge",
+        "kind": "step",
+        "status": "COMPLETED",
+        "input": {"amount": 5, "currency": "USD"},
+        "attempts": 1,
+    }
+    assert charged["started_at"] <= charged["ended_at"]
+    assert charged["duration_ms"] >= 0
+    limit, signal = node["waiting_for"]["data"]["waits"]
+    assert (limit["for"], signal["for"], signal["name"]) == ("timeout", "signal", "paid")
+    assert signal["place"].startswith(f"{__file__}:")
+
+
+def test_a_function_that_waits_for_a_child_run_names_it(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5, "paid"))
+
+    shown = minuet("runs", "show", run, "--store", url, "--json").json
+    (child,) = [child["run_id"] for child in shown["children"]]
+    why = minuet("runs", "why", run, "cf_order", "--store", url).out
+
+    assert f"waits for child run {child} of 'cf_invoice' ({__file__}:" in why
+    assert "it has 3 steps, the last is 'signal paid'" in why
+    of_child = minuet("runs", "why", child, "cf_invoice", "--store", url).out
+    assert "'cf_invoice' sleeps until 20" in of_child
+
+
+def test_why_says_how_to_send_the_signal(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5))
+
+    why = minuet("runs", "why", run, "cf_order", "--store", url).out
+
+    assert "'cf_order' waits for the signal 'paid'" in why
+    assert f"Send it with: minuet signal {run} paid" in why
+
+
+def test_a_failed_function_says_which_step_failed(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 500))
+
+    shown = minuet("runs", "show", run, "--store", url).out
+    why = minuet("runs", "why", run, "cf_order", "--store", url).out
+
+    assert columns(shown, "steps of cf_order:")[1][1:3] == ["FAILED", "2"]
+    assert "its step 'cf_charge' (the 2nd) failed after 2 attempts" in why
+    assert "the card was declined" in why
+
+
+def test_changed_code_is_named(url: str, minuet: Any) -> None:
+    async def change() -> str:
+        run = await perform(url, 5)
+        IS_NEW.append(True)
+        async with public.App(url) as app:
+            await app.signal(run, "paid")
+            await app.runs.wait_ended(run)
+        return run
+
+    run = asyncio.run(change())
+
+    why = minuet("runs", "why", run, "cf_order", "--store", url).out
+    assert "its journal goes on with 'cf_fetch' (entry 1)" in why
+    assert f"asks for 'cf_charge' ({__file__}:" in why
+    assert "its step" not in why
+
+
+def test_events_of_a_function_are_readable(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5, "paid"))
+
+    lines = minuet("runs", "events", run, "--store", url).out
+
+    assert "cf_fetch(order_id=7): {" in lines
+    assert "waits for the signal" in lines
+    assert "signal paid: {" in lines
+
+
+def test_a_function_is_shown_as_it_was_after_an_event(url: str, minuet: Any) -> None:
+    run = asyncio.run(perform(url, 5, "paid"))
+
+    shown = minuet("runs", "replay", run, "--at", "3", "--store", url).out
+
+    assert [row[0] for row in columns(shown, "steps of cf_order:")] == ["cf_fetch(order_id=7)"]
+
+
+@pytest.mark.parametrize(("upto", "said"), [(4, "step 2: cf_charge("), (5, "waits for the signal")])
+def test_the_live_picture_has_the_last_step_and_the_wait(url: str, upto: int, said: str) -> None:
+    async def draw() -> str:
+        run = await perform(url, 5)
+        async with public.App(url) as app:
+            console = Console(file=io.StringIO(), width=120, height=60, force_terminal=False)
+            progress = LiveProgress(console)
+            progress.begin(await app.runs.watch(run))
+            for seq, at_ms, event in await app.runs.history(run, upto=upto):
+                progress.add(run, seq, at_ms, event)
+            progress.close()
+        printed = io.StringIO()
+        Console(file=printed, width=120).print(progress.picture())
+        return printed.getvalue()
+
+    assert said in asyncio.run(draw())
