@@ -104,9 +104,9 @@ class Children:
 
     async def start(
         self, context: Context, number: int, workflow: Any, input: Json, *, ended: int
-    ) -> str:
-        """Start a child run of a durable function, the one of this number; its id. A
-        signal reports its end.
+    ) -> Run:
+        """Start a child run of a durable function, the one of this number. A signal reports its
+        end, unless the function's run was over at that time.
 
         `ended` is the generation whose failure is forgotten: the child run is to go on."""
         name = child_id(_instance(context), number)
@@ -118,7 +118,7 @@ class Children:
             )
         for _ in range(TRIES):
             if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
-                return name
+                return child
             child = await self._retry(context, child, None)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -37,7 +38,7 @@ from minuet.nodes.spec import Wait
 from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
-from minuet.types import Json
+from minuet.types import TERMINAL, Json
 from minuet.worker.children import Children
 from minuet.worker.failure import describe, failure_of, timed_out
 from minuet.worker.policy import Policies
@@ -142,6 +143,8 @@ class _FlowRun:
         self._wake = asyncio.Event()
         #: Ids of child runs that the code waits for.
         self._children: dict[str, Call] = {}
+        #: Those that were over when this run of the function came to them.
+        self._over: set[str] = set()
         #: Events of signals that have arrived here; entry keys that received one.
         self._seen: set[int] = set()
         self._received: dict[str, int] = {}
@@ -264,7 +267,7 @@ class _FlowRun:
         due_ms = self._next_due_ms()
         delay = None if due_ms is None else max(0.0, (due_ms - self._flows.now_ms()) / 1000)
         if self._awaited() and self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch())
+            self._watcher = asyncio.create_task(self._keep_watch())
         if delay is None:
             await self._wake.wait()
         else:
@@ -300,10 +303,11 @@ class _FlowRun:
             for entry in unsaved
         ]
         answers = await self._insist(partial(self._flows.recorder.record, steps))
-        if "gone" in answers:
-            raise _Restart
         if "lost" in answers:
             self._lose()
+        if answers != [step.value for step in steps]:
+            # A signal went to another, or the journal was not read, and has other entries.
+            raise _Restart
         held = Held(*self._key, lease)
         store, tenant = self._flows.store, self._flows.tenant
         if not await self._insist(partial(store.wait_until_durable, tenant, held)):
@@ -446,7 +450,9 @@ class _FlowRun:
             described = {**describe(error, mask), **_masked(contents_of(error), mask)}
             self._arrive(call, {"error": described, "input": msgspec.Raw(call.input)})
             return
-        self._children[child] = call
+        self._children[child.run] = call
+        if child.status in TERMINAL:
+            self._over.add(child.run)
 
     def _awaited(self) -> dict[str, list[Call]]:
         """What the code waits for that comes as a signal, by the signal's name."""
@@ -476,10 +482,26 @@ class _FlowRun:
                 fields = await self._ended(signal.name.removeprefix(CHILD_SIGNAL))
             else:
                 fields = {"output": await self._signal_data(signal.seq)}
+            if fields is None:
+                await self._drop(signal.seq)
+                continue
+            self._seen.add(signal.seq)
+            arrived.add(call.key)
+            self._arrive(call, fields, signal.seq)
+        for child in sorted(self._over & self._children.keys()):
+            # No signal came if this run was over, too, when the child run ended.
+            call = self._children[child]
+            fields = await self._ended(child) if call.key not in arrived else None
             if fields is not None:
-                self._seen.add(signal.seq)
-                arrived.add(call.key)
-                self._arrive(call, fields, signal.seq)
+                self._arrive(call, fields)
+        self._over.clear()
+
+    async def _drop(self, signal: int) -> None:
+        """Receive the signal of a child run that is open again, and do nothing with it."""
+        name = f"{CHILD_SIGNAL}/{signal}"
+        step = NewStep(*self._key, self._context.lease_id, name, b"null", signal)
+        if "lost" in await self._insist(partial(self._flows.recorder.record, [step])):
+            self._lose()
 
     async def _signal_data(self, seq: int) -> msgspec.Raw:
         flows = self._flows
@@ -493,6 +515,13 @@ class _FlowRun:
     async def _ended(self, child: str) -> dict[str, Any] | None:
         """What a child run has come to; None: it goes on again."""
         return await self._insist(partial(self._flows.children.end_of, child))
+
+    async def _keep_watch(self) -> None:
+        try:
+            await self._watch()
+        except Exception as error:
+            self._fatal = error
+            self._wake.set()
 
     async def _watch(self) -> None:
         """While steps run, look again when something has happened to the run."""
@@ -540,6 +569,12 @@ class _FlowRun:
         data, plain = encode(value)
         mask = self._context.mask
         return data if mask is NO_MASK else mask_output(mask, data, plain, what)[0]
+
+    def random(self) -> float:
+        return self._flows.ids.fraction()
+
+    def uuid(self) -> str:
+        return str(UUID(self._flows.ids.token(), version=4))
 
 
 class _TimeUp(Exception):
