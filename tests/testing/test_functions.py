@@ -104,12 +104,14 @@ async def test_a_step_fails_as_often_as_it_should() -> None:
     assert played.status == "COMPLETED"
     failed = await aplay(order, {"order_id": 2}, fail={"tf-charge": minuet.NonRetryable("never")})
     assert failed.status == "FAILED"
+    assert failed.error is not None
     assert "never" in failed.error["message"]
 
 
 async def test_a_signal_that_is_not_given_is_timed_out() -> None:
     played = await aplay(order, {"order_id": 2})
     assert played.status == "FAILED"
+    assert played.error is not None
     assert "paid" in played.error["message"]
 
 

@@ -63,6 +63,9 @@ class Traces:
         if isinstance(event, SETTLING):
             place = (event.node, event.scope)
             self.deliveries[place] = self.deliveries.get(place, 0) + 1
+        elif isinstance(event, happened.StepRecorded):
+            # Who is handed a token for the first time does not look for steps.
+            self.deliveries.setdefault((event.node, event.scope), 1)
         if isinstance(event, _ENDS):
             self.ended_ms, self.deadline_ms = at_ms, None
         elif isinstance(event, happened.RunStarted):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import random
 import uuid
 from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
@@ -169,17 +168,15 @@ class Flow:
 
     def now(self) -> datetime:
         """The time, in UTC; the same in every replay."""
-        instance = self._instance
-        ms = instance.note("now", "", instance.clock_ms)
-        return datetime.fromtimestamp(ms / 1000, UTC)
+        return datetime.fromtimestamp(self._instance.now() / 1000, UTC)
 
     def random(self) -> float:
         """A random number from 0 to 1; the same in every replay."""
-        return float(self._instance.note("random", "", random.random))
+        return self._instance.random()
 
     def uuid(self) -> uuid.UUID:
         """A random UUID; the same in every replay."""
-        return uuid.UUID(self._instance.note("uuid", "", lambda: str(uuid.uuid4())))
+        return uuid.UUID(self._instance.uuid())
 
     def version(self, name: str) -> bool:
         """Whether a change of the code is in force for this run.

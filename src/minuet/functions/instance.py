@@ -54,6 +54,14 @@ class Host(Protocol):
         """A value as JSON, without secrets; OutputError if it cannot be."""
         ...
 
+    def random(self) -> float:
+        """A random number from 0 to 1."""
+        ...
+
+    def uuid(self) -> str:
+        """A random UUID."""
+        ...
+
 
 class Call:
     """Something that the code waits for."""
@@ -315,9 +323,17 @@ class FunctionInstance:
         call.input = self._host.encode(value, f"the input of {call.label!r}")
         return self.wait(call)
 
-    def clock_ms(self) -> int:
-        """What the clock says now. It differs from replay to replay."""
-        return self._host.now_ms()
+    def now(self) -> int:
+        """What the clock said, in milliseconds."""
+        return int(self.note("now", "", self._host.now_ms))
+
+    def random(self) -> float:
+        """A random number."""
+        return float(self.note("random", "", self._host.random))
+
+    def uuid(self) -> str:
+        """A random UUID."""
+        return str(self.note("uuid", "", self._host.uuid))
 
     def note(self, kind: Kind, name: str, make: Callable[[], Any]) -> Any:
         """A value that the code gets at once: of the journal, or a new one that is kept."""

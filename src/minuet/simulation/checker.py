@@ -6,8 +6,8 @@ costs no more than a short one, and what only a simulation can see (`rules`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -37,7 +37,14 @@ from minuet.simulation.families import child_rules, is_needed, report_rules
 from minuet.simulation.leases import Leases
 from minuet.simulation.loop import Process
 from minuet.simulation.model import ModelStore
-from minuet.simulation.rules import Deletion, Grants, completed_rules, deletion_rules, event_rules
+from minuet.simulation.rules import (
+    Deletion,
+    Found,
+    Grants,
+    completed_rules,
+    deletion_rules,
+    event_rules,
+)
 from minuet.store.blob import blob_of
 from minuet.store.exchange import Exchange, Reply
 from minuet.store.records import EventRecord
@@ -56,6 +63,12 @@ class BrokenRule(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         return f"{self.id}: {self.message}" + (f" (run {self.run})" if self.run else "")
+
+
+#: Called with a run, its program, its state after an event, its history and the event.
+FunctionRules: TypeAlias = Callable[
+    [str, Program, State, list[NumberedEvent], Event], Iterable[Found]
+]
 
 
 class Book:
@@ -98,6 +111,8 @@ class Checker:
         #: Called with each exchange that got a reply.
         self.watch_exchange: Callable[[Process, Exchange, Reply], None] = lambda *_: None
         self._now = now
+        #: Rules for the events of durable functions, in worlds that have them.
+        self.function_rules: FunctionRules = lambda *_: ()
         #: Deleted runs.
         self.deleted: set[str] = set()
 
@@ -232,6 +247,8 @@ class Checker:
         if program is not None:
             for id_, message in event_rules(self._model, program, state, book.fired, run, event):
                 self._broken(id_, message, run)
+            for found in self.function_rules(run, program, state, book.events, event):
+                self._broken(*found)
         if isinstance(event, StepRecorded):
             step = (event.node, event.scope, event.name)
             if step in book.steps:

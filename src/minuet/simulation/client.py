@@ -263,7 +263,8 @@ class Client:
         for number, (delay, name, times) in enumerate(script.signals):
             await asyncio.sleep(delay)
             for _ in range(times):
-                await self.send(run, name, f"signal-{number}", {"v": 1, "odd": False})
+                data: Json = {"v": number, "odd": False}
+                await self.send(run, name, f"signal-{number}", data)
 
     async def send(self, run: str, name: str, id: str, data: Json) -> None:
         """Send a signal, again and again until there is a reply."""

@@ -26,6 +26,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     families: bool | None = None
     #: Whether workflows are deployed, and some runs are started by name.
     registry: bool | None = None
+    #: Whether it has durable functions.
+    functions: bool | None = None
     #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, regardless of the draw.

@@ -54,6 +54,7 @@ def judge(world: World) -> None:
         _leases_are_kept(world)
     _keys_are_stable(world)
     _effects_are_there(world)
+    world.functions.judge(world.deleted)
 
 
 def _record_is_right(world: World, log: LogModel) -> None:
@@ -250,7 +251,7 @@ def _is_determined(world: World, run: str) -> bool:
         # Whether a signal or the timeout comes first is a matter of time.
         return False
     for node in plan.nodes:
-        if node.type == "workflow":
+        if node.type in ("workflow", "flow"):
             return False
         if node.need or node.timeout_ms is not None:
             return False

@@ -31,6 +31,7 @@ def simulate(config: Config, parts: Parts = REAL) -> Outcome:
         fleet=world.is_fleet,
         families=world.has_families,
         registry=world.has_registry,
+        functions=world.has_functions,
     )
     difference = differing_results(outcome.results, run_world(World(calm)).results)
     if difference is None:

@@ -13,7 +13,9 @@ import collections
 import hashlib
 from typing import Any
 
-from minuet.app.compiling import CompiledWorkflow
+import msgspec
+
+from minuet.app.compiling import CompiledWorkflow, compile_child, compile_source
 from minuet.bridge.rebuild import rebuild
 from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError
@@ -25,9 +27,10 @@ from minuet.simulation.client import Script, draw_actions, draw_signals
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.contents import Contents
 from minuet.simulation.coverage import Coverage
-from minuet.simulation.documents import HANDLERS, add_children, draw_workflow
+from minuet.simulation.documents import HANDLERS, SIGNALS, add_children, draw_workflow
 from minuet.simulation.faults import Faults, draw_faults
 from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_identity
+from minuet.simulation.functions import Functions
 from minuet.simulation.handlers import Outside
 from minuet.simulation.intruder import Intruder
 from minuet.simulation.judge import determined_results, judge
@@ -38,12 +41,13 @@ from minuet.simulation.nemesis import Crew, Nemesis
 from minuet.simulation.opening import Opening
 from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
+from minuet.simulation.programs import Tree
 from minuet.simulation.registry import TAGS, Shelf, revise, variants
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
-from minuet.store.changes import Resume
-from minuet.store.records import DEFAULT_TENANT, LIVE_STATES, Key, Snapshot
+from minuet.store.changes import Resume, SendSignal
+from minuet.store.records import DEFAULT_TENANT, FLOW_WAIT, LIVE_STATES, Key, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 
@@ -142,6 +146,20 @@ class World:
         self.has_families = drawn_families if config.families is None else config.families
         drawn_registry = self.streams.get("registry").random() < 0.25
         self.has_registry = drawn_registry if config.registry is None else config.registry
+        drawn_functions = self.streams.get("functions").random() < 0.35
+        self.has_functions = drawn_functions if config.functions is None else config.functions
+        self.functions = Functions(
+            self.model,
+            self.programs,
+            self.streams,
+            lambda: self.outside.faults,
+            self.coverage,
+            self.lease_s,
+            lambda *found: self.fail(BrokenRule(*found)),
+        )
+        self.checker.function_rules = self.functions.event_rules
+        if self.log is not None:
+            self.functions.durable = self.log.events
         #: A log is not rolled back.
         self.shelf = Shelf(
             self.log or self.model,
@@ -225,8 +243,12 @@ class World:
         chance = self.streams.get("workload")
         adjust = self._adjust
         workflow = draw_workflow(chance, self._size, f"w{number}", self.coverage, adjust)
+        tree = self._draw_function()
+        if tree is not None:
+            workflow = compile_source(self.functions.function)
         if self.scripts and chance.random() < 0.3:
-            workflow = self.scripts[-1].workflow
+            former = self.scripts[-1]
+            workflow, tree = former.workflow, former.input.get("tree")
         revised = revise(workflow, "revised")
         tag = None
         deployed: list[CompiledWorkflow] = []
@@ -243,7 +265,8 @@ class World:
         return Script(
             workflow,
             revised,
-            {"n": chance.randrange(1000), "key": chance.choice(("a", "b"))},
+            {"n": chance.randrange(1000), "key": chance.choice(("a", "b"))}
+            | ({} if tree is None else {"tree": tree}),
             # Tenants may have the same keys.
             f"key-{number // len(self.tenants)}",
             chance.choice((0.0, 0.0, 1.0, 4.0)),
@@ -257,10 +280,20 @@ class World:
             tag,
         )
 
+    def _draw_function(self) -> Tree | None:
+        """The program of a run that is a durable function; None: it is not."""
+        chance = self.streams.get("functions")
+        if not self.has_functions or chance.random() < 0.4:
+            return None
+        self.coverage.hit("construct function")
+        return self.functions.draw_tree(chance)
+
     def _adjust(self, document: dict[str, Any]) -> None:
         """Add what all worlds do not have."""
         if self.has_families:
             add_children(document)
+        if self.has_functions:
+            self.functions.add(document)
         if self.is_fleet:
             self._placing.add(document)
 
@@ -287,6 +320,7 @@ class World:
             crashes_max=self.crashes_max,
             clock=clock,
             ids=self.parts.ids(chance.getrandbits(62), self.model),
+            compile_child=compile_child,
         )
 
     def _rebuilt(self, logged: Snapshot) -> Snapshot:
@@ -299,6 +333,8 @@ class World:
             chance = self.streams.make(f"handlers/{member}")
             lacking = chance.sample(sorted(HANDLERS), chance.choice((0, 0, 1, 4)))
             known = self.outside.handlers(lacking if member not in FIRST else ())
+            if member in FIRST or self.streams.make(f"functions/{member}").random() < 0.7:
+                known.add_function(self.functions.function)
             self._handlers[member] = known
         return known
 
@@ -344,6 +380,7 @@ class World:
                 )
             await asyncio.sleep(0.25)
             self._resume_paused()
+            self._send_awaited()
         if self.log is not None:
             self._bring_back(self.log)
         judge(self)
@@ -399,6 +436,20 @@ class World:
                     self.checker.after_call(self.loop.processes[0], None, None)
                 except RunConflictError:
                     pass
+
+    def _send_awaited(self) -> None:
+        """Send functions the signals that they wait for without a limit, with a call that cannot
+        fail."""
+        for run in self.model.runs():
+            waiting = [token for token in self.model.tokens(run.run) if token.wait == FLOW_WAIT]
+            for token in waiting if run.status == "RUNNING" else ():
+                names = msgspec.json.decode(token.wait_key) if token.wait_key else []
+                for name in sorted({*SIGNALS} & {*names}):
+                    signal = SendSignal(name, f"last-{run.seq}-{name}", b'{"v": -1}')
+                    try:
+                        self.model.change_run(run.tenant, run.run, signal).send(None)
+                    except StopIteration:
+                        self.checker.after_call(self.loop.processes[0], None, None)
 
     def _unfinished(self) -> str:
         runs = [

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import binascii
 import hashlib
+import json
 from itertools import count
 
 from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, Key, Snapshot
@@ -46,14 +47,17 @@ def child_id(instance: Key, number: int = 0) -> str:
 
 
 def awaited_children(rows: Snapshot) -> list[str]:
-    """The child runs whose ends tokens of a run wait for, and those that a function may have
-    started, if one of its waits is for their ends."""
+    """The child runs whose ends tokens of a run wait for; if a function waits for any of its own,
+    those that it may have started."""
     found = []
     for token in rows.tokens:
         if token.wait == "child":
             found.append(token.wait_key)
         elif token.wait == FLOW_WAIT and CHILD_SIGNAL in token.wait_key:
-            found += [child_id(token.key, n) for n in range(1, rows.run.children + 1)]
+            ends = [name for name in json.loads(token.wait_key) if name.startswith(CHILD_SIGNAL)]
+            found += [name.removeprefix(CHILD_SIGNAL) for name in ends if name != CHILD_SIGNAL]
+            if CHILD_SIGNAL in ends:
+                found += [child_id(token.key, n) for n in range(1, rows.run.children + 1)]
     return found
 
 

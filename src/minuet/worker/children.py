@@ -107,14 +107,13 @@ class Children:
 
     async def start(
         self, context: Context, number: int, workflow: Any, input: Json, *, asked: Call, ended: int
-    ) -> tuple[str, bool]:
-        """Start a child run of a durable function, the one of this number: its id, and whether it
-        is new. A signal reports its end.
+    ) -> Run:
+        """Start a child run of a durable function, the one of this number. A signal reports its
+        end, unless the function's run was over at that time.
 
         `ended` is the generation whose failure is forgotten: the child run is to go on."""
         name = child_id(_instance(context), number)
         child = await self._store.read_run(self._tenant, name)
-        is_new = child is None
         if child is None:
             digest, version, tag = await self._find_or_compile(workflow)
             child = await self._start(
@@ -124,7 +123,7 @@ class Children:
             await self._check(context, child, workflow, input, asked)
         for _ in range(TRIES):
             if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
-                return name, is_new
+                return child
             child = await self._retry(context, child, None)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
 

@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
+from uuid import UUID
 
 import msgspec
 
@@ -47,7 +48,7 @@ from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
 from minuet.store.large import get_content, put_content
-from minuet.types import Json
+from minuet.types import TERMINAL, Json
 from minuet.worker.children import Children
 from minuet.worker.failure import describe, failure_of, timed_out
 from minuet.worker.policy import Policies
@@ -154,6 +155,10 @@ class _FlowRun:
         self._wake = asyncio.Event()
         #: Ids of child runs that the code waits for.
         self._children: dict[str, Call] = {}
+        #: Those that were over when this run of the function came to them.
+        self._over: set[str] = set()
+        #: Whether the journal was not read, because it cannot have entries.
+        self._is_new = False
         #: Events of signals that have arrived here; entry keys that received one.
         self._seen: set[int] = set()
         self._received: dict[str, int] = {}
@@ -165,6 +170,7 @@ class _FlowRun:
 
     async def run(self, *, is_new: bool) -> Any:
         """Run until the function ends, or waits."""
+        self._is_new = is_new
         entries = [] if is_new else await self._load()
         context = self._context
         journal = Journal(entries, (context.generation, context.attempt))
@@ -278,7 +284,7 @@ class _FlowRun:
         due_ms = self._next_due_ms()
         delay = None if due_ms is None else max(0.0, (due_ms - self._flows.now_ms()) / 1000)
         if self._awaited() and self._watcher is None:
-            self._watcher = asyncio.create_task(self._watch())
+            self._watcher = asyncio.create_task(self._keep_watch())
         if delay is None:
             await self._wake.wait()
         else:
@@ -332,13 +338,15 @@ class _FlowRun:
             for entry in unsaved
         ]
         answers = await self._insist(partial(self._flows.recorder.record, steps))
-        if "gone" in answers:
-            raise _Restart
         if "lost" in answers:
             self._lose()
-        for step, answer in zip(steps, answers, strict=True):
-            if answer != step.value:
-                raise FunctionError(f"two steps are kept under the name {step.name!r}: rename one")
+        if "gone" in answers:
+            raise _Restart  # A signal went to another instance.
+        if answers != [step.value for step in steps]:
+            if self._is_new:
+                raise _Restart  # The journal was not read, and has entries.
+            names = ", ".join(repr(step.name) for step in steps)
+            raise FunctionError(f"two steps are kept under one name, one of {names}: rename one")
         held = Held(*self._key, lease)
         store, tenant = self._flows.store, self._flows.tenant
         if not await self._insist(partial(store.wait_until_durable, tenant, held)):
@@ -468,7 +476,7 @@ class _FlowRun:
         assert self._instance is not None
         before = self._instance.journal.dropped.get(call.key)
         try:
-            child, is_new = await self._insist(
+            child = await self._insist(
                 partial(
                     self._flows.children.start,
                     self._context,
@@ -479,8 +487,6 @@ class _FlowRun:
                     ended=0 if before is None else before.child_generation,
                 )
             )
-            # One that ended while this run was over, too, has sent no signal.
-            fields = None if is_new else await self._ended(child)
         except (LeaseLost, ReplayError):
             raise
         except Exception as error:
@@ -488,9 +494,9 @@ class _FlowRun:
             described = {**describe(error, mask), **_masked(contents_of(error), mask)}
             self._arrive(call, {"error": described, **input_fields(call.input)})
             return
-        self._children[child] = call
-        if fields is not None:
-            self._arrive(call, fields)
+        self._children[child.run] = call
+        if child.status in TERMINAL:
+            self._over.add(child.run)
 
     def _awaited(self) -> dict[str, list[Call]]:
         """What the code waits for that comes as a signal, by the signal's name."""
@@ -520,11 +526,26 @@ class _FlowRun:
                 fields = await self._ended(signal.name.removeprefix(CHILD_SIGNAL))
             else:
                 fields = {"output": await self._signal_data(signal.seq)}
+            if fields is None:
+                await self._drop(signal.seq)
+                continue
+            self._seen.add(signal.seq)
+            arrived.add(call.key)
+            self._arrive(call, fields | input_fields(call.input), signal.seq)
+        for child in sorted(self._over & self._children.keys()):
+            # No signal came if this run was over, too, when the child run ended.
+            call = self._children[child]
+            fields = await self._ended(child) if call.key not in arrived else None
             if fields is not None:
-                fields |= input_fields(call.input)
-                self._seen.add(signal.seq)
-                arrived.add(call.key)
-                self._arrive(call, fields, signal.seq)
+                self._arrive(call, fields | input_fields(call.input))
+        self._over.clear()
+
+    async def _drop(self, signal: int) -> None:
+        """Receive the signal of a child run that is open again, and do nothing with it."""
+        name = f"{OF_TASK}{CHILD_SIGNAL}{signal}"
+        step = NewStep(*self._key, self._context.lease_id, name, b"null", signal)
+        if "lost" in await self._insist(partial(self._flows.recorder.record, [step])):
+            self._lose()
 
     async def _signal_data(self, seq: int) -> msgspec.Raw:
         flows = self._flows
@@ -538,6 +559,13 @@ class _FlowRun:
     async def _ended(self, child: str) -> dict[str, Any] | None:
         """What a child run has come to; None: it goes on again."""
         return await self._insist(partial(self._flows.children.end_of, child))
+
+    async def _keep_watch(self) -> None:
+        try:
+            await self._watch()
+        except Exception as error:
+            self._fatal = error
+            self._wake.set()
 
     async def _watch(self) -> None:
         """While steps run, look again when something has happened to the run."""
@@ -596,6 +624,12 @@ class _FlowRun:
         data, plain = encode(value)
         mask = self._context.mask
         return data if mask is NO_MASK else mask_output(mask, data, plain, what)[0]
+
+    def random(self) -> float:
+        return self._flows.ids.fraction()
+
+    def uuid(self) -> str:
+        return str(UUID(self._flows.ids.token(), version=4))
 
 
 class _TimeUp(Exception):

@@ -3,6 +3,8 @@ and other code from there on."""
 
 from __future__ import annotations
 
+import random
+import uuid
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from typing import Any
@@ -59,6 +61,12 @@ class Stage:
     def now_ms(self) -> int:
         self.clock_ms += 1
         return self.clock_ms
+
+    def random(self) -> float:
+        return random.random()
+
+    def uuid(self) -> str:
+        return str(uuid.uuid4())
 
     def encode(self, value: Any, what: str) -> bytes:
         return encode_value(value)

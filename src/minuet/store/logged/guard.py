@@ -24,6 +24,7 @@ from minuet.errors import (
     StoreUnusableError,
 )
 from minuet.store.changes import Cancel
+from minuet.store.families import awaited_children
 from minuet.store.logged.base import HotStore, Log, Rebuild
 from minuet.store.records import Snapshot
 from minuet.types import TERMINAL
@@ -221,7 +222,7 @@ class Guard:
         """Bring back the ended parent of a run that was put back, and the ended children that it
         waits for. The log never knows them as reported, so they are reported again."""
         run = rows.run
-        names = [token.wait_key for token in rows.tokens if token.wait == "child"]
+        names = awaited_children(rows)
         names += [run.parent] if run.parent is not None else []
         there = {standing.run for standing in await self._hot.read_standings(names)}
         for relative in await self._log.read_logs([name for name in names if name not in there]):
