@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from ..conftest import ROOT
 from .programs import check_program, programs_of
 
 #: Each guide, and how many programs it has at least.
-GUIDES = {"python-workflows": 5, "functions": 8}
+GUIDES = {"python-workflows": 5, "functions": 8, "migrating": 1}
 
 #: Every program of every guide, and what it prints.
 PROGRAMS = {
@@ -30,3 +31,12 @@ def test_every_program_says_what_it_prints(guide: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_program_prints_what_the_guide_says(name: str, tmp_path: Path) -> None:
     check_program(*PROGRAMS[name], tmp_path)
+
+
+def test_the_programs_of_other_engines_are_those_that_were_run() -> None:
+    guide = (ROOT / "docs" / "guides" / "migrating.md").read_text("utf-8")
+    shown = re.findall(r"\(\.\./\.\./(\S+\.py)\):\n\n```py\n(.*?)```", guide, re.DOTALL)
+
+    assert len(shown) == guide.count("```py\n") == 5
+    for path, program in shown:
+        assert (ROOT / path).read_text("utf-8") == program
