@@ -13,7 +13,7 @@ import functools
 import inspect
 from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, ModuleType, NoneType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -202,6 +202,13 @@ class Misfit(NamedTuple):
     is_missing: bool = False
 
 
+def is_context(hint: Any) -> bool:
+    """Whether a parameter with this annotation gets the context. `Context | None = None` is for
+    tasks that are also called without one: in durable functions, and directly."""
+    either = get_args(hint)
+    return hint is Context or (len(either) == 2 and Context in either and NoneType in either)
+
+
 def check_effects(effects: Effects | None) -> None:
     """ConfigError unless it is what may be declared."""
     if effects is not None and effects not in get_args(Effects):
@@ -238,7 +245,7 @@ class _Binder:
         hints = annotations_of(function)
         converted: dict[str, Any] = {}
         for name, parameter in inspect.signature(function).parameters.items():
-            if hints.get(name) is Context or (name == "ctx" and name not in hints):
+            if is_context(hints.get(name)) or (name == "ctx" and name not in hints):
                 self._context = name
             elif parameter.kind is parameter.VAR_KEYWORD:
                 self._takes_all = True

@@ -38,8 +38,10 @@ def test_a_task_is_still_its_function() -> None:
 def test_a_context_is_found_by_its_type_or_by_its_name() -> None:
     def by_name(ctx) -> None: ...  # type: ignore[no-untyped-def]
     def by_type(c: Context) -> None: ...
+    def perhaps(c: Context | None = None) -> None: ...
     def neither(ctx: str) -> None: ...
 
+    assert bind(perhaps, {}) == {"c": CONTEXT}
     assert bind(by_name, {}) == {"ctx": CONTEXT}
     assert bind(by_type, {}) == {"c": CONTEXT}
     assert bind(neither, {"ctx": "x"}) == {"ctx": "x"}

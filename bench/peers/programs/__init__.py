@@ -1,0 +1,1 @@
+"""Four programs in Minuet and in other engines: really run, and counted by one rule."""
