@@ -79,7 +79,7 @@ class _Replay(FunctionInstance):
     """A function on a journal that is complete."""
 
     def __init__(self, journal: Journal) -> None:
-        super().__init__(journal, _ReplayHost())
+        super().__init__(journal, _ReplayHost(), "the simulated program")
         self.problems: list[str] = []
 
     def _give(self, call: Call, entry: Entry, value: Any = None) -> None:

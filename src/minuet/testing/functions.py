@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import msgspec
 
@@ -150,6 +151,14 @@ class _Host:
 
     def encode(self, value: Json, what: str) -> bytes:
         return encode_value(value)
+
+    # What the code asks for beyond the recording does not matter.
+
+    def random(self) -> float:
+        return 0.0
+
+    def uuid(self) -> str:
+        return str(UUID(int=0))
 
 
 def _longer(asked: list[tuple[str, str]]) -> ReplayError:
