@@ -290,6 +290,11 @@ class Context:
             made._loop = asyncio.get_running_loop()
         return made
 
+    @property
+    def step_name(self) -> str:
+        """The step that its task is, of a durable function; "": it is none. For the worker."""
+        return self._prefix.removeprefix("$task:").removesuffix("/")
+
     def enter(self) -> None:
         """Attribute what this asyncio task logs from now on to this run and node. For the worker,
         which runs each handler in a task of its own."""

@@ -226,7 +226,7 @@ class Functions:
     def _begin(self, ctx: Context, x: int) -> random.Random:
         """Note the start of a step. Returns the random stream of this very start."""
         key = (ctx.run_id, ctx.token_node, ctx.scope_text)
-        step = ctx._prefix.removesuffix("/")
+        step = ctx.step_name
         starts = self._starts.setdefault((key, step), [])
         starts.append(ctx.idempotency_key)
         if len(starts) > 1:
@@ -237,7 +237,7 @@ class Functions:
 
     def _leave_effect(self, ctx: Context) -> None:
         key = (ctx.run_id, ctx.token_node, ctx.scope_text)
-        self._effects.setdefault(ctx.idempotency_key, (key, ctx._prefix.removesuffix("/")))
+        self._effects.setdefault(ctx.idempotency_key, (key, ctx.step_name))
 
     # ── rules ───────────────────────────────────────────────────────────────────────────
 
