@@ -556,3 +556,19 @@ async def test_a_cancelled_run_cuts_its_items_off(scene: Any) -> None:
 
         assert result.status == "CANCELLED"
         assert result.nodes["each"].status == "CANCELLED"
+
+
+async def test_an_item_that_fails_keeps_to_the_limit_of_hops(scene: Any) -> None:
+    failing = task(
+        "each",
+        handler="fail_on_odd",
+        config={"value": "{{ item }}"},
+        retry=1,
+        foreach={"items": [1], "on_item_error": "continue"},
+    )
+    document = {**workflow(failing), "limits": {"max_hops": 2}}
+    async with scene({"fail_on_odd": fail_on_odd}) as s:
+        result = await s.run(document)
+
+        assert result.error["code"] == "exceeded_max_hops"
+        assert "odd" in str(result.error["cause"])

@@ -171,7 +171,7 @@ def _settle_part(
     each = node.foreach
     assert each is not None
     if isinstance(outcome, AttemptFailed):
-        return _settle_failed_part(program, node, scope, outcome, attempt, fraction, items)
+        return _settle_failed_part(program, node, scope, outcome, attempt, hop, fraction, items)
     sends: tuple[Send, ...]
     if each.role == "items":
         if isinstance(outcome, Skipped):
@@ -215,6 +215,7 @@ def _settle_failed_part(
     scope: Scope,
     failed: AttemptFailed,
     attempt: int,
+    hop: int,
     fraction: float,
     items: Items | None,
 ) -> Settlement:
@@ -237,6 +238,9 @@ def _settle_failed_part(
         send = program.reach_gather(
             node, scope, items.count, live=False, at_once=fails, window=items.window
         )
+    limit = _broken_hops(program.plan, node, hop)
+    if limit is not None:
+        return NodeFailed({**limit, "cause": failed.error}, "limit")
     return Sent("failed", (send,), {"error": _shown(failed.error)}, failed.error)
 
 
