@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 from minuet import __version__
 from minuet.cli.parser import (
+    WORKFLOW_FILE,
     Commands,
     Parser,
     add,
@@ -146,7 +147,7 @@ def _add_documents(commands: Commands[Parser]) -> None:
     parser = add(
         commands, "validate", "documents:validate", "check documents and list all problems"
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="workflow document, YAML or JSON")
+    parser.add_argument("files", metavar="FILE", nargs="+", help=WORKFLOW_FILE)
     parser.add_argument(
         "--handlers",
         metavar="MODULE_OR_FILE",
@@ -155,7 +156,7 @@ def _add_documents(commands: Commands[Parser]) -> None:
         help="also check that the handlers of the workflow are here; may be given more than once",
     )
     parser = add(commands, "graph", "documents:graph", "draw a workflow")
-    parser.add_argument("file", metavar="FILE", help="workflow document, YAML or JSON")
+    parser.add_argument("file", metavar="FILE", help=WORKFLOW_FILE)
     parser.add_argument(
         "--format",
         choices=("mermaid", "json"),

@@ -12,6 +12,7 @@ from minuet.app.handlers import make_handlers
 from minuet.cli.handlers import load_handlers
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
+from minuet.cli.sources import find_source
 from minuet.errors import DocumentError
 from minuet.nodes.handler import Handlers
 
@@ -33,7 +34,7 @@ def validate(arguments: Namespace) -> int:
 
 def _validate_one(file: str, handlers: Handlers | None, *, quiet: bool) -> dict[str, Any]:
     try:
-        compiled = compile_source(file, handlers=handlers)
+        compiled = compile_source(find_source(file), handlers=handlers)
     except DocumentError as error:
         print_diagnostics(file, error.diagnostics)
         note(f"{file}: {shapes.count_errors(error.diagnostics)}")
@@ -61,7 +62,7 @@ def graph(arguments: Namespace) -> int:
     """Draw a workflow."""
     from minuet.plan.render import to_graph, to_mermaid
 
-    compiled = compile_source(arguments.file)
+    compiled = compile_source(find_source(arguments.file))
     print_diagnostics(compiled.document.source, compiled.warnings)
     if arguments.output == "json" or arguments.format == "json":
         print_json(to_graph(compiled.plan))

@@ -27,6 +27,7 @@ from minuet.cli.problems import print_diagnostics
 from minuet.cli.process import StopSignals
 from minuet.cli.process import run as run_process
 from minuet.cli.session import Session
+from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import find_run, open_to_read
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, DocumentError
@@ -43,9 +44,10 @@ OTHERS_MAX = 999
 def run(arguments: Namespace) -> int:
     """Check a workflow and run it to its end."""
     file, values = file_and_input(arguments)
-    document = read_source(file)
-    names = arguments.handlers or find_beside(file)
+    python = python_file(file)
+    names = arguments.handlers or ([python] if python else find_beside(file))
     modules = load_handlers(names)
+    document = read_source(find_source(file))
     app = _make_app(arguments, modules, own_runs_only=True)
     try:
         compiled = app.workflows.compile(document)

@@ -145,9 +145,11 @@ def add_offer(parser: Parser) -> None:
     )
 
 
-def add_file_and_input(
-    parser: Parser, word: str = "FILE", about: str = "workflow document, YAML or JSON"
-) -> None:
+#: What names a workflow that is not deployed (`sources`).
+WORKFLOW_FILE = "workflow document, YAML or JSON, or a workflow in Python: FILE.py:NAME"
+
+
+def add_file_and_input(parser: Parser, word: str = "FILE", about: str = WORKFLOW_FILE) -> None:
     # Optional only for the parser: after -i the file is parsed as one of its values.
     parser.usage = f"{parser.prog} {word} [-i INPUT …] [options]"
     parser.add_argument("file", metavar=word, nargs="?", help=about)

@@ -16,6 +16,7 @@ from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.session import print_result
+from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import check_names, command_line, is_memory
 from minuet.cli.unserved import reporting_unserved
 from minuet.errors import ConfigError, RunTimeoutError
@@ -30,10 +31,10 @@ def start(arguments: Namespace) -> int:
     app = App(arguments.store, **options)
     value = read_input(values)
     workflow: str | CompiledWorkflow = file
-    if is_name(file):
+    if is_name(file) and python_file(file) is None:
         check_names(arguments.store, file)
     else:
-        workflow = app.workflows.compile(file)
+        workflow = app.workflows.compile(find_source(file))
         print_diagnostics(file, workflow.warnings)
         value = app.workflows.encode_input(workflow, value)
 

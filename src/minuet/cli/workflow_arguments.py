@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_store, count
+from minuet.cli.parser import WORKFLOW_FILE, Commands, Parser, add, add_store, count
 
 _REFERENCE = "name, name@tag or name@version; a name alone means its tag main"
 
@@ -17,7 +17,7 @@ def add_deploy(commands: Commands[Parser]) -> None:
         "version from then on. If one of the files has a problem, nothing is deployed. What has\n"
         "not changed since it was deployed gets no new version.",
     )
-    parser.add_argument("files", metavar="FILE", nargs="+", help="workflow documents, YAML or JSON")
+    parser.add_argument("files", metavar="FILE", nargs="+", help=WORKFLOW_FILE)
     parser.add_argument(
         "--tag", metavar="TAG", default="main", help="the tag that names them (default: main)"
     )

@@ -27,6 +27,7 @@ from minuet.cli.output import (
     print_table,
 )
 from minuet.cli.problems import print_diagnostics
+from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import command_line, is_memory, with_app
 from minuet.errors import ConfigError, DocumentError, MinuetError
 from minuet.model import dump_document, read_mapping
@@ -42,7 +43,8 @@ def deploy(arguments: Namespace) -> int:
     wrong: list[DocumentError] = []
     for file in arguments.files:
         try:
-            found = compile_source(Path(file), retry=app.options.retry_policy)
+            source = find_source(file) if python_file(file) else Path(file)
+            found = compile_source(source, retry=app.options.retry_policy)
         except DocumentError as error:
             wrong.append(error)
             continue
