@@ -88,7 +88,8 @@ def test_a_waiting_function_is_shown_with_its_steps(url: str, minuet: Any) -> No
 
     first, second = columns(shown, "steps of cf_order:")
     assert first[:3] == ["cf_fetch(order_id=7)", "COMPLETED", "1"]
-    assert second[0] == 'cf_charge(a…ncy="USD")'
+    # How much is cut depends on how long the steps took.
+    assert re.fullmatch(r'cf_charge\(.*….*"USD"\)', second[0])
     assert second[-1] == '"5 USD"'
     assert "cf_order waits for the signal 'paid', at the latest until 20" in shown
     assert "(test_functions.py:" in shown
