@@ -87,3 +87,15 @@ async def test_steps_of_handlers_are_not_taken_for_those_of_functions(scene: Any
         result = await s.run(document)
         assert result.output == {"a": 1}
         assert (await s.app.runs.show(result.run_id)).nodes["a"].steps == ()
+
+
+async def test_a_large_result_is_shown_as_its_blob(scene: Any) -> None:
+    @minuet.workflow(name="fs-large")
+    async def large(ctx: minuet.Flow) -> int:
+        return len(await ctx.step("make", lambda: 200_000 * "x"))
+
+    async with scene() as s:
+        result = await s.run(large)
+        (step,) = (await s.app.runs.show(result.run_id)).nodes["fs-large"].steps
+        assert step.output is None
+        assert step.blob.startswith("cas://sha256:")

@@ -210,3 +210,16 @@ async def test_a_function_in_a_graph_is_replayed() -> None:
     assert difference is not None
     assert (difference.what, difference.recorded, difference.replayed) == ("output", 40, 41)
     assert CALLED == []
+
+
+async def test_a_large_result_is_replayed() -> None:
+    @minuet.workflow(name="tf-large")
+    async def large(ctx: minuet.Flow) -> int:
+        text = await ctx.step("make", lambda: 200_000 * "x")
+        await ctx.sleep(days=1)
+        return len(text) + await ctx.step("count", len, "abc")
+
+    played = await aplay(large)
+    assert played.output == 200_003
+    replayed = await areplay(record(played))
+    assert replayed.same, replayed.difference

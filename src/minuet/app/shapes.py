@@ -175,6 +175,7 @@ def step(found: StepView) -> Shape:
         "status": found.status,
         "input": found.input,
         "output": found.output,
+        "blob": found.blob,
         "error": found.error,
         "attempts": found.attempts,
         "started_at": moment(found.started_ms),

@@ -116,6 +116,8 @@ def _result_text(step: StepView) -> str:
         return brief(error_text(step.error), RESULT_LENGTH_MAX)
     if step.kind in ("timer", "version"):
         return ""
+    if step.blob is not None:
+        return f"large: {step.blob}"
     return brief(_json(step.output), RESULT_LENGTH_MAX)
 
 

@@ -31,6 +31,8 @@ class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The arguments by name; None if they are too large to be kept, or not JSON.
     input: Json = None
     output: Json = None
+    #: The blob with the output, if that is large.
+    blob: str | None = None
     error: dict[str, Any] | None = None
     #: The id of a child run.
     child: str | None = None
@@ -75,6 +77,7 @@ def _view(entry: Entry) -> StepView:
         attempts=entry.attempts,
         input=_value(entry.input),
         output=_value(entry.output),
+        blob=entry.blob or None,
         error=entry.error,
         child=entry.child or None,
     )

@@ -13,7 +13,7 @@ from minuet.app.compiling import CompiledWorkflow, check_input
 from minuet.errors import ConfigError, InputError
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
-from minuet.plan.plan import Plan
+from minuet.plan.plan import FLOW, Plan, author_of
 from minuet.rehearsal.fields import INPUT, Shape, find_shapes
 from minuet.rehearsal.findings import Finding, Findings
 from minuet.rehearsal.handlers import find_roles, wanted_arguments
@@ -49,6 +49,18 @@ class Report(msgspec.Struct):
         return any(found.severity == "error" for found in self.findings)
 
 
+def _refuse_functions(plans: Iterable[Plan]) -> None:
+    """Durable functions decide in code, and stubs for it would rehearse nothing."""
+    for plan in plans:
+        for node in plan.nodes:
+            if node.type == FLOW:
+                raise ConfigError(
+                    f"node {author_of(node.id)!r} of {plan.name!r} is a durable function, which "
+                    "cannot be simulated yet. Test it with minuet.testing.play, and changes of "
+                    "its code with recorded runs: minuet runs export RUN > FILE, minuet test FILE"
+                )
+
+
 class Rehearsal:
     """A workflow with its handlers and its input, ready to play seeds."""
 
@@ -64,6 +76,7 @@ class Rehearsal:
         printed: Any = None,
     ) -> None:
         plan = workflow.plan
+        _refuse_functions([plan, *(child.plan for child in workflow.children)])
         self._input = input
         self._draw_input = draw_input
         roles = find_roles(plan, handlers, stubs=stubs)

@@ -16,11 +16,11 @@ import msgspec
 from minuet import events as happened
 from minuet.bridge.recording import RecordedRun, Recording
 from minuet.bridge.values import encode_value
-from minuet.errors import MinuetError, ReplayError
+from minuet.errors import BlobError, MinuetError, ReplayError
 from minuet.functions.flow import Flow
 from minuet.functions.function import Function
 from minuet.functions.instance import FunctionInstance
-from minuet.functions.journal import ADVICE, Entry, Journal, decode_entries
+from minuet.functions.journal import ADVICE, OF_TASK, Entry, Journal, decode_entries
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers
 from minuet.nodes.spec import Call, Wait
@@ -47,6 +47,7 @@ class RecordedFunctions:
 
     def __init__(self, recording: Recording, handlers: Handlers) -> None:
         self._handlers = handlers
+        self._blobs = recording.blobs
         self._found: dict[tuple[str, str, str], _Recorded] = {}
         for run in recording.runs:
             for recorded in run.events:
@@ -54,7 +55,7 @@ class RecordedFunctions:
 
     def _read(self, run_id: str, event: happened.Event) -> None:
         match event:
-            case happened.StepRecorded() if "/" not in event.name:
+            case happened.StepRecorded() if not event.name.startswith(OF_TASK):
                 self._of(run_id, event.node, event.scope).values.append(bytes(event.value))
             case happened.NodeCompleted():
                 self._of(run_id, event.node, event.scope).is_over = True
@@ -123,7 +124,7 @@ class RecordedFunctions:
         flow: Mapping[str, Any],
     ) -> Any:
         recorded = self._of(*place)
-        entries = decode_entries(place[0], recorded.values)
+        entries = [*map(self._with_output, decode_entries(place[0], recorded.values))]
         epoch = max([(recorded.generation, 1), *(entry.epoch for entry in entries)])
         instance = FunctionInstance(Journal(entries, epoch), _Host(entries), function.place)
         instance.begin(partial(function.function, Flow(instance, **flow), **arguments))
@@ -138,6 +139,15 @@ class RecordedFunctions:
             return instance.result() if instance.is_over else Wait(FLOW)
         finally:
             instance.close()
+
+    def _with_output(self, entry: Entry) -> Entry:
+        """An entry with its large output."""
+        if not entry.blob:
+            return entry
+        data = self._blobs.get(entry.blob)
+        if data is None:
+            raise BlobError(entry.blob, f"has the result of {entry.label!r}, and was left out")
+        return msgspec.structs.replace(entry, output=msgspec.Raw(data))
 
 
 class _Host:

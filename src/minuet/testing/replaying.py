@@ -207,6 +207,7 @@ def _replace(
     known = play.app.handlers
     for spot in spots:
         if spot.kind(known) == "flow" and spot.node.handler and spot.node.id not in live:
+            known.find_function(spot.node.handler)  # HandlerError, if its code is not here.
             known.stand_ins[spot.place] = functions.stand_in(spot.node.handler)
         is_called = spot.kind(known) in ("handler", "io", "registered")
         if is_called and spot.node.type != CHILD_TYPE and spot.node.id not in live:

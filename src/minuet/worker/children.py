@@ -300,7 +300,7 @@ def _code(run: Run) -> str:
 
 
 def _kept(input: Json) -> tuple[bytes, tuple[bytes, ...]]:
-    """The input of a child run as it is kept, and its blobs."""
+    """The input of a child run as the store keeps it, and its blobs."""
     data = encode(input)[0]
     if needs_blob(data):
         return blob_value(blob_ref(data), len(data)), (data,)

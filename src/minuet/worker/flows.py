@@ -312,7 +312,7 @@ class _FlowRun:
         return msgspec.structs.replace(entry, output=msgspec.Raw(bytes(data)))
 
     async def _encoded(self, entry: Entry) -> bytes:
-        """An entry as it is kept: without its output, if that is large."""
+        """An entry as the store keeps it: without its output, if that is large."""
         data = bytes(entry.output)
         if needs_blob(data):
             store, tenant, run = self._flows.store, self._flows.tenant, self._key[0]
