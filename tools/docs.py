@@ -58,7 +58,7 @@ def pages() -> dict[Path, str]:
         REFERENCE / "node-types.md": node_types_text(),
         cli: cli.read_text("utf-8").split(BEGIN)[0] + BEGIN + commands_text(),
         settings: settings.read_text("utf-8").split(BEGIN)[0] + BEGIN + settings_text(),
-        python: python.read_text("utf-8").split(BEGIN)[0] + BEGIN + python_text(),
+        python: _with_reference(python.read_text("utf-8").split(BEGIN)[0]),
         architecture: _with_table(architecture.read_text("utf-8"), packages_text()),
     }
 
@@ -214,10 +214,49 @@ PARTS: dict[str, type[Any]] = {
 }
 
 #: Public classes that programs get and do not make.
-GIVEN = ("Context", "RunHandle", "SyncRunHandle", "testing.FakeContext", "testing.LogLine")
+GIVEN = (
+    *("Context", "Flow", "RunHandle", "SyncRunHandle"),
+    *("testing.FakeContext", "testing.LogLine"),
+)
 
 
-def python_text() -> str:
+def _with_reference(written: str) -> str:
+    """The page about Python: what is written, and what follows from the code."""
+    examples = examples_of(written)
+    text = re.sub(
+        r"^## (minuet\.(?:testing\.)?(\w+))\n\n",
+        lambda found: f"{found[0]}{_example(examples, found[2])}",
+        python_text(examples),
+        flags=re.MULTILINE,
+    )
+    return written + BEGIN + text
+
+
+def examples_of(written: str) -> dict[str, str]:
+    """The section whose program is the first to use each name."""
+    found: dict[str, str] = {}
+    for section in re.split(r"^## ", written, flags=re.MULTILINE)[1:]:
+        title = section.partition("\n")[0]
+        for program in re.findall(r"```python\n(.*?)```", section, re.DOTALL):
+            imported = re.findall(r"^from minuet(?:\.\w+)? import (.+)$", program, re.MULTILINE)
+            names = re.findall(r"\b(?:minuet|testing)\.(\w+)", program)
+            for name in [*names, *(", ".join(imported).split(", ") if imported else [])]:
+                found.setdefault(name, title)
+    return found
+
+
+def _example(examples: dict[str, str], name: str) -> str:
+    title = examples.get(name)
+    return "" if title is None else f"Example: {_link(title)}.\n\n"
+
+
+def _link(title: str) -> str:
+    """A link to a section of the same page."""
+    anchor = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+    return f"[{title}](#{anchor})"
+
+
+def python_text(examples: dict[str, str]) -> str:
     """Every public name, from its docstring and its signature."""
     public = {name: getattr(minuet, name) for name in minuet.__all__ if name != "__version__"}
     errors = {
@@ -242,7 +281,7 @@ def python_text() -> str:
         else _callable(f"minuet.testing.{name}", found, 2)
         for name, found in ((name, getattr(testing, name)) for name in testing.__all__)
     ]
-    return "\n" + "\n".join([*parts, _limits(), _arguments(), _errors(errors)])
+    return "\n" + "\n".join([*parts, _limits(), _arguments(), _errors(errors, examples)])
 
 
 def _class(name: str, kind: type[Any]) -> str:
@@ -371,17 +410,17 @@ def _takes_none(rule: Any) -> bool:
         return False
 
 
-def _errors(errors: dict[str, type[BaseException]]) -> str:
+def _errors(errors: dict[str, type[BaseException]], examples: dict[str, str]) -> str:
     rows = "".join(
         f"| `{name}` | {_code(kind)} | {OUTCOMES[kind].exit_code} | {_base(kind)} "
-        f"| {_cell(_doc(kind))} |\n"
+        f"| {_cell(_doc(kind))} | {_link(examples[name]) if name in examples else ''} |\n"
         for name, kind in errors.items()
     )
     about = (
         "`code` is stable: it stands in events, in JSON output and in the error itself. A command "
         "that ends with the error exits with `exit`."
     )
-    head = "| error | code | exit | is a | |\n|---|---|---|---|---|"
+    head = "| error | code | exit | is a | | example |\n|---|---|---|---|---|---|"
     return f"## Errors\n\n{about}\n\n{head}\n{rows}"
 
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.docs import BEGIN, examples_of
 
 import minuet
-from minuet import errors
+from minuet import errors, testing
 from minuet.app.app import App
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
@@ -45,6 +47,26 @@ def test_every_public_name_stands_on_the_page() -> None:
     assert missing == ["__version__"]
 
 
+def test_every_public_name_is_used_by_a_program_on_the_page() -> None:
+    used = examples_of(PAGE.split(BEGIN)[0])
+
+    assert {*minuet.__all__, *testing.__all__} - {"__version__"} - used.keys() == set()
+
+
+def test_every_name_leads_to_its_example() -> None:
+    sections = re.findall(r"^## minuet\.(\S+)\n\n(.*)$", PAGE, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+Error|\w+)` \| .* \| (.*) \|$", _part("Errors"), re.MULTILINE)
+
+    assert len(sections) > 30
+    assert [name for name, first in sections if not first.startswith("Example: [")] == []
+    assert len(rows) > 30
+    assert [name for name, link in rows if not link.startswith("[")] == []
+
+
+def _part(title: str) -> str:
+    return PAGE.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
 @pytest.mark.parametrize(
     ("prefix", "kind"),
     [
@@ -54,6 +76,7 @@ def test_every_public_name_stands_on_the_page() -> None:
         ("App.workers", Workers),
         ("App.doctor", Doctor),
         ("RunHandle", RunHandle),
+        ("Flow", minuet.Flow),
     ],
 )
 def test_every_public_method_stands_on_the_page(prefix: str, kind: type[Any]) -> None:

@@ -46,7 +46,7 @@ CASES: dict[str, list[tuple[dict[str, Any], str]]] = {
     "etl": [
         (
             {"folder": str(ROOT / "examples" / "etl" / "data")},
-            _lines(output={"files": 2, "broken": 1, "total": 600}),
+            _lines(output={"broken": 1, "files": 2, "total": 600}),
         )
     ],
     "booking": [({"flight": "LH1"}, _lines("a new offer is needed", output="LH1 for 102"))],

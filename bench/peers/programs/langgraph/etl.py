@@ -20,7 +20,7 @@ def clean(file: str) -> int:
 
 @task
 def load(totals: list[int], broken: int) -> dict[str, int]:
-    return {"files": len(totals), "broken": broken, "total": sum(totals)}
+    return {"broken": broken, "files": len(totals), "total": sum(totals)}
 
 
 with SqliteSaver.from_conn_string("etl.db") as checkpointer:

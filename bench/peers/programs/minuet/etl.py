@@ -20,7 +20,7 @@ def clean(file: str) -> int:
 
 @minuet.task
 def load(totals: list[int], broken: int) -> dict[str, int]:
-    return {"files": len(totals), "broken": broken, "total": sum(totals)}
+    return {"broken": broken, "files": len(totals), "total": sum(totals)}
 
 
 @minuet.workflow

@@ -19,7 +19,7 @@ def clean(file: str) -> int:
 
 @task
 def load(totals: list[int], broken: int) -> dict[str, int]:
-    return {"files": len(totals), "broken": broken, "total": sum(totals)}
+    return {"broken": broken, "files": len(totals), "total": sum(totals)}
 
 
 @flow(persist_result=True)

@@ -25,7 +25,7 @@ async def clean(file: str) -> int:
 
 @activity.defn
 async def load(totals: list[int], broken: int) -> dict[str, int]:
-    return {"files": len(totals), "broken": broken, "total": sum(totals)}
+    return {"broken": broken, "files": len(totals), "total": sum(totals)}
 
 
 OPTIONS = {"start_to_close_timeout": timedelta(seconds=10)}
