@@ -104,12 +104,11 @@ class Flow:
             )
         call = self._instance.new_call("signal", name)
         call.decode = as_it_is if type is None else decoder(type)
-        waiting = self._instance.wait(call)
         if timeout is None:
-            return await waiting
+            return await self._instance.wait(call)
         try:
             async with asyncio.timeout(timeout) as limit:
-                return await waiting
+                return await self._instance.wait(call)
         except TimeoutError:
             if limit.expired():
                 raise SignalTimeoutError(name, timeout) from None
