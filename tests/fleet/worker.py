@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 from tests.fault import workload
+from tests.fleet import functions
 
 from minuet.app.app import App
 from minuet.errors import StoreError
@@ -28,11 +29,12 @@ async def main(url: str, lease_ms: int, folder: Path) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     (folder / f"listens-{os.getpid()}").touch()
     queues = sorted({f"task:{workload.MODULE}:{name}" for name in NAMES})
+    queues += [f"flow:{one.name}" for one in (functions.order, functions.parcel)]
     while not stop.is_set():
         try:
             app = App(
                 url,
-                handlers=[workload],
+                handlers=[workload, functions],
                 lease_seconds=lease_ms / 1000,
                 crashes_max=CRASHES_MAX,
                 concurrency=8,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 
 import msgspec
+from tests.planted import functions as flawed
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
 from tests.planted import unlogged
@@ -36,6 +37,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     families: bool | None = None
     #: Whether the worlds have deployed workflows.
     registry: bool = False
+    #: Whether the worlds have durable functions.
+    functions: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -51,6 +54,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             fleet=self.fleet,
             families=self.families,
             registry=self.registry,
+            functions=self.functions,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -520,6 +524,56 @@ _ALL = (
         summary="the end of what is new is recorded before its beginning",
         profile="logged",
         patch=unlogged.appends_out_of_order,
+    ),
+    *(
+        Bug(name=f"function-{name}", summary=summary, functions=True, patch=patch)
+        for name, summary, patch in (
+            ("order-lost", "a journal has what came at once in another order", flawed.order_lost),
+            ("miscounted", "a replay counts steps of a name otherwise", flawed.miscounted),
+            ("errors-stay", "a failed step is not executed again in a retry", flawed.errors_stay),
+            ("no-barrier", "a step starts before what led to it is kept", flawed.no_barrier),
+            ("timer-early", "a timer is over too early", flawed.timers_early),
+            ("timer-never", "a function forgets until when it waits", flawed.timers_never),
+            ("child-again", "a replay starts another child run", flawed.child_again),
+        )
+    ),
+    Bug(
+        name="function-ignores-kept-signal",
+        summary="a function waits for a signal that is kept",
+        functions=True,
+        faults=("latency",),
+        seeds=400,
+        transition=flawed.FunctionsIgnoreKeptSignals,
+    ),
+    Bug(
+        name="function-not-woken",
+        summary="a signal does not wake the function that waits for it",
+        functions=True,
+        transition=flawed.SignalsWakeNoFunction,
+    ),
+    Bug(
+        name="function-signal-on-trust",
+        summary="a function goes on with a signal that another instance has received",
+        functions=True,
+        first=1300,
+        seeds=100,
+        patch=flawed.signal_taken_on_trust,
+    ),
+    Bug(
+        name="function-awaits-ended-child",
+        summary="a function that is retried waits for a child run that has ended meanwhile",
+        functions=True,
+        seeds=100,
+        patch=flawed.ended_child_awaited,
+    ),
+    Bug(
+        name="function-child-stays-lost",
+        summary="a function is put back without the ended child run that it waits for",
+        functions=True,
+        profile="logged",
+        first=200,
+        seeds=100,
+        patch=flawed.children_stay_lost,
     ),
 )
 

@@ -761,9 +761,9 @@ class StartsChildrenWithoutLease(Transition):
 def child_of_each_process() -> Iterator[None]:
     real = families.child_id
 
-    def own(instance: Key) -> str:
+    def own(instance: Key, number: int = 0) -> str:
         run, node, scope = instance
-        return real((run, node, f"{scope} {current_process().name}"))
+        return real((run, node, f"{scope} {current_process().name}"), number)
 
     vars(children)["child_id"] = own
     try:

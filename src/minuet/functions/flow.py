@@ -110,16 +110,15 @@ class Flow:
             )
         call = self._instance.new_call("signal", name)
         call.decode = as_it_is if type is None else decoder(type)
-        waiting = self._instance.wait(call)
-        return waiting if timeout is None else self._limit(waiting, call, timeout)
+        return self._instance.wait(call) if timeout is None else self._limit(call, timeout)
 
-    async def _limit(self, waiting: Coroutine[Any, Any, Any], call: Call, timeout: float) -> Any:
+    async def _limit(self, call: Call, timeout: float) -> Any:
         name = call.name
         self._instance.sleeps_at = call.place
         try:
             async with asyncio.timeout(timeout) as limit:
                 self._instance.sleeps_at = ""
-                return await waiting
+                return await self._instance.wait(call)
         except TimeoutError:
             if limit.expired():
                 raise SignalTimeoutError(name, timeout) from None

@@ -264,10 +264,10 @@ class Functions:
         if arguments is None:
             return
         replayed = self._replay(key, entries, (run.generation, token.attempt), arguments)
-        yield from replayed.problems
         call = replayed.asked.get(step)
         if call is None:
             yield f"{key[1:]}: step {step!r} was started, and its journal does not lead to it"
+            yield from replayed.problems
         elif msgspec.json.decode(call.input) != {"x": x}:
             yield f"{key[1:]}: step {step!r} was started with {x}, not with {call.input.decode()}"
 
@@ -275,7 +275,8 @@ class Functions:
         self, run: str, program: Program, state: State, history: list[NumberedEvent], event: Event
     ) -> Iterator[Found]:
         """What must hold after an event was folded into `state`."""
-        if self.durable(run) is None:
+        durable = self.durable(run)
+        if durable is None or self._model.events(run)[: len(durable)] != list(durable):
             return  # What a worker has in its hands, the store has lost.
         if not isinstance(
             event, StepRecorded | NodeCompleted | NodeFailed | NodeRetried | NodeWaiting
@@ -313,6 +314,9 @@ class Functions:
             yield from self._waits(key, replayed, event)
         else:
             self._coverage.hit("function ended")
+            if event.error is not None and entries[-1:] and entries[-1].error is not None:
+                if entries[-1].epoch < (state.generation, attempt):
+                    yield f"{entries[-1].key} failed it again, and was not executed again"
             yield from _ends(replayed, event)
 
     def _recorded(

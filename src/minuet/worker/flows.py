@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -337,16 +337,17 @@ class _FlowRun:
             )
             for entry in unsaved
         ]
-        answers = await self._insist(partial(self._flows.recorder.record, steps))
-        if "lost" in answers:
-            self._lose()
-        if "gone" in answers:
-            raise _Restart  # A signal went to another instance.
-        if answers != [step.value for step in steps]:
-            if self._is_new:
-                raise _Restart  # The journal was not read, and has entries.
-            names = ", ".join(repr(step.name) for step in steps)
-            raise FunctionError(f"two steps are kept under one name, one of {names}: rename one")
+        for part in _parts(steps):
+            answers = await self._insist(partial(self._flows.recorder.record, part))
+            if "lost" in answers:
+                self._lose()
+            if "gone" in answers:
+                raise _Restart  # A signal went to another instance.
+            if answers != [step.value for step in part]:
+                if self._is_new:
+                    raise _Restart  # The journal was not read, and has entries.
+                names = ", ".join(repr(step.name) for step in part)
+                raise FunctionError(f"two steps are kept under one name of {names}: rename one")
         held = Held(*self._key, lease)
         store, tenant = self._flows.store, self._flows.tenant
         if not await self._insist(partial(store.wait_until_durable, tenant, held)):
@@ -630,6 +631,19 @@ class _FlowRun:
 
     def uuid(self) -> str:
         return str(UUID(self._flows.ids.token(), version=4))
+
+
+def _parts(steps: list[NewStep]) -> Iterator[list[NewStep]]:
+    """Steps in parts that end with those that receive a signal: if another instance was faster,
+    nothing that follows from the signal is kept."""
+    part: list[NewStep] = []
+    for step in steps:
+        part.append(step)
+        if step.signal:
+            yield part
+            part = []
+    if part:
+        yield part
 
 
 class _TimeUp(Exception):

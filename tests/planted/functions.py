@@ -1,0 +1,183 @@
+"""Wrong versions of what runs durable functions, for `tests.planted.bugs`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, suppress
+from typing import Any
+
+import msgspec
+
+from minuet.functions.instance import Call
+from minuet.functions.journal import Entry, Journal
+from minuet.store.exchange import NewStep
+from minuet.store.families import awaited_children
+from minuet.store.logged import guard
+from minuet.store.records import Run, Snapshot, Token
+from minuet.store.rules.transition import Transition
+from minuet.worker import flows
+from minuet.worker.children import Children
+from minuet.worker.flows import _FlowRun
+
+
+def _replaced(
+    owner: Any, name: str, make: Callable[[Any], Any]
+) -> Callable[[], AbstractContextManager[None]]:
+    """A context in which an attribute is what `make` makes of it."""
+
+    @contextmanager
+    def patch() -> Iterator[None]:
+        right = getattr(owner, name)
+        setattr(owner, name, make(right))
+        try:
+            yield
+        finally:
+            setattr(owner, name, right)
+
+    return patch
+
+
+# ── the journal ─────────────────────────────────────────────────────────────────────────────
+
+
+def _reversed(right: Callable[[Journal], list[Entry]]) -> Any:
+    def wrong(self: Journal) -> list[Entry]:
+        unsaved = right(self)
+        numbers = [entry.n for entry in unsaved]
+        return [
+            msgspec.structs.replace(entry, n=number)
+            for entry, number in zip(unsaved, reversed(numbers), strict=True)
+        ]
+
+    return wrong
+
+
+#: What the code has got in one turn is numbered from the end.
+order_lost = _replaced(Journal, "take_unsaved", _reversed)
+
+
+def _miscounted(right: Callable[[Journal, Any, str], int]) -> Any:
+    def wrong(self: Journal, kind: Any, name: str) -> int:
+        count = right(self, kind, name)
+        return count + 1 if self.is_replaying and count > 1 else count
+
+    return wrong
+
+
+#: In a replay, the second one of a name counts as the third.
+miscounted = _replaced(Journal, "count", _miscounted)
+
+#: What failed fails again from the journal when the run is retried.
+errors_stay = _replaced(Journal, "_drop_errors", lambda right: lambda self, joined: None)
+
+
+def _later(right: Callable[[_FlowRun], Any]) -> Any:
+    async def keep(self: _FlowRun) -> None:
+        with suppress(Exception):
+            await right(self)
+
+    async def wrong(self: _FlowRun) -> None:
+        keeping = asyncio.get_running_loop().create_task(keep(self))
+        assert self._instance is not None
+        if self._instance.is_over:
+            await keeping
+
+    return wrong
+
+
+#: The next steps are started while what led to them is being kept.
+no_barrier = _replaced(_FlowRun, "_keep", _later)
+
+
+# ── signals ─────────────────────────────────────────────────────────────────────────────────
+
+
+class FunctionsIgnoreKeptSignals(Transition):
+    def _find_awaited(self, run: Run, token: Token) -> None:
+        """It waits for the next one."""
+
+
+class SignalsWakeNoFunction(Transition):
+    def _wake_flows(self, run: Run, name: str) -> None:
+        """They are kept."""
+
+
+def _in_one_part(right: Any) -> Any:
+    def wrong(steps: list[NewStep]) -> Iterator[list[NewStep]]:
+        yield steps
+
+    return wrong
+
+
+#: What follows from a signal is kept although another instance has received the signal.
+signal_taken_on_trust = _replaced(flows, "_parts", _in_one_part)
+
+
+# ── time ────────────────────────────────────────────────────────────────────────────────────
+
+
+def _hasty(right: Callable[[_FlowRun], Any]) -> Any:
+    def wrong(self: _FlowRun) -> Any:
+        assert self._instance is not None
+        for call in self._instance.timers():
+            if call.due_ms <= self._flows.now_ms() + 200:
+                return flows._Arrival(call, {})
+        return right(self)
+
+    return wrong
+
+
+#: A timer is over a little too early.
+timers_early = _replaced(_FlowRun, "_next_arrival", _hasty)
+
+
+def _endless(right: Callable[[_FlowRun], int | None]) -> Any:
+    def wrong(self: _FlowRun) -> int | None:
+        return None if self._awaited() else right(self)
+
+    return wrong
+
+
+#: A function that waits for a signal forgets how long.
+timers_never = _replaced(_FlowRun, "_next_due_ms", _endless)
+
+
+# ── child runs ──────────────────────────────────────────────────────────────────────────────
+
+
+def _renumbered(right: Callable[[_FlowRun, Call], Any]) -> Any:
+    async def wrong(self: _FlowRun, call: Call) -> None:
+        assert self._instance is not None
+        call.number += len(self._instance.journal)
+        await right(self, call)
+
+    return wrong
+
+
+#: Child runs are numbered by how far the journal has got: after a wait, another one is started.
+child_again = _replaced(_FlowRun, "_start_child", _renumbered)
+
+
+def _unfinished(right: Callable[..., Any]) -> Any:
+    async def wrong(self: Children, *args: Any, **options: Any) -> Run:
+        found = await right(self, *args, **options)
+        return msgspec.structs.replace(found, status="RUNNING")
+
+    return wrong
+
+
+#: A function that goes on after a retry waits for child runs that have ended meanwhile.
+ended_child_awaited = _replaced(Children, "start", _unfinished)
+
+
+def _only_of_nodes(right: Any) -> Any:
+    def wrong(rows: Snapshot) -> list[str]:
+        nodes = [token for token in rows.tokens if token.wait == "child"]
+        return awaited_children(msgspec.structs.replace(rows, tokens=tuple(nodes)))
+
+    return wrong
+
+
+#: A store that was emptied gets a function back without the child runs that it waits for.
+children_stay_lost = _replaced(guard, "awaited_children", _only_of_nodes)
