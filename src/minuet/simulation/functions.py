@@ -314,9 +314,10 @@ class Functions:
             yield from self._waits(key, replayed, event)
         else:
             self._coverage.hit("function ended")
-            if event.error is not None and entries[-1:] and entries[-1].error is not None:
-                if entries[-1].epoch < (state.generation, attempt):
-                    yield f"{entries[-1].key} failed it again, and was not executed again"
+            last = entries[-1] if entries else None
+            is_old = last is not None and last.epoch < (state.generation, attempt)
+            if event.error is not None and last is not None and last.error is not None and is_old:
+                yield f"{last.key} failed it again, and was not executed again"
             yield from _ends(replayed, event)
 
     def _recorded(

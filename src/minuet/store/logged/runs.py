@@ -9,7 +9,7 @@ from typing import TypeVar
 import msgspec
 
 from minuet import events
-from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
 from minuet.store.changes import (
     Cancel,
     Change,
@@ -68,7 +68,12 @@ class LoggedRuns(Gates):
                 await self._log.put_blob(data, tenant=new.tenant)
         bare = [msgspec.structs.replace(new, blobs=()) for new in runs]
         answers = await self._hot.create_runs(bare)
-        await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        started = [answer.run for answer in answers if isinstance(answer, Run)]
+        await self._durable(*started)
+        # Nothing is left to be logged of one that was lost, and its parent's lease need not be.
+        logged = {one.run for one in await self._hot.read_standings(started) if one.logged}
+        if not logged.issuperset(started):
+            raise StoreUnavailableError("a child run was lost before it was durable")
         for new, answer in zip(runs, answers, strict=True):
             for data in new.blobs if isinstance(answer, Run) else ():
                 await self._log.put_blob(data, run=new.run, tenant=new.tenant)
