@@ -18,8 +18,9 @@ STEPS = 10
 
 
 @minuet.task(name="fleet-effect")
-async def effect(number: int, ctx: minuet.Context) -> dict[str, Any]:
+async def effect(number: int, ctx: minuet.Context | None = None) -> dict[str, Any]:
     """An effect, and an answer that nobody can guess."""
+    assert ctx is not None
     workload.note(ctx)
     answer = {"number": number, "text": secrets.token_hex(8)}
     _receive(ctx.idempotency_key, answer)
