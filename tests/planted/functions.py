@@ -161,7 +161,7 @@ child_again = _replaced(_FlowRun, "_start_child", _renumbered)
 
 def _unfinished(right: Callable[..., Any]) -> Any:
     async def wrong(self: Children, *args: Any, **options: Any) -> Run:
-        found = await right(self, *args, **options)
+        found: Run = await right(self, *args, **options)
         return msgspec.structs.replace(found, status="RUNNING")
 
     return wrong
