@@ -321,7 +321,7 @@ async def test_the_data_of_a_decision_fits_the_form(scene: Any) -> None:
         (pending,) = await asked(s, run)
         assert pending.form == form
         for data in (None, {}, {"limit": "much"}):
-            with pytest.raises(InputError, match="data|limit"):
+            with pytest.raises(InputError, match=r"data|limit"):
                 await s.app.approvals.approve(pending.id, by="ada", data=data)
         await s.app.approvals.approve(pending.id, by="ada", data={"limit": 5})
 
