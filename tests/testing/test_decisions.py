@@ -66,7 +66,7 @@ def test_an_approval_that_would_wait_forever_stops_the_play() -> None:
 
 def test_what_is_not_a_decision_is_refused() -> None:
     with pytest.raises(InputError, match="expected 'approve', 'reject' or a dict"):
-        play(review(), decisions={"gate": 7})
+        play(review(), decisions={"gate": 7})  # type: ignore[dict-item]
     with pytest.raises(InputError, match="expected 'approve' or 'reject', got 'perhaps'"):
         play(review(), decisions={"gate": "perhaps"})
 
