@@ -26,6 +26,7 @@ LEFT_OUT = {
     },
     "docs/quickstart.md": {"pip install .": "done by the fixture, without the network"},
     "docs/guides/deploying.md": {},
+    "docs/guides/approvals.md": {},
 }
 
 #: What ends with something else than 0: a simulation that has found something.

@@ -49,7 +49,7 @@ async def asked(s: Any, run: str, count: int = 1) -> list[Any]:
             await s.store.wait_for_change(run, row.seq, 20)
 
 
-@pytest.mark.shows("M-01", "M-05", "M-07", "M-12", "M-24", "G-18")
+@pytest.mark.shows("A-19", "M-01", "M-05", "M-07", "M-12", "M-24", "G-18")
 async def test_an_approval_lets_the_run_go_on_with_the_payload_and_the_decision(scene: Any) -> None:
     document = review(
         title="Sell for {{ offer.output.price }}?",
@@ -228,6 +228,7 @@ async def test_when_the_time_is_over_the_policy_may_fail_the_run_and_a_retry_ask
         assert (await s.end(run)).status == "COMPLETED"
 
 
+@pytest.mark.shows("K-27")
 async def test_a_run_that_is_cancelled_asks_nobody_any_more(scene: Any) -> None:
     async with scene() as s:
         run = await s.app.start(review())
@@ -517,6 +518,21 @@ async def test_an_approval_is_found_by_its_run_if_only_one_is_meant(scene: Any) 
         await s.app.approvals.approve(f"{run}:one", by="ada")
         await s.app.approvals.approve(run, by="ada")
 
+        assert (await s.end(run)).status == "COMPLETED"
+
+
+@pytest.mark.shows("M-26")
+@pytest.mark.parametrize("store_url", ["sqlite", "postgres", "redis", "logged"], indirect=True)
+async def test_an_approval_survives_a_restart(scene: Any) -> None:
+    async with scene() as s:
+        run = (await s.app.start(review(quorum=2))).id
+        await asked(s, run)
+        await s.app.approvals.approve(run, by="ada")
+        await s.idle()
+    async with scene() as s:
+        (pending,) = await s.app.approvals.list()
+        assert (pending.run_id, [one.by for one in pending.decisions]) == (run, ["ada"])
+        await s.app.approvals.approve(pending.id, by="bob")
         assert (await s.end(run)).status == "COMPLETED"
 
 
