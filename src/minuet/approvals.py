@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -71,6 +71,12 @@ def wait_key(id: str, decisions: int) -> str:
 def id_of(key: str) -> str:
     """The id of the approval whose wait has this key."""
     return key.partition("#")[0]
+
+
+def approvers_in(question: Any) -> str:
+    """Who may decide, in words; `question` is what the node waits with."""
+    names = question.get("approvers") if isinstance(question, dict) else None
+    return " or ".join(names) if names else "anybody"
 
 
 def find_verdict(decisions: Iterable[Decision], quorum: int) -> Decision | None:
