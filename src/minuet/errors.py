@@ -198,6 +198,36 @@ class RunConflictError(RunError):
         super().__init__(f"run {run_id}: {message}")
 
 
+class ApprovalNotFoundError(RunError, LookupError):
+    """There is no approval of this id."""
+
+    code = "approval-not-found"
+
+    def __init__(self, id: str, hint: str = "") -> None:
+        self.id = id
+        more = f": {hint}" if hint else ""
+        super().__init__(f"there is no approval {id!r}{more}")
+
+
+class AlreadyDecidedError(RunConflictError):
+    """The approval no longer waits for this decision.
+
+    `approval` is how it stands, with the decision that was first.
+    """
+
+    code = "already-decided"
+
+    def __init__(self, run_id: str, message: str, approval: Any, *, status: str = "") -> None:
+        self.approval = approval
+        super().__init__(run_id, message, status=status)
+
+
+class NotAnApproverError(RunError):
+    """This person may not decide this approval."""
+
+    code = "not-an-approver"
+
+
 class AmbiguousRunError(RunError, LookupError):
     """The ids of several runs begin with this text; `matches` are the newest of them."""
 
@@ -383,6 +413,15 @@ class Retryable(Exception):
     def __init__(self, message: str = "", *, after: float | None = None) -> None:
         self.after = after
         super().__init__(message)
+
+
+class ApprovalTimeoutError(MinuetError, NonRetryable):
+    """Nobody decided in time, and the node's `escalation_policy` is `fail`."""
+
+    code = "approval_timeout"
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"nobody decided within {seconds:g} s")
 
 
 class ServiceError(MinuetError):

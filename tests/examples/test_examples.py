@@ -58,6 +58,10 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "order=A-1", "-i", "seconds=0.01"],
         {"give_up": "A-1 is cancelled."},
     ),
+    "approval/refund.yaml": (
+        ["-i", "customer=Ann", "-i", "amount=20"],
+        {"pay": "20 EUR go to Ann"},
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 
@@ -127,6 +131,30 @@ def test_payment_ships_when_the_signal_comes(root: Path, tmp_path: Path) -> None
     assert record["output"] == {"ship": "A-1 is on its way."}
     assert record["nodes"]["payment"]["output"] == {"amount": 5}
     assert record["nodes"]["remind"]["status"] == "SKIPPED"
+
+
+@pytest.mark.parametrize(
+    ("verb", "output"),
+    [("approve", {"pay": "250 EUR go to Ann"}), ("reject", {"refuse": "no refund: not now"})],
+)
+def test_refund_goes_where_the_decision_leads(
+    root: Path, tmp_path: Path, verb: str, output: dict[str, str]
+) -> None:
+    file = str(root / "examples/approval/refund.yaml")
+    begun = run(
+        *(root, tmp_path, "-m", "minuet", "run", file, "-i", "customer=Ann", "amount=250"),
+        *("--timeout", "0.05", "--json"),
+    )
+    run_id = json.loads(begun.stdout)["run_id"]
+
+    decided = run(
+        *(root, tmp_path, "-m", "minuet", "approvals", verb, run_id, "--as", "ada"),
+        *("--comment", "not now", "-d", '{"account": "1-23"}'),
+    )
+    ended = run(root, tmp_path, "-m", "minuet", "resume", run_id, "--json")
+
+    assert decided.returncode == 0, decided.stderr
+    assert json.loads(ended.stdout)["output"] == output
 
 
 def test_embedding_does_what_it_prints(root: Path, tmp_path: Path) -> None:

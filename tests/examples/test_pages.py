@@ -170,3 +170,11 @@ def test_a_block_that_nobody_could_follow_is_refused(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError, match="what is to be done with this"):
         read_page(tmp_path / "page.md")
+
+
+def test_the_guide_about_approvals_works_in_an_empty_folder(root: Path, reader: Reader) -> None:
+    steps = read_page(root / "docs/guides/approvals.md")
+    for step in steps:
+        reader.do(step)
+
+    assert [type(step) for step in steps] == [File, Program, Command]

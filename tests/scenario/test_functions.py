@@ -535,3 +535,52 @@ async def test_the_name_of_a_step_must_not_be_reserved(scene: Any) -> None:
 
     async with scene() as s:
         assert "does not begin with $" in (await s.run(reserved)).error["message"]
+
+
+# ── approvals ───────────────────────────────────────────────────────────────────────────────
+
+
+async def first_asked(s: Any, run: str) -> list[Any]:
+    """Wait until a child run asks people."""
+    async with asyncio.timeout(30):
+        while True:
+            row = await s.app.runs.get(run)
+            found = await s.app.approvals.list()
+            if found:
+                return list(found)
+            await s.store.wait_for_change(run, row.seq, 20)
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+async def test_a_function_asks_people_and_gets_what_they_decide(scene: Any, decision: str) -> None:
+    @minuet.workflow(name="f-asks")
+    async def asks(ctx: minuet.Flow, price: int) -> list[Any]:
+        decided = await ctx.approve(
+            "Pay {{ price }}?", approvers=["ada"], payload={"price": price}, form={"type": "number"}
+        )
+        return [decided.decision, decided.approved, decided.comments, decided.data]
+
+    async with scene() as s:
+        run = await s.app.start(asks, {"price": 7})
+        (asked,) = await first_asked(s, run)
+        assert (asked.title, asked.payload) == ("Pay {{ price }}?", {"price": 7})
+        await s.app.approvals.decide(asked.id, decision, by="ada", comments="so be it", data=5)
+
+        result = await s.end(run)
+        assert result.output == [decision, decision == "approve", "so be it", 5]
+
+
+async def test_a_function_learns_that_nobody_decided_in_time(scene: Any) -> None:
+    @minuet.workflow(name="f-asks-in-vain")
+    async def asks(ctx: minuet.Flow) -> list[Any]:
+        decided = await ctx.approve("Pay?", timeout=60)
+        return [decided.decision, decided.decided_by]
+
+    clock = ManualClock()
+    async with scene(clock=clock) as s:
+        run = await s.app.start(asks)
+        await first_asked(s, run)
+        clock.advance(60_000)
+        await s.store.sweep()
+
+        assert (await s.end(run)).output == ["timeout", "system"]

@@ -4,8 +4,9 @@
         run = await app.start("order.yaml", {"order_id": 7})
         result = await run.wait()
 
-The nouns hold the verbs: `app.runs`, `app.workflows`, `app.workers`, `app.retention`,
-`app.doctor`. The App itself has the few that nearly every program needs, as short forms.
+The nouns hold the verbs: `app.runs`, `app.approvals`, `app.workflows`, `app.workers`,
+`app.retention`, `app.doctor`. The App itself has the few that nearly every program needs, as
+short forms.
 
 Leaving the block drains the worker. A run that was started lives in the store, not in the App:
 another App (or process) on the same store continues it.
@@ -18,6 +19,7 @@ from collections.abc import AsyncIterator, Iterable
 from types import TracebackType
 from typing import Any, Self, Unpack, overload
 
+from minuet.app.approvals import Approvals
 from minuet.app.arguments import checked
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
@@ -53,6 +55,7 @@ class Facade:
         self._workflows = Workflows(tenant)
         self._workers = Workers(tenant)
         self._runs = Runs(tenant, self._workflows, self._workers)
+        self._approvals = Approvals(tenant, self._runs)
 
     # ── nouns ───────────────────────────────────────────────────────────────────────────
 
@@ -61,6 +64,12 @@ class Facade:
         """Start runs, wait for them, ask about them and change them."""
         self._engine.check_open()
         return self._runs
+
+    @property
+    def approvals(self) -> Approvals:
+        """What waits for a decision of people, and their decisions."""
+        self._engine.check_open()
+        return self._approvals
 
     @property
     def workflows(self) -> Workflows:

@@ -38,6 +38,9 @@ NAME_LENGTH_MAX = 255
 #: Characters of a reason.
 REASON_LENGTH_MAX = 1_000
 
+#: Characters of what a person says about a decision.
+COMMENTS_LENGTH_MAX = 10_000
+
 #: Tags of a run, characters of a tag's name, and bytes of its value as JSON.
 TAGS_MAX = 50
 TAG_LENGTH_MAX = 100
@@ -322,6 +325,16 @@ RULES: dict[str, Rule] = {
     "Runs.signal.name": _signal_name,
     "Runs.signal.idempotency_key": optional(_signal_name),
     "data": anything,  # encoded
+    # Deciding.
+    "id": any_text,
+    "decision": any_text,
+    "Approvals.approve.by": _NAME,
+    "Approvals.reject.by": _NAME,
+    "Approvals.decide.by": _NAME,
+    "comments": maybe_empty(COMMENTS_LENGTH_MAX),
+    "groups": several(_NAME),
+    "Approvals.list.run_id": optional(any_text),
+    "Approvals.list.status": optional(one_of("pending", "decided", "timeout", "cancelled")),
     # Asking.
     "after": whole(0, SEQ_MAX),
     "at": optional(whole(1, SEQ_MAX)),

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from minuet.errors import DocumentError, InputError, MinuetError, RunConflictError
+from minuet.errors import (
+    AlreadyDecidedError,
+    DocumentError,
+    InputError,
+    MinuetError,
+    RunConflictError,
+)
 from minuet.events import Event, event_type
 from minuet.kernel.view import shown_error
 from minuet.outcomes import outcome_of
@@ -21,6 +27,7 @@ from minuet.plan.plan import author_of
 from minuet.types import Json
 
 if TYPE_CHECKING:
+    from minuet.app.approvals import Approval
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, WaitView
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -221,6 +228,43 @@ def explanation(found: Explanation) -> Shape:
     return shape
 
 
+def approval(found: Approval) -> Shape:
+    """What people are asked, and what they have decided."""
+    return {
+        "id": found.id,
+        "run_id": found.run_id,
+        "node_id": found.node_id,
+        "scope": list(found.scope),
+        "workflow": found.workflow,
+        "title": found.title,
+        "description": found.description,
+        "approvers": list(found.approvers),
+        "quorum": found.quorum,
+        "status": found.status,
+        "decision": found.decision,
+        "payload": found.payload,
+        "form": found.form,
+        "decisions": [
+            {
+                "by": one.by,
+                "decision": one.decision,
+                "comments": one.comments,
+                "data": one.data,
+                "at": moment(one.at_ms),
+            }
+            for one in found.decisions
+        ],
+        "leads_to": found.leads_to,
+        "requester": found.requester,
+        "four_eyes": found.four_eyes,
+        "metadata": found.metadata,
+        "created_at": moment(found.created_ms),
+        "decided_at": moment(found.decided_ms),
+        "timeout_at": moment(found.timeout_ms),
+        "approval_ui_url": found.approval_ui_url,
+    }
+
+
 # ── workers ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -330,6 +374,8 @@ def error(found: MinuetError) -> Shape:
     shape: Shape = {"code": found.code, "message": _message(found)}
     if isinstance(found, DocumentError):
         shape["diagnostics"] = diagnostics(found.diagnostics, found.source)
+    if isinstance(found, AlreadyDecidedError):
+        shape["approval"] = approval(found.approval)
     return shape
 
 
@@ -348,6 +394,8 @@ def problem(found: MinuetError, *, instance: str | None = None) -> Shape:
         shape["diagnostics"] = diagnostics(found.diagnostics, found.source)
     if isinstance(found, InputError):
         shape["problems"] = list(found.problems)
+    if isinstance(found, AlreadyDecidedError):
+        shape["approval"] = approval(found.approval)
     if isinstance(found, RunConflictError):
         shape |= {"run_status": found.status, "seq": found.seq}
     return shape

@@ -131,24 +131,33 @@ def llm(
 def human(
     id: str,
     *,
-    title: str | None = None,
-    approvers: Sequence[str] | None = None,
+    title: str | Any | None = None,
+    description: str | Any | None = None,
+    payload: Any = None,
+    approvers: Sequence[str] | Any | None = None,
     timeout_seconds: float | None = None,
     escalation_policy: str | None = None,
     form: dict[str, Any] | None = None,
     quorum: int | None = None,
-    approval_ui_url: str | None = None,
+    approval_ui_url: str | Any | None = None,
+    on_reject: str | None = None,
+    four_eyes: bool | None = None,
     **config: Any,
 ) -> Node:
-    """Add a node that waits for a person's decision. Other arguments are its `config`."""
+    """Add a node that waits for a person's decision. Other arguments are its `config`, which is
+    shown with the approval. `node.rejected(other)` is where a rejection leads."""
     asked = {
         "title": title,
+        "description": description,
+        "payload": payload,
         "approvers": approvers,
         "timeout_seconds": timeout_seconds,
         "escalation_policy": escalation_policy,
         "form": form,
         "quorum": quorum,
         "approval_ui_url": approval_ui_url,
+        "on_reject": on_reject,
+        "four_eyes": four_eyes,
     }
     given = {name: value for name, value in asked.items() if value is not None}
     return _typed("human", id, config, human_config=given or None)

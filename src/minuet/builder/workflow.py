@@ -431,6 +431,9 @@ def _names_in_fields(node: Node) -> frozenset[str]:
     node_type = NODE_TYPES.get(str(node._read("type")))
     config, foreach = node._read("config"), node._read("foreach")
     templates: list[Json] = [node._read("concurrency")]
+    if node._read("type") == "human":
+        asked = node._read("human_config")
+        templates.append({**asked, "form": None} if isinstance(asked, dict) else None)
     expressions: list[str] = []
     for field, value in config.items() if isinstance(config, dict) else ():
         if node_type is not None and field in node_type.expression_fields and type(value) is str:

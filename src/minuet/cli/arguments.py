@@ -10,6 +10,7 @@ import argparse
 from collections.abc import Iterator
 
 from minuet import __version__
+from minuet.cli.approval_arguments import add_approvals
 from minuet.cli.parser import (
     WORKFLOW_FILE,
     Commands,
@@ -61,6 +62,7 @@ def build_parser() -> Parser:
     _add_simulate(commands)
     add_test(commands)
     add_runs(commands)
+    add_approvals(commands)
     add_signal(commands)
     add_fleet(commands)
     add_blobs(commands)

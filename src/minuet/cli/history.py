@@ -7,6 +7,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.results import WaitView
 from minuet.app.watch import instance_name
+from minuet.approvals import APPROVAL_WAIT, Answer
 from minuet.cli.output import brief, error_text, format_duration
 from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event
@@ -51,11 +52,13 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
                 wait = WaitView("flow", "", at_ms, event.due_ms, data)
                 return EventLine(_instance(event), "WAITING", wait_text(wait))
             until = "" if event.due_ms is None else f" for {format_duration(event.due_ms - at_ms)}"
-            return EventLine(
-                _instance(event), "WAITING", f"{event.kind} {event.key}".strip() + until
-            )
+            what = f"{event.kind} {event.key}".strip()
+            if event.kind == APPROVAL_WAIT:
+                what = _asked(event)
+            return EventLine(_instance(event), "WAITING", what + until)
         case happened.NodeResumed():
             text = "its time was over" if event.timed_out else "what it waited for has come"
+            text = _decided(event) or text
             text = f"received the signal of event {event.signal}" if event.signal else text
             return EventLine(_instance(event), "QUEUED", text)
         case happened.SignalReceived():
@@ -115,6 +118,23 @@ def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
         return "FAILED", brief(", ".join(filter(None, (took, attempt, text))), 200)
     value = _listed(event.output) if is_list(event.node) else f"output {_value(event.output)}"
     return "COMPLETED", ", ".join(filter(None, (took, attempt, value)))
+
+
+def _asked(event: happened.NodeWaiting) -> str:
+    """Whom a node asks, and what."""
+    found = msgspec.json.decode(event.data)
+    people, title = ", ".join(found.get("approvers") or ()), found.get("title")
+    return brief(f"asks {people or 'everybody'}{f': {title}' if title else ''}", 200)
+
+
+def _decided(event: happened.NodeResumed) -> str:
+    """What a person has decided; "": it is not a decision."""
+    try:
+        made = msgspec.json.decode(event.resolution, type=Answer).decision
+    except msgspec.MsgspecError:
+        return ""
+    comments = f" ({made.comments})" if made.comments else ""
+    return brief(f"{made.decision} by {made.by}{comments}", 200)
 
 
 def _listed(data: msgspec.Raw) -> str:

@@ -11,6 +11,8 @@ from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, WaitView
 from minuet.app.watch import instance_name
+from minuet.approvals import APPROVAL_WAIT, id_of
+from minuet.cli.approvals import asked_of, decide_command, people, show_command
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -90,6 +92,9 @@ def show(arguments: Namespace) -> int:
             for name in awaited_signals(result):
                 command = signal_command(arguments.store, run_id, name)
                 print(f"Send signal {clean(repr(name))} with: {command}")
+            for id in asked_of(result):
+                print(f"Look at the approval: {show_command(arguments.store, id)}")
+                print(f"Decide it with: {decide_command(arguments.store, id)}")
 
     return _ask(arguments, ask)
 
@@ -183,6 +188,11 @@ def why(arguments: Namespace) -> int:
             wait = explanation.details.get("waiting_for")
             for name in signals_in(WaitView(**wait)) if wait is not None else ():
                 print(f"Send it with: {signal_command(arguments.store, run_id, name)}")
+            if wait is not None and wait["kind"] == APPROVAL_WAIT:
+                id = id_of(wait["key"])
+                asked = await app.approvals.show(id)
+                print(f"Who may decide: {people(asked)}")
+                print(f"Decide with: {decide_command(arguments.store, id)}")
 
     return _ask(arguments, ask)
 

@@ -7,6 +7,7 @@ import textwrap
 import msgspec
 
 from minuet.app.results import NodeResult, StepView, WaitView, describe_waits
+from minuet.approvals import APPROVAL_WAIT, approvers_in
 from minuet.cli.output import (
     brief,
     clean,
@@ -31,6 +32,8 @@ def wait_text(wait: WaitView | None) -> str:
     if wait.kind == "flow":
         return describe_waits(wait.data, time=_moment, place=_short_place)
     until = "" if wait.until_ms is None else f" until {format_moment(wait.until_ms)}"
+    if wait.kind == APPROVAL_WAIT:
+        return f"waits for a decision of {approvers_in(wait.data)}{until}"
     return f"waits for {wait.kind}{f' {wait.key!r}' if wait.key else ''}{until}"
 
 

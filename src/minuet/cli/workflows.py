@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 from argparse import Namespace
 from collections import Counter
 from pathlib import Path
@@ -29,6 +28,7 @@ from minuet.cli.output import (
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import command_line, is_memory, with_app
+from minuet.cli.user import user_name
 from minuet.errors import ConfigError, DocumentError, MinuetError
 from minuet.model import dump_document, read_mapping
 
@@ -73,7 +73,9 @@ async def _deploy(
     async with app:
         for one in compiled:
             try:
-                view = await app.workflows.deploy(one, arguments.tag, arguments.message, by=_user())
+                view = await app.workflows.deploy(
+                    one, arguments.tag, arguments.message, by=user_name()
+                )
             except MinuetError:
                 if done:
                     names = ", ".join(view.name for view in done)
@@ -81,14 +83,6 @@ async def _deploy(
                 raise
             done.append(view)
     return done
-
-
-def _user() -> str:
-    """Who runs this command, as the operating system says; "" if it does not."""
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError, ImportError):
-        return ""
 
 
 def _print_wrong(arguments: Namespace, wrong: list[DocumentError]) -> int:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from minuet.errors import FunctionError, SignalTimeoutError
+from minuet.functions.approval import APPROVAL_NODE, Decided, approval_document
 from minuet.functions.function import Function
 from minuet.functions.instance import Call, FunctionInstance, place_of_caller
 from minuet.nodes.values import as_it_is, decoder, result_decoder
@@ -123,6 +124,39 @@ class Flow:
             if limit.expired():
                 raise SignalTimeoutError(name, timeout) from None
             raise
+
+    def approve(
+        self,
+        title: str,
+        *,
+        approvers: Sequence[str] = (),
+        description: str | None = None,
+        payload: Any = None,
+        form: dict[str, Any] | None = None,
+        quorum: int = 1,
+        timeout: float | timedelta | None = None,
+        escalation_policy: Literal["reject", "approve"] = "reject",
+        approval_ui_url: str | None = None,
+    ) -> Coroutine[Any, Any, Decided]:
+        """Ask people for a decision (`minuet approvals`) and wait for it, as long as it takes.
+
+        `approvers` are names of people and groups; without any, everybody may decide. `form` is the
+        JSON Schema of the data of the decision. After `timeout` seconds the decision is `timeout`,
+        or `approve` if that is the `escalation_policy`. A rejection raises nothing: look at
+        `decision`, or at `approved`.
+        """
+        seconds = timeout.total_seconds() if isinstance(timeout, timedelta) else timeout
+        document = approval_document(
+            form=form, quorum=quorum, timeout_seconds=seconds, escalation_policy=escalation_policy
+        )
+        asked = {
+            "title": title,
+            "description": description,
+            "approvers": list(approvers),
+            "payload": payload,
+            "approval_ui_url": approval_ui_url,
+        }
+        return self._instance.child(APPROVAL_NODE, document, asked, decoder(Decided))
 
     @overload
     def start(

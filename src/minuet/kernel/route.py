@@ -18,8 +18,13 @@ import msgspec
 
 from minuet.errors import ConditionError
 from minuet.kernel.program import Program, targets
-from minuet.plan.plan import Node
+from minuet.plan.plan import Node, item_id
 from minuet.types import Json, Scope
+
+#: The node type of people, and the codes of a run that fails because of what they decided.
+HUMAN = "human"
+REJECTED = "rejected"
+TIMED_OUT = "approval_timeout"
 
 
 class Routing(msgspec.Struct, frozen=True, gc=False):
@@ -38,6 +43,9 @@ def route(
     program: Program, node: Node, scope: Scope, output: Json, variables: Mapping[str, Json]
 ) -> Routing:
     """Choose where the output of a completed node goes."""
+    asking = asking_node(program, node)
+    if asking is not None and not is_approved(output):
+        return _rejected(node, asking, output)
     if node.loop is None and node.branch is None:
         return Routing(program.static_targets(node))
     seen = condition_variables(node, output, variables)
@@ -57,6 +65,41 @@ def route(
     if node.branch is not None:
         return _branch(program, node, output, seen)
     return Routing(targets(node, "static", "break"), notes=[{"loop": "break"}])
+
+
+def asking_node(program: Program, node: Node) -> Node | None:
+    """The human node whose decisions a node's output is: itself, or the items that it gathers."""
+    if node.type == HUMAN:
+        return node
+    if node.foreach is None or node.foreach.role != "gather":
+        return None
+    item = program.nodes[item_id(node.id)]
+    return item if item.type == HUMAN else None
+
+
+def is_approved(output: Json) -> bool:
+    """Whether people have approved; of a foreach, all that they were asked."""
+    if isinstance(output, list):
+        return all(map(is_approved, output))
+    return isinstance(output, dict) and output.get("decision") == "approve"
+
+
+def _rejected(node: Node, asking: Node, output: Json) -> Routing:
+    """Where a decision leads that is not an approval."""
+    if isinstance(output, list):
+        output = next(one for one in output if not is_approved(one))
+    decision = output if isinstance(output, dict) else {}
+    notes: list[Any] = [{"decision": decision.get("decision")}]
+    path = targets(node, "reject")
+    if path or (asking.extra.get("human_config") or {}).get("on_reject") == "complete":
+        return Routing(path, notes=notes)
+    says = f": {decision['comments']}" if decision.get("comments") else ""
+    if decision.get("decision") == "timeout":
+        return Routing(error={"code": TIMED_OUT, "message": f"nobody decided in time{says}"})
+    message = f"{decision.get('decided_by')} rejected{says}"
+    fields = ("decision", "comments", "data", "decided_by", "decided_at")
+    details = {name: decision.get(name) for name in fields}
+    return Routing(error={"code": REJECTED, "message": message, "details": details})
 
 
 def condition_variables(node: Node, output: Json, variables: Mapping[str, Json]) -> dict[str, Json]:

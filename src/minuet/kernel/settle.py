@@ -16,7 +16,7 @@ import msgspec
 
 from minuet.kernel.program import Program, Send
 from minuet.kernel.retry import retry_delay_ms
-from minuet.kernel.route import Routing, route, route_failure
+from minuet.kernel.route import REJECTED, Routing, route, route_failure
 from minuet.plan.plan import Node, Plan
 from minuet.types import Json, Scope
 
@@ -329,6 +329,9 @@ def _dead_letter(plan: Plan, failed: AttemptFailed) -> str | None:
     """Why the token is kept as a dead letter, by the workflow's policy."""
     if failed.reason is not None:
         return failed.reason
+    if failed.error.get("code") == REJECTED:
+        # Somebody decided so: there is nothing to examine.
+        return None
     if not failed.retryable:
         return "non_retryable"
     return "max_retries_exceeded" if plan.dlq_policy == "all" else None

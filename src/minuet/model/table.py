@@ -280,7 +280,11 @@ HUMAN_CONFIG = ObjectType(
     "HumanConfig",
     "the human_config of a node",
     HumanConfig,
-    Field("approvers", LABELS, "Who may decide."),
+    Field(
+        "approvers",
+        Either("a list of names, or a template", TEMPLATE, LABELS),
+        "Who may decide: names of people and groups. Without any, everybody may.",
+    ),
     Field(
         "timeout_seconds",
         SECONDS,
@@ -305,9 +309,21 @@ HUMAN_CONFIG = ObjectType(
         "with `_after_timeout` are accepted too.",
     ),
     Field("form", SCHEMA, "JSON Schema of the data of a decision."),
-    Field("quorum", COUNT, "How many approvers must agree."),
-    Field("title", STRING, "What the approvers see first."),
+    Field("quorum", COUNT, "How many people must approve. One rejection rejects."),
+    Field("title", STRING, "What the approvers see first, a template."),
+    Field("description", STRING, "What else they should know, a template."),
+    Field(
+        "payload",
+        ANY,
+        "What they decide on, with templates; it is also passed on. Without it: what the node got.",
+    ),
     Field("approval_ui_url", STRING, "Where the approvers decide, if not in Minuet's UI."),
+    Field(
+        "on_reject",
+        Choice("fail", "complete"),
+        "What a rejection does without a `rejection_path`: fail the run, or only end this path.",
+    ),
+    Field("four_eyes", FLAG, "`true`: the person who started the run cannot decide."),
 )
 
 AGENT_CONFIG = ObjectType(
@@ -430,7 +446,7 @@ NODE = ObjectType(
     Field(
         "rejection_path",
         NODE_IDS,
-        "Where the run goes after a rejection. Without it, the branch ends.",
+        "Where the run goes after a rejection. Without it, `on_reject` of `human_config` counts.",
     ),
     Field("agent_config", AGENT_CONFIG, "For `agent` nodes: model, tools and bounds."),
     Field("compensator", COMPENSATOR, "How the node is undone."),

@@ -112,13 +112,18 @@ class Foreach(Value, frozen=True):
 class HumanConfig(Value, frozen=True):
     """Who decides, by when, and what happens otherwise."""
 
-    approvers: tuple[str, ...] = ()
+    #: Names of people and groups, or a template that gives a list of them.
+    approvers: tuple[str, ...] | str = ()
     timeout_seconds: float | None = None
     escalation_policy: Literal["reject", "approve", "fail"] = "reject"
     form: dict[str, Any] | None = None
     quorum: int = 1
     title: str | None = None
+    description: str | None = None
+    payload: Any = None
     approval_ui_url: str | None = None
+    on_reject: Literal["fail", "complete"] = "fail"
+    four_eyes: bool = False
 
 
 class AgentConfig(Value, frozen=True):
@@ -186,7 +191,7 @@ class Node(Value, frozen=True):
     limits: Limits | None = None
     on_error: OnError = "fail"
     human_config: HumanConfig | None = None
-    #: None: a rejection without a path ends the branch.
+    #: None: `human_config.on_reject` says what a rejection does.
     rejection_path: tuple[str, ...] | None = None
     agent_config: AgentConfig | None = None
     compensator: Compensator | None = None

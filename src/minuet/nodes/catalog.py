@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from minuet.nodes.io.flow import FLOW
 from minuet.nodes.io.http import HTTP
+from minuet.nodes.io.human import HUMAN
 from minuet.nodes.io.llm import LLM
 from minuet.nodes.io.task import TASK
 from minuet.nodes.io.wait import WAIT
@@ -31,7 +32,7 @@ NODE_TYPES: dict[str, NodeType] = {
         HTTP,
         LLM,
         WORKFLOW,
-        _later("human", "Waits for a person's decision."),
+        HUMAN,
         _later("agent", "Lets a language model work with tools."),
         _later("migration", "Hands a run over to another version."),
     )

@@ -57,6 +57,8 @@ class Call(msgspec.Struct, frozen=True):
     secrets: tuple[str, ...] = ()
     #: Time that this attempt may take; None: no limit. The worker enforces it.
     timeout_ms: int | None = None
+    #: When this attempt began, by the store's clock.
+    taken_ms: int = 0
     #: Inside a foreach: `item` and `item_index`.
     variables: Mapping[str, Json] = {}
 

@@ -104,7 +104,7 @@ def _make_node(
         id=node.id,
         type=node.type,
         handler=node.handler,
-        config=node.config if node.config or node.config_ref is None else None,
+        config=policy.collect_config(node),
         config_ref=node.config_ref.cas_ref if node.config_ref is not None else None,
         queue=place(workflow.name, node, _queue(workflow, node, catalog[node.type])),
         nest=structure.nests.names[number],

@@ -15,6 +15,9 @@ ITERATIONS_DEFAULT = 100
 #: Parts of a node that only its type understands.
 EXTRAS = ("human_config", "agent_config", "compensator", "rejection_path")
 
+#: Fields of `human_config` whose templates are rendered, as those of `config` are.
+RENDERED = ("title", "description", "payload", "approvers", "approval_ui_url")
+
 
 def find_retry_author(
     own: model.Retry | None, default: model.Retry | None, settings: plan.Retry
@@ -74,6 +77,15 @@ def collect_extra(node: model.Node) -> dict[str, Any]:
     if node.config_ref is not None and node.config_ref.type_url is not None:
         extra["type_url"] = node.config_ref.type_url
     return extra
+
+
+def collect_config(node: model.Node) -> dict[str, Any] | None:
+    """What is rendered for each instance: the config, and what a human node shows to people."""
+    if node.type == "human" and node.human_config is not None:
+        asked = msgspec.json.decode(msgspec.json.encode(node.human_config))
+        shown = {field: asked[field] for field in RENDERED if field in asked}
+        return {**node.config, "human_config": shown}
+    return node.config if node.config or node.config_ref is None else None
 
 
 def smallest(*limits: float | None) -> float | None:

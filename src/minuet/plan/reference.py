@@ -15,6 +15,7 @@ from minuet.plan.enclosing import Enclosing, count_common
 from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
 from minuet.plan.plan import Read
+from minuet.plan.policy import RENDERED
 from minuet.plan.problems import Problems
 from minuet.plan.text import is_template, strings
 from minuet.types import Path
@@ -70,6 +71,8 @@ def _collect_node(
             yield from reader.expression(value, path)
         else:
             yield from reader.templates(value, path, item)
+    for path, value in rendered_parts(place, node):
+        yield from reader.templates(value, path, item)
     if node.concurrency is not None:
         yield from reader.templates(node.concurrency.key, (*at, "concurrency", "key"), item)
     if node.branch is not None:
@@ -78,6 +81,13 @@ def _collect_node(
             yield from reader.condition(rule.condition, path)
     if node.loop is not None:
         yield from reader.condition(node.loop.condition, (*at, "loop", "condition"))
+
+
+def rendered_parts(place: int, node: Node) -> Iterator[tuple[Path, Any]]:
+    """The parts of a node beside its config whose templates are rendered."""
+    if node.type == "human" and node.human_config is not None:
+        for field in RENDERED:
+            yield ("nodes", place, "human_config", field), getattr(node.human_config, field)
 
 
 class _Reader:

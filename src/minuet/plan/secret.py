@@ -10,6 +10,7 @@ from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.catalog import Catalog
 from minuet.plan.problems import Problems
+from minuet.plan.reference import rendered_parts
 from minuet.plan.text import is_template, strings
 from minuet.types import Path
 
@@ -28,6 +29,8 @@ def check_secrets(workflow: Workflow, catalog: Catalog, problems: Problems) -> N
                 ("nodes", place, "secrets"),
                 hint="leave it out, or read the secret in a node that calls a service",
             )
+        for path, value in rendered_parts(place, node):
+            _refuse(value, path, problems)
         if node.concurrency is not None:
             _refuse(node.concurrency.key, ("nodes", place, "concurrency", "key"), problems)
         if node.foreach is not None:

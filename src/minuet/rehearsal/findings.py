@@ -132,6 +132,8 @@ class Findings:
     def _failure_hint(self, node: str, code: str) -> str:
         if code.startswith("exceeded_max"):
             return "raise the limit, or make the workflow do less"
+        if code in ("rejected", "approval_timeout"):
+            return "say with `rejection_path: [node]` what follows a rejection"
         if code == "signal_timeout":
             return "say with `on_error: [node]` what follows if the signal does not come"
         if code == "loop_exhausted":

@@ -23,6 +23,7 @@ from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
 from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, Task
 from minuet.nodes.io.http import HTTP, call_external_service
+from minuet.nodes.io.human import HUMAN
 from minuet.nodes.io.llm import LLM, llm_service
 from minuet.nodes.spec import Call, Effects, NodeType
 from minuet.nodes.stand_in import StandIn
@@ -92,6 +93,8 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
         if known is None:
             roles[name] = _type_role(node, handlers, stubs=stubs)
             continue
+        if known is HUMAN:
+            continue  # It asks, as in any run, and the stage decides.
         if known.kind == "io":
             roles[name] = Role(node, None, False, None, known, known.output_schema or None)
             continue

@@ -21,13 +21,14 @@ import msgspec
 
 from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow
+from minuet.approvals import APPROVAL_WAIT, Verdict, id_of
 from minuet.events import Event, Place, RunFailed, decode_event
 from minuet.ids import SeededIds
 from minuet.kernel.program import Program
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.handlers import Cast, Role, SimulatedSecrets, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
-from minuet.rehearsal.values import draw_output
+from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
 from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Client, Promises, Script
@@ -65,9 +66,11 @@ EVENTS_MAX = 1_000
 SKIP_MS = 2_000
 CLOSE_MS = 500
 
-#: How likely it is that a signal comes that the run waits for, and after how many seconds.
+#: How likely it is that a signal or a decision comes that the run waits for, and after how many
+#: seconds; and that the decision is an approval.
 SIGNALS_SENT = 0.75
 SIGNAL_S = 0.5
+APPROVED = 0.6
 
 #: A line of the story: seconds since the start, the store's time, and what happened.
 Line: TypeAlias = tuple[float, int, str | Event]
@@ -263,14 +266,20 @@ class Stage:
             self.fail(BrokenRule("client", f"it ended with {type(error).__name__}: {error}"))
 
     def _send_signals(self, waiting: list[Token]) -> None:
-        """Send most of the signals that the run waits for. The others never come."""
+        """Send most of the signals that the run waits for, and decide most of what it asks people.
+        The others never come."""
         for token in waiting:
             wait = (token.key, token.wait_event)
-            if token.wait != SIGNAL_WAIT or wait in self._awaited:
+            if token.wait not in (SIGNAL_WAIT, APPROVAL_WAIT) or wait in self._awaited:
                 continue
             self._awaited.add(wait)
             chance = random.Random(f"{self.streams.seed}/{wait}")
-            if chance.random() < SIGNALS_SENT:
+            if chance.random() >= SIGNALS_SENT:
+                continue
+            if token.wait == APPROVAL_WAIT:
+                self._sending += 1
+                self._client_process.spawn(self._decide(token, chance))
+            else:
                 data = draw_output(chance, self._setup.shapes.get(token.node, Shape()))
                 self._sending += 1
                 self._client_process.spawn(self._send(token, data, f"{wait}"))
@@ -278,6 +287,16 @@ class Stage:
     async def _send(self, token: Token, data: Json, id: str) -> None:
         await asyncio.sleep(SIGNAL_S)
         await self._client.send(token.run, token.wait_key, id, data)
+        self._sending -= 1
+
+    async def _decide(self, token: Token, chance: random.Random) -> None:
+        await asyncio.sleep(SIGNAL_S)
+        # Approvals lead further than rejections.
+        decision: Verdict = "approve" if chance.random() < APPROVED else "reject"
+        person = f"person-{token.wait_event}"
+        await self._client.decide(
+            id_of(token.wait_key), decision, person, lambda form: draw_schema(chance, form)
+        )
         self._sending -= 1
 
     # ── playing ─────────────────────────────────────────────────────────────────────────

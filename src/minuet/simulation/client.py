@@ -17,9 +17,12 @@ import msgspec
 
 from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow
+from minuet.approvals import Verdict
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.translate import Translator
 from minuet.errors import (
+    InputError,
+    NotAnApproverError,
     RunConflictError,
     RunNotFoundError,
     RunTimeoutError,
@@ -276,6 +279,24 @@ class Client:
         if (run, id) in self._promises.signals:
             self._coverage.hit("signal sent again")
         self._promises.signals.append((run, id))
+
+    async def decide(
+        self, id: str, decision: Verdict, by: str, draw: Callable[[dict[str, Any]], Json]
+    ) -> None:
+        """Decide an approval, again and again until there is a reply. `draw` makes data that fits
+        a form."""
+        try:
+            asked = await self.repeat(lambda: self._app.approvals.show(id))
+            data = None if asked.form is None else draw(asked.form)
+            await self.repeat(
+                lambda: self._app.approvals.decide(
+                    id, decision, by=by, data=data, groups=asked.approvers
+                )
+            )
+        except (RunConflictError, RunNotFoundError, NotAnApproverError, InputError):
+            self._coverage.hit("decision refused")
+            return
+        self._coverage.hit("decision made")
 
     async def _cancel(self, run: str, script: Script) -> None:
         await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))

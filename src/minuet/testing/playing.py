@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from types import ModuleType
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypedDict, Unpack
 
 from minuet.app.app import App
 from minuet.app.compiling import is_name, read_source
@@ -15,6 +15,7 @@ from minuet.clock import ManualClock
 from minuet.errors import InputError
 from minuet.ids import Ids, SeededIds
 from minuet.nodes.secrets import SecretProvider
+from minuet.testing.decisions import Decision, GivenDecisions
 from minuet.testing.played import Played, read_played
 from minuet.testing.stage import GivenSignals, PlayStore, Signals, Stage
 from minuet.testing.stubs import Failure, Spot, Stubs, spots_of
@@ -24,9 +25,6 @@ TIMEOUT_S = 30.0
 
 #: Virtual time may pass the worker's heartbeats by years; it is never dead.
 _NEVER_S = 1_000_000_000.0
-
-#: What a person decides, or a function that decides.
-Decision: TypeAlias = str | Callable[..., Any]
 
 
 class PlayArguments(TypedDict, total=False):
@@ -91,7 +89,9 @@ async def aplay(
 
     `signals` maps names to data. A node that waits for a signal receives it at once. With a list,
     each wait takes the next entry; without one, all waits receive the same. `decisions` maps human
-    nodes to what is decided.
+    nodes to what is decided: "approve", "reject", a dict with `decision`, `comments`, `data` and
+    `by`, or a function of the approval that returns one of these. With a list, each approval of the
+    node takes the next entry. `approve` is the node of a durable function's `ctx.approve`.
 
     Waits and the delays of retries are skipped: the clock begins at `now`, and is set to the next
     moment at which something is due. What a handler itself waits for is not skipped. `timeout` is
@@ -104,6 +104,7 @@ async def aplay(
     document, *children = documents = [_read(one) for one in (workflow, *workflows)]
     play = Play(
         GivenSignals(signals or {}),
+        decisions=decisions,
         modules=modules,
         secrets=secrets,
         now=now,
@@ -136,6 +137,7 @@ class Play:
         self,
         signals: Signals,
         *,
+        decisions: Mapping[str, Decision] | None = None,
         modules: Iterable[str | ModuleType] = (),
         secrets: Mapping[str, str] | SecretProvider | None = None,
         now: datetime | None = None,
@@ -157,7 +159,7 @@ class Play:
         }
         # The same ids each time, so that idempotency keys are the same too.
         self.app = App(self.store, clock=clock, ids=ids or SeededIds(), **chosen)
-        self._stage = Stage(self.app, self.store, clock, signals)
+        self._stage = Stage(self.app, self.store, clock, signals, GivenDecisions(decisions or {}))
 
     def replace(
         self,

@@ -16,11 +16,13 @@ import msgspec
 
 from minuet.app.app import App
 from minuet.app.watch import instance_name
+from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.clock import ManualClock
 from minuet.errors import PlayError
-from minuet.plan.plan import FLOW, HIDDEN
+from minuet.plan.plan import FLOW, HIDDEN, author_of
 from minuet.store.memory import MemoryStore
 from minuet.store.records import LIVE_STATES, SIGNAL_WAIT, Run, Token
+from minuet.testing.decisions import GivenDecisions
 from minuet.testing.played import read_played
 from minuet.types import OPEN, TERMINAL
 
@@ -84,9 +86,17 @@ class GivenSignals:
 class Stage:
     """Takes a run to its end."""
 
-    def __init__(self, app: App, store: PlayStore, clock: ManualClock, signals: Signals) -> None:
+    def __init__(
+        self,
+        app: App,
+        store: PlayStore,
+        clock: ManualClock,
+        signals: Signals,
+        decisions: GivenDecisions,
+    ) -> None:
         self._app, self._store, self._clock = app, store, clock
         self._signals = signals
+        self._decisions = decisions
 
     async def finish(self, run_id: str, timeout: float) -> None:
         """Play until the run is over; PlayError if it cannot go on, or within this many seconds
@@ -118,6 +128,8 @@ class Stage:
             return  # The worker has not looked since.
         if await self._send_signal(live):
             return
+        if await self._decide([token for token in live if token.wait == APPROVAL_WAIT]):
+            return
         swept = await self._store.sweep()
         if swept.resumed or swept.cancelled:
             return  # The time had come before anybody looked.
@@ -147,6 +159,17 @@ class Stage:
                     return True
         return False
 
+    async def _decide(self, waiting: list[Token]) -> bool:
+        """Decide what one of these waits for, if the test says how."""
+        for token in sorted(waiting, key=lambda token: (token.run, token.wait_event)):
+            id = id_of(token.wait_key)
+            approval = await self._app.approvals.show(id)
+            made = self._decisions.take(approval)
+            if made is not None:
+                await self._app.approvals.decide(id, **made, groups=approval.approvers)
+                return True
+        return False
+
     # ── what stops a play ───────────────────────────────────────────────────────────────
 
     async def _live(self) -> list[Token]:
@@ -168,6 +191,8 @@ class Stage:
         if not token.node.startswith(HIDDEN):
             name = instance_name(token.node, token.scope)
             text = (await self._app.runs.explain(token.run, name)).summary
+        if token.wait == APPROVAL_WAIT:
+            text += f" (pass decisions={{{author_of(token.node)!r}: 'approve'}})"
         for name in _awaited(token):
             text += f" ({self._signals.advise(name)})"
         return text

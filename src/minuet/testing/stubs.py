@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 from minuet.errors import HandlerError, InputError
+from minuet.functions.approval import APPROVAL_NODE
 from minuet.kernel.scope import read_reference, show
 from minuet.model import Document
 from minuet.model.workflow import Node
@@ -173,6 +174,9 @@ class Stubs:
     def _check_decisions(self, decisions: Mapping[str, Any]) -> None:
         nodes = {spot.node.id: spot.node for spot in self._spots}
         people = [name for name, node in nodes.items() if node.type == "human"]
+        if any(node.type == "flow" for node in nodes.values()):
+            # Whether a function asks people is known when it does.
+            nodes.setdefault(APPROVAL_NODE, Node(id=APPROVAL_NODE, type="human"))
         for key in decisions:
             if key not in nodes:
                 problem = f"decisions: the workflow has no node {key!r}{_hint(key, people)}"

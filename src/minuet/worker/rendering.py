@@ -51,6 +51,7 @@ def make_call(assignment: Assignment, node: Node, config: Json) -> Call:
         parts=node.extra,
         secrets=node.secrets,
         timeout_ms=node.timeout_ms,
+        taken_ms=assignment.grant.taken_ms,
         variables=item_variables(assignment),
     )
 

@@ -12,6 +12,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
+from minuet.approvals import APPROVAL_WAIT, approvers_in
 from minuet.events import Place
 from minuet.kernel.fold import Detail, Fold, TokenView
 from minuet.kernel.program import Program
@@ -170,6 +171,10 @@ def _wait_phrase(token: TokenView, detail: Detail) -> str:
         return f"waits for signal {token.wait_key!r} since {_time(detail.wait_ms)}{until}"
     if token.wait == "flow":
         return describe_waits(msgspec.json.decode(detail.wait_data), time=_time)
+    if token.wait == APPROVAL_WAIT:
+        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
+        who = approvers_in(msgspec.json.decode(detail.wait_data))
+        return f"waits for a decision of {who} since {_time(detail.wait_ms)}{until}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""

@@ -1,0 +1,104 @@
+"""The approvals of a run, according to its history: who was asked, who decided, what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from minuet import events as happened
+from minuet.approvals import APPROVAL_WAIT, SYSTEM, Answer, Decision, Verdict, find_verdict
+from minuet.events import Place
+from minuet.kernel.fold import NumberedEvent
+
+ApprovalStatus = Literal["pending", "decided", "timeout", "cancelled"]
+
+
+class Asked(msgspec.Struct):
+    """An approval, as far as it has come."""
+
+    place: Place
+    #: The key of its wait; of the last one, if it no longer waits.
+    key: str
+    #: What the node asks, as it has written it.
+    question: dict[str, Any]
+    asked_ms: int
+    #: When the time is over. None: never.
+    due_ms: int | None
+    decisions: list[Decision]
+    is_waiting: bool = True
+    timed_out_ms: int | None = None
+    cut_off_ms: int | None = None
+
+    @property
+    def quorum(self) -> int:
+        """How many people must approve."""
+        return int(self.question.get("quorum", 1))
+
+    @property
+    def verdict(self) -> Decision | None:
+        """What was decided, by people or because the time was over. None: nothing yet."""
+        found = find_verdict(self.decisions, self.quorum)
+        if found is None and self.timed_out_ms is not None:
+            approves = self.question.get("escalation_policy") == "approve"
+            decision: Verdict = "approve" if approves else "timeout"
+            return Decision(decision=decision, by=SYSTEM, at_ms=self.timed_out_ms)
+        return found
+
+    @property
+    def status(self) -> ApprovalStatus:
+        """How it stands."""
+        if find_verdict(self.decisions, self.quorum) is not None:
+            return "decided"
+        if self.timed_out_ms is not None:
+            return "timeout"
+        return "pending" if self.cut_off_ms is None else "cancelled"
+
+
+def find_approvals(history: Iterable[NumberedEvent]) -> dict[Place, Asked]:
+    """All approvals of a run, in the order in which they were asked for.
+
+    The event with which one waits now is enough to know it: the node has put into it what was
+    decided before.
+    """
+    found: dict[Place, Asked] = {}
+    for _, at_ms, event in history:
+        match event:
+            case happened.NodeWaiting() if event.kind == APPROVAL_WAIT:
+                found[event.node, event.scope] = _asked(event, at_ms)
+            case happened.NodeResumed() if (event.node, event.scope) in found:
+                _answer(found[event.node, event.scope], event, at_ms)
+            case happened.RunFailed() | happened.RunCancelled():
+                _cut_off(found.values(), at_ms)
+            case happened.RunRetried():
+                for place in event.tokens:
+                    if place in found:
+                        found[place].cut_off_ms = None
+            case _:
+                withdrawn = getattr(event, "withdrawn", ())
+                _cut_off([found[p] for p in withdrawn if p in found], at_ms)
+    return found
+
+
+def _asked(event: happened.NodeWaiting, at_ms: int) -> Asked:
+    question: dict[str, Any] = msgspec.json.decode(event.data)
+    decisions = msgspec.convert(question.pop("decisions", []), list[Decision])
+    asked_ms = question.pop("asked_ms", at_ms)
+    place = (event.node, event.scope)
+    return Asked(place, event.key, question, asked_ms, event.due_ms, decisions)
+
+
+def _answer(asked: Asked, event: happened.NodeResumed, at_ms: int) -> None:
+    asked.is_waiting = False
+    if event.timed_out:
+        asked.timed_out_ms = at_ms
+    else:
+        answer = msgspec.json.decode(event.resolution, type=Answer)
+        asked.decisions.append(answer.decision)
+
+
+def _cut_off(approvals: Iterable[Asked], at_ms: int) -> None:
+    for asked in approvals:
+        if asked.status == "pending":
+            asked.cut_off_ms = at_ms
