@@ -99,3 +99,39 @@ async def test_a_large_result_is_shown_as_its_blob(scene: Any) -> None:
         (step,) = (await s.app.runs.show(result.run_id)).nodes["fs-large"].steps
         assert step.output is None
         assert step.blob.startswith("cas://sha256:")
+
+
+class Vault:
+    """Has one secret."""
+
+    def get(self, name: str) -> str:
+        return "hush-hush-12345"
+
+
+class Refused(Exception):
+    """Says too much."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"refused with {key}", key)
+        self.key = key
+
+
+@minuet.task(name="fs-secret", retries=0)
+async def refuse(ctx: minuet.Context) -> None:
+    raise Refused(ctx.secret("KEY"))
+
+
+async def test_an_exception_of_a_step_is_kept_and_arrives_without_secrets(scene: Any) -> None:
+    @minuet.workflow(name="fs-secretive", secrets=["KEY"])
+    async def secretive(ctx: minuet.Flow) -> list[Any]:
+        try:
+            await refuse()  # type: ignore[call-arg]
+        except Refused as error:
+            await ctx.sleep(0.01)
+            return [error.key, list(error.args)]
+        return []
+
+    async with scene(secrets=Vault()) as s:
+        result = await s.run(secretive)
+        assert result.output == ["***", ["refused with ***", "***"]]
+        assert "hush-hush" not in str(await s.events(result.run_id))

@@ -98,7 +98,8 @@ async def test_a_step_fails_as_often_as_it_should() -> None:
     played = await aplay(
         order,
         {"order_id": 2},
-        fail={"tf-charge": [minuet.Retryable("no", after=0)]},
+        # Nobody waits for an hour.
+        fail={"tf-charge": [minuet.Retryable("no", after=3600)]},
         signals={"paid": 1},
     )
     assert played.status == "COMPLETED"

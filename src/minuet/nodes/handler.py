@@ -327,6 +327,8 @@ class Handlers:
         self.stand_ins: dict[tuple[str, str], StandIn] = {}
         #: What is called instead of steps of durable functions, by their names.
         self.step_stand_ins: dict[str, StepStandIn] = {}
+        #: Whether steps are tried again at once: a play skips all waits.
+        self.skips_delays = False
 
     def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;

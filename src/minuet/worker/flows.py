@@ -13,7 +13,7 @@ import contextlib
 import contextvars
 import inspect
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -40,10 +40,9 @@ from minuet.functions.journal import (
 from minuet.ids import Ids
 from minuet.kernel.retry import retry_delay_ms
 from minuet.nodes.context import Context
-from minuet.nodes.handler import AnyTask, Task
+from minuet.nodes.handler import AnyTask, Handlers, Task
 from minuet.nodes.masking import NO_MASK, Mask
 from minuet.nodes.spec import Wait
-from minuet.nodes.stand_in import StepStandIn
 from minuet.store.base import Store
 from minuet.store.exchange import Held, NewStep
 from minuet.store.identifiers import NAME_BYTES_MAX
@@ -102,9 +101,9 @@ class Flows:
         threads: Callable[[], ThreadPool],
         ids: Ids,
         now_ms: Callable[[], int],
-        stand_ins: Mapping[str, StepStandIn],
+        handlers: Handlers,
     ) -> None:
-        self.stand_ins = stand_ins
+        self.handlers = handlers
         self.store = store
         self.tenant = tenant
         self.children = children
@@ -447,12 +446,12 @@ class _FlowRun:
             delay_ms = retry_delay_ms(policy.retry, attempt, failed, self._flows.ids.fraction())
             if delay_ms is None:
                 return {"error": failed.error, "attempts": attempt}
-            await asyncio.sleep(delay_ms / 1000)
+            await asyncio.sleep(0 if self._flows.handlers.skips_delays else delay_ms / 1000)
             attempt += 1
 
     async def _attempt(self, call: Call, task: AnyTask | None, context: Context) -> Any:
         context.enter()
-        stand_in = self._flows.stand_ins.get(call.name)
+        stand_in = self._flows.handlers.step_stand_ins.get(call.name)
         instead = None if stand_in is None else stand_in(call.arguments, context)
         if instead is not None:
             value = instead()

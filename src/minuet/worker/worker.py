@@ -206,7 +206,7 @@ class Worker:
             threads=self._thread_pool,
             ids=ids,
             now_ms=self._sweeping.now_ms,
-            stand_ins=handlers.step_stand_ins,
+            handlers=handlers,
         )
         failures = Failures(policies, services.read_secret, raised)
         return Pipeline(
