@@ -345,18 +345,19 @@ app.close()
 """
 
 INTERRUPTED = """
-import signal, threading, minuet
+import signal, sys, threading, time, traceback, minuet
 
-@minuet.task
-def interrupt(ctx: minuet.Context):
-    signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+DOCUMENT = {"name": "w", "nodes": [{"id": "wait", "type": "wait", "config": {"signal": "go"}}]}
+main = threading.main_thread().ident
 
-DOCUMENT = {"name": "w", "nodes": [
-    {"id": "interrupt", "handler": "interrupt"},
-    {"id": "wait", "type": "wait", "config": {"signal": "go"}},
-]}
+def interrupt():
+    while "result" not in [f.name for f in traceback.extract_stack(sys._current_frames()[main])]:
+        time.sleep(0.01)
+    signal.pthread_kill(main, signal.SIGINT)
+
 with minuet.SyncApp("memory://") as app:
     run = app.start(DOCUMENT)
+    threading.Thread(target=interrupt).start()
     try:
         run.wait()
     except KeyboardInterrupt:

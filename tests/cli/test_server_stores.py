@@ -42,6 +42,14 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
+GATES = """\
+name: gates
+nodes:
+  - {id: yes, type: human, human_config: {title: May it?}}
+  - {id: no, type: human, human_config: {title: May it as well?}}
+"""
+
+
 def url(kind: str, port: int | str, rest: str = "") -> str:
     """A URL with a password in it."""
     user, database = ("ann", "postgres") if kind == "postgresql" else ("", "0")
@@ -463,7 +471,7 @@ def test_every_command_works_on_every_store(
     folder.write("mended.yaml", MENDED)
 
     def call(*words: str, code: int = 0) -> Any:
-        groups = ("runs", "workers", "workflows", "blobs")
+        groups = ("runs", "workers", "workflows", "blobs", "approvals")
         used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
@@ -490,6 +498,7 @@ def test_every_command_works_on_every_store(
     assert "not mended yet" in call("runs", "why", failed, "second").out
     assert "run.failed" in call("runs", "events", "latest").out
     assert call("runs", "replay", failed, "--at", "1", "--json").json["seq"] == 1
+    assert failed in call("runs", "export", failed).out
     folder.write("mended", "")
     assert call("runs", "retry", failed, "--json").json["generation"] == 2
     assert call("resume", *HANDLERS, "--json").json["output"] == {"second": "ok"}
@@ -503,6 +512,15 @@ def test_every_command_works_on_every_store(
     assert idle in call("runs", "tree", idle).out
     assert call("runs", "cancel", idle, "--json").json["status"] == "CANCELLED"
 
+    # A run that waits for people.
+    folder.write("gates.yaml", GATES)
+    asked = call("run", "gates.yaml", "--timeout", "1", "--json", code=3).json["run_id"]
+    yes, no = (one["id"] for one in call("approvals", "list", "--json").json)
+    assert call("approvals", "show", yes, "--json").json["status"] == "pending"
+    call("approvals", "approve", yes)
+    call("approvals", "reject", no, "--comment", "too dear")
+    assert call("runs", "cancel", asked, "--json").json["status"] == "CANCELLED"
+
     # What belongs to no run.
     assert call("deploy", "double.yaml", "--json").json[0]["version"] == 1
     assert [row["name"] for row in call("workflows", "list", "--json").json] == ["double"]
@@ -513,16 +531,16 @@ def test_every_command_works_on_every_store(
     call("blobs", "get", reference, "copy.yaml")
     assert (folder.path / "copy.yaml").read_text() == DOUBLE
 
-    ids = [done["run_id"], waited["run_id"], failed, idle]
+    ids = [done["run_id"], waited["run_id"], failed, idle, asked]
     assert [run["run_id"] for run in call("runs", "list", "--json").json] == ids[::-1]
-    assert [status(run_id) for run_id in ids] == ["COMPLETED"] * 3 + ["CANCELLED"]
+    assert [status(run_id) for run_id in ids] == ["COMPLETED"] * 3 + ["CANCELLED"] * 2
     doctor = call("doctor")
-    assert doctor.out == "Sound: every invariant holds on 4 runs.\n"
+    assert doctor.out == "Sound: every invariant holds on 5 runs.\n"
     assert re.fullmatch(r"store: (SQLite|PostgreSQL|Redis|Valkey) [0-9.]+, .+\n", doctor.err)
     assert doctor.err.rstrip() == f"store: {call('doctor', '--json').json['store']}"
     # What is over goes, and what nobody needs any more.
     deleted = call("runs", "delete", "--older-than", "0s", "--yes", "--json").json
-    assert (deleted["runs"], call("runs", "list", "--json").json) == (4, [])
+    assert (deleted["runs"], call("runs", "list", "--json").json) == (5, [])
     assert call("gc", "--json").json["plans"] == 0
     assert used == {
         command.prog.removeprefix("minuet ")

@@ -570,7 +570,7 @@ def test_the_troubles_that_can_be_left_out_are_those_that_there_are(root: Path) 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ([], "missing argument: FILE"),
+        ([], "missing argument: WORKFLOW"),
         (["missing.yaml"], "missing.yaml"),
         (["broken.yaml"], "broken.yaml:2"),
         (["shop.yaml", "--seeds", "0"], "'0' is not a whole number of 1 or more"),
