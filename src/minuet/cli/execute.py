@@ -45,9 +45,9 @@ def run(arguments: Namespace) -> int:
     """Check a workflow and run it to its end."""
     file, values = file_and_input(arguments)
     python = python_file(file)
+    document = read_source(find_source(file))
     names = arguments.handlers or ([python] if python else find_beside(file))
     modules = load_handlers(names)
-    document = read_source(find_source(file))
     app = _make_app(arguments, modules, own_runs_only=True)
     try:
         compiled = app.workflows.compile(document)
