@@ -567,6 +567,14 @@ _ALL = (
         patch=flawed.ended_child_awaited,
     ),
     Bug(
+        name="child-lost-before-durable",
+        summary="the start of a child run that was lost is acknowledged",
+        functions=True,
+        profile="logged",
+        first=600,
+        patch=flawed.lost_child_acknowledged,
+    ),
+    Bug(
         name="function-child-stays-lost",
         summary="a function is put back without the ended child run that it waits for",
         functions=True,
