@@ -552,14 +552,6 @@ _ALL = (
         transition=flawed.SignalsWakeNoFunction,
     ),
     Bug(
-        name="function-signal-on-trust",
-        summary="a function goes on with a signal that another instance has received",
-        functions=True,
-        first=1300,
-        seeds=100,
-        patch=flawed.signal_taken_on_trust,
-    ),
-    Bug(
         name="function-awaits-ended-child",
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,

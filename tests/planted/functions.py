@@ -13,7 +13,6 @@ from minuet.errors import RunConflictError
 from minuet.functions.instance import Call
 from minuet.functions.journal import Entry, Journal
 from minuet.store.changes import NewRun
-from minuet.store.exchange import NewStep
 from minuet.store.families import awaited_children
 from minuet.store.logged import guard
 from minuet.store.logged.runs import LoggedRuns
@@ -104,17 +103,6 @@ class FunctionsIgnoreKeptSignals(Transition):
 class SignalsWakeNoFunction(Transition):
     def _wake_functions(self, run: Run, name: str) -> None:
         """They are kept."""
-
-
-def _in_one_part(right: Any) -> Any:
-    def wrong(steps: list[NewStep]) -> Iterator[list[NewStep]]:
-        yield steps
-
-    return wrong
-
-
-#: What follows from a signal is kept although another instance has received the signal.
-signal_taken_on_trust = _replaced(flows, "_parts", _in_one_part)
 
 
 # ── time ────────────────────────────────────────────────────────────────────────────────────
