@@ -23,7 +23,8 @@ SEED = int(os.environ.get("MINUET_TEST_SEED", "1"))
 #: How many workers are killed; `make faults` kills more.
 BLOWS = int(os.environ.get("MINUET_TEST_BLOWS", "3"))
 
-FUNCTIONS = 50
+#: `make faults` runs more of them.
+FUNCTIONS = 50 if "MINUET_TEST_BLOWS" in os.environ else 20
 
 
 @pytest.fixture(params=KINDS)

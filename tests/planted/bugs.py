@@ -552,19 +552,19 @@ _ALL = (
         transition=flawed.SignalsWakeNoFunction,
     ),
     Bug(
-        name="function-signal-on-trust",
-        summary="a function goes on with a signal that another instance has received",
-        functions=True,
-        first=1300,
-        seeds=100,
-        patch=flawed.signal_taken_on_trust,
-    ),
-    Bug(
         name="function-awaits-ended-child",
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,
         seeds=100,
         patch=flawed.ended_child_awaited,
+    ),
+    Bug(
+        name="child-lost-before-durable",
+        summary="the start of a child run that was lost is acknowledged",
+        functions=True,
+        profile="logged",
+        first=600,
+        patch=flawed.lost_child_acknowledged,
     ),
     Bug(
         name="function-child-stays-lost",

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Any
 
 import msgspec
 
+from minuet.errors import RunConflictError
 from minuet.functions.instance import Call
 from minuet.functions.journal import Entry, Journal
-from minuet.store.exchange import NewStep
+from minuet.store.changes import NewRun
 from minuet.store.families import awaited_children
 from minuet.store.logged import guard
+from minuet.store.logged.runs import LoggedRuns
 from minuet.store.records import Run, Snapshot, Token
 from minuet.store.rules.transition import Transition
 from minuet.worker import flows
@@ -99,19 +101,8 @@ class FunctionsIgnoreKeptSignals(Transition):
 
 
 class SignalsWakeNoFunction(Transition):
-    def _wake_flows(self, run: Run, name: str) -> None:
+    def _wake_functions(self, run: Run, name: str) -> None:
         """They are kept."""
-
-
-def _in_one_part(right: Any) -> Any:
-    def wrong(steps: list[NewStep]) -> Iterator[list[NewStep]]:
-        yield steps
-
-    return wrong
-
-
-#: What follows from a signal is kept although another instance has received the signal.
-signal_taken_on_trust = _replaced(flows, "_parts", _in_one_part)
 
 
 # ── time ────────────────────────────────────────────────────────────────────────────────────
@@ -181,3 +172,16 @@ def _only_of_nodes(right: Any) -> Any:
 
 #: A store that was emptied gets a function back without the child runs that it waits for.
 children_stay_lost = _replaced(guard, "awaited_children", _only_of_nodes)
+
+
+def _trusting(right: Any) -> Any:
+    async def wrong(self: LoggedRuns, runs: Sequence[NewRun]) -> list[Run | RunConflictError]:
+        answers = await self._hot.create_runs(runs)
+        await self._durable(*(answer.run for answer in answers if isinstance(answer, Run)))
+        return answers
+
+    return wrong
+
+
+#: What is left to be logged of a child run is nothing, and so it counts as durable.
+lost_child_acknowledged = _replaced(LoggedRuns, "_start_children", _trusting)

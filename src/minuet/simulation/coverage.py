@@ -67,6 +67,11 @@ REQUIRED: tuple[str, ...] = (
     *("content put", "content deleted"),
     *("workflow deployed", "workflow deployed again", "run started by name"),
     "construct signal",
+    *("construct function", "construct function node"),
+    *(f"function {w}" for w in ("waited", "ended", "tried again", "error dropped")),
+    "function step started again",
+    *(f"function got {w}" for w in ("start", "step", "timer", "signal", "child")),
+    *(f"function got {w}" for w in ("now", "random", "uuid")),
     *(f"signal {w}" for w in ("received", "was early", "timed out", "sent again", "refused")),
 )
 

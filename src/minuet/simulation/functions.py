@@ -54,8 +54,7 @@ from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, EventRecord, Key
 
 #: What ends a node from outside of its function, whatever the code has come to.
 OUTSIDE = {
-    *("timeout", "crash_loop", "no_plan", "invalid-output", "no_handler", "limit"),
-    "store-unusable",
+    *("timeout", "crash_loop", "no_plan", "invalid-output", "no_handler", "store-unusable"),
 }
 
 
@@ -297,7 +296,8 @@ class Functions:
                 yield from self._recorded(state, history, event)
             return
         error = getattr(event, "error", None)
-        if error is not None and error.get("code") in OUTSIDE:
+        code = "" if error is None else str(error.get("code"))
+        if code in OUTSIDE or code.startswith("exceeded_"):
             return
         arguments = self._arguments(program, event.node, state.input)
         if arguments is None:
