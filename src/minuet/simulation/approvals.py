@@ -42,7 +42,7 @@ def add_approvals(document: dict[str, Any]) -> None:
 def is_lost(
     run: str, history: Iterable[NumberedEvent], id: str, decision: str, person: str
 ) -> bool:
-    """Whether a decision is not in the history, although somebody was told that it counts."""
+    """Whether a decision is not in the history, although the facade has accepted it."""
     for (node, scope), asked in find_approvals(history).items():
         if approval_id(run, author_of(node), decode(scope)) == id:
             made = [(one.by, one.decision) for one in asked.decisions]
