@@ -694,6 +694,40 @@ def test_both_ways_of_a_wait_with_a_timeout_are_taken(folder: Any, minuet: Any) 
     assert called.json["findings"] == []
 
 
+REFUND = """
+name: refund
+nodes:
+  - id: gate
+    type: human
+    human_config: {approvers: [finance], quorum: 2, form: {type: integer}, timeout_hours: 48}
+    rejection_path: [sorry]
+  - {id: pay, type: noop, dependencies: [gate]}
+  - {id: sorry, type: noop}
+"""
+
+
+def test_people_decide_both_ways_in_simulated_runs(folder: Any, minuet: Any) -> None:
+    folder.write("refund.yaml", REFUND)
+
+    called = minuet("simulate", "refund.yaml", "--seeds", "20", "--json")
+
+    assert called.json["ends"] == {"COMPLETED": 20}
+    assert called.json["findings"] == []
+
+
+def test_a_rejection_without_a_path_and_an_approval_without_an_end_are_reported(
+    folder: Any, minuet: Any
+) -> None:
+    folder.write("ask.yaml", "name: ask\nnodes: [{id: gate, type: human}]\n")
+
+    called = minuet("simulate", "ask.yaml", "--seeds", "20", "--json")
+
+    assert called.code == 1
+    found = {one["code"]: one for one in called.json["findings"]}
+    assert found.keys() == {"unhandled-failure", "waits"}
+    assert "rejection_path" in found["unhandled-failure"]["hint"]
+
+
 @pytest.mark.parametrize(
     "config",
     [

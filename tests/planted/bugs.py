@@ -12,7 +12,7 @@ import msgspec
 from tests.planted import functions as flawed
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
-from tests.planted import unlogged
+from tests.planted import undecided, unlogged
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
@@ -39,6 +39,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     registry: bool = False
     #: Whether the worlds have durable functions.
     functions: bool = False
+    #: Whether they ask people.
+    approvals: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -55,6 +57,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             families=self.families,
             registry=self.registry,
             functions=self.functions,
+            approvals=self.approvals,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -289,6 +292,25 @@ _ALL = (
         name="data-means-timeout",
         summary="a signal whose data looks like a timeout is taken for one",
         transition=wrong.DataMeansATimeout,
+    ),
+    Bug(
+        name="decision-lost",
+        summary="a decision of a quorum is acknowledged and forgotten",
+        approvals=True,
+        without=("lossy",),
+        patch=undecided.decisions_are_forgotten,
+    ),
+    Bug(
+        name="quorum-miscounted",
+        summary="one approval too few completes a quorum",
+        approvals=True,
+        patch=undecided.quorums_are_one_short,
+    ),
+    Bug(
+        name="rejection-overruled",
+        summary="approvals after a rejection complete a quorum",
+        approvals=True,
+        patch=undecided.rejections_are_overruled,
     ),
     Bug(
         name="early-signal-dropped",

@@ -31,6 +31,7 @@ from minuet.errors import (
 )
 from minuet.ids import Ids
 from minuet.kernel.scope import decode
+from minuet.simulation.approvals import PEOPLE
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import SIGNALS
 from minuet.simulation.registry import Shelf, start_by_name
@@ -44,6 +45,10 @@ PATIENCE = 5.0
 
 #: How often a client looks for a timer to fire early.
 LOOKS = 6
+
+#: How often people look at what a run asks, and what they decide.
+ROUNDS = 20
+VERDICTS: tuple[Verdict, ...] = ("approve", "approve", "approve", "reject")
 
 
 class Script(msgspec.Struct, frozen=True):
@@ -105,6 +110,8 @@ class Promises:
         self.seen: list[Seen] = []
         #: Run and id of signals.
         self.signals: list[tuple[str, str]] = []
+        #: Decisions: run, approval, decision, person.
+        self.decisions: list[tuple[str, str, str, str]] = []
         #: Actions that got a reply, by script and position in it.
         self.done: set[tuple[str, int]] = set()
         #: Completed scripts.
@@ -165,6 +172,7 @@ class Client:
         await asyncio.sleep(max(0.0, script.start_at - loop.time()))
         run = await self._start(script)
         sending = loop.create_task(self._send(run, script))
+        deciding = loop.create_task(self._ask_people(run, script))
         if script.deletes_early:
             await self._delete(run, script)
         for number, (delay, action) in enumerate(script.actions):
@@ -178,6 +186,7 @@ class Client:
                 break
             await self._retry(run, script)
         await sending
+        await deciding
         if script.deletes:
             await self._delete(run, script)
         self._promises.finished.add(script.name)
@@ -297,6 +306,29 @@ class Client:
             self._coverage.hit("decision refused")
             return
         self._coverage.hit("decision made")
+        self._promises.decisions.append((asked.run_id, id, decision, by))
+
+    async def _ask_people(self, run: str, script: Script) -> None:
+        """Let people decide what a run asks, two of them at the same moment."""
+        if all(node.type != "human" for node in script.workflow.plan.nodes):
+            return
+        loop = asyncio.get_running_loop()
+        chance = random.Random(f"people {script.name}")
+        for _ in range(ROUNDS):
+            await asyncio.sleep(chance.choice((0.1, 0.5, 1.5)))
+            try:
+                pending = await self.repeat(lambda: self._app.approvals.list(run))
+            except RunNotFoundError:
+                return
+            voting = [
+                loop.create_task(
+                    self.decide(one.id, chance.choice(VERDICTS), person, lambda form: None)
+                )
+                for one in pending
+                for person in chance.sample(PEOPLE, 2)
+            ]
+            for vote in voting:
+                await vote
 
     async def _cancel(self, run: str, script: Script) -> None:
         await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from minuet import events as happened
+from minuet.approvals import APPROVAL_WAIT
 from minuet.kernel.view import run_output
+from minuet.simulation.approvals import is_lost, wrong_decisions
 from minuet.simulation.checker import BrokenRule
 from minuet.simulation.handlers import Start
 from minuet.simulation.logged import LogModel
@@ -109,6 +111,13 @@ def _promises_are_kept(world: World) -> None:
     for run, id in world.callers.promises.signals:
         if run not in deleted and id not in world.checker.state(run).signals:
             world.fail(BrokenRule("I27", f"signal {id} was acknowledged and is not there", run))
+    for run, id, decision, person in world.callers.promises.decisions:
+        if run not in deleted and is_lost(run, world.checker.events(run), id, decision, person):
+            message = f"{decision} by {person} on {id} was acknowledged and is not there"
+            world.fail(BrokenRule("I27", message, run))
+    for row in world.model.runs():
+        for wrong in wrong_decisions(world.checker.events(row.run)):
+            world.fail(BrokenRule("I21", wrong, row.run))
 
 
 def _ends_stay(world: World) -> None:
@@ -270,7 +279,7 @@ def _is_determined(world: World, run: str) -> bool:
 
 
 def _waits_for_signal(event: happened.Event) -> bool:
-    return isinstance(event, happened.NodeWaiting) and event.kind == SIGNAL_WAIT
+    return isinstance(event, happened.NodeWaiting) and event.kind in (SIGNAL_WAIT, APPROVAL_WAIT)
 
 
 def differing_results(

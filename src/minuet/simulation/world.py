@@ -21,6 +21,7 @@ from minuet.bridge.snapshot import plan_of
 from minuet.errors import RunConflictError
 from minuet.kernel.program import Program
 from minuet.nodes.handler import Handlers
+from minuet.simulation.approvals import add_approvals
 from minuet.simulation.callers import Callers
 from minuet.simulation.checker import BrokenRule, Checker
 from minuet.simulation.client import Script, draw_actions, draw_signals
@@ -296,6 +297,8 @@ class World:
             self.functions.add(document)
         if self.is_fleet:
             self._placing.add(document)
+        if self.config.approvals:
+            add_approvals(document)
 
     def _make_worker(self, name: str) -> Worker:
         chance = self.streams.get("ids")

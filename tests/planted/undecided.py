@@ -1,0 +1,49 @@
+"""Mistakes in how decisions of people are kept and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from minuet.approvals import Answer, Decision, find_verdict
+from minuet.nodes.context import Context
+from minuet.nodes.io import human
+
+
+@contextmanager
+def _replaced(name: str, wrong: Any) -> Iterator[None]:
+    right = getattr(human, name)
+    setattr(human, name, wrong)
+    try:
+        yield
+    finally:
+        setattr(human, name, right)
+
+
+def decisions_are_forgotten() -> Any:
+    """Of a quorum, only the last decision is known."""
+
+    async def keep(context: Context, answer: Answer | None, quorum: int) -> list[Decision]:
+        return [] if answer is None else [answer.decision]
+
+    return _replaced("_keep", keep)
+
+
+def quorums_are_one_short() -> Any:
+    """One approval too few is enough."""
+
+    def count(decisions: Iterable[Decision], quorum: int) -> Decision | None:
+        return find_verdict(decisions, max(1, quorum - 1))
+
+    return _replaced("find_verdict", count)
+
+
+def rejections_are_overruled() -> Any:
+    """Approvals after a rejection complete a quorum."""
+
+    def count(decisions: Iterable[Decision], quorum: int) -> Decision | None:
+        approvals = [one for one in decisions if one.decision == "approve" or quorum == 1]
+        return find_verdict(approvals, quorum)
+
+    return _replaced("find_verdict", count)
