@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from minuet.store.logged.gates import Gates
 from minuet.store.records import (
+    FIRST_PLACE,
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -89,10 +91,13 @@ class LoggedReads(Gates):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
         async def read() -> list[DeadLetter]:
-            return await self._hot.list_dead_letters(tenant, run=run, status=status, limit=limit)
+            return await self._hot.list_dead_letters(
+                tenant, run=run, status=status, after=after, limit=limit
+            )
 
         return await self._twice(read, lambda letter: letter.run)
 
