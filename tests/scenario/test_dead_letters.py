@@ -14,14 +14,20 @@ from minuet.errors import DeadLetterNotFoundError, RunConflictError
 from .harness import PATIENCE, Scene, node, task, workflow
 
 
+class Vault:
+    def get(self, name: str) -> str:
+        return "hush-hush"
+
+
 async def fail_runs(s: Scene, document: dict[str, Any], *inputs: Any) -> list[str]:
     return [(await s.run(document, value)).run_id for value in inputs]
 
 
 @pytest.mark.shows("J-20", "J-22")
 async def test_a_retried_dead_letter_keeps_its_key_and_starts_with_its_first_attempt(
-    scene: Any, clock: ManualClock
+    scene: Any,
 ) -> None:
+    clock = ManualClock()
     seen: list[tuple[int, str]] = []
 
     async def work(order: dict[str, Any], ctx: minuet.Context) -> Any:
@@ -132,10 +138,8 @@ async def test_a_discarded_dead_letter_says_why_and_is_not_retried(scene: Any) -
 
 
 async def test_the_input_of_an_item_is_shown_with_the_item_and_without_secrets(
-    scene: Any, monkeypatch: pytest.MonkeyPatch
+    scene: Any,
 ) -> None:
-    monkeypatch.setenv("MINUET_SECRET_TOKEN", "hush-hush")
-
     async def send(to: str, token: str) -> None:
         if to == "b":
             raise ValueError("no such address")
@@ -144,11 +148,11 @@ async def test_the_input_of_an_item_is_shown_with_the_item_and_without_secrets(
         task(
             "send",
             foreach={"items": "{{ input }}"},
-            secrets=["token"],
-            config={"to": "{{ item }}", "token": "{{ secrets.token }}"},
+            secrets=["TOKEN"],
+            config={"to": "{{ item }}", "token": "{{ secrets.TOKEN }}"},
         )
     )
-    async with scene({"send": send}) as s:
+    async with scene({"send": send}, secrets=Vault()) as s:
         await fail_runs(s, document, ["a", "b"])
         (letter,) = await s.app.dead_letters.list()
         details = await s.app.dead_letters.show(letter.id)

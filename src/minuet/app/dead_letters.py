@@ -194,7 +194,11 @@ class DeadLetters:
         return LetterDetails(
             letter,
             await self._input(rows, own),
-            [one for one in events if (one.node, one.scope) == (own.node, letter.scope)],
+            [
+                one
+                for one in events
+                if (author_of(one.node), one.scope) == (letter.node_id, letter.scope)
+            ],
         )
 
     async def _input(self, rows: Snapshot, letter: DeadLetter) -> dict[str, Json] | None:
