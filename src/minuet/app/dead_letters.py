@@ -243,17 +243,14 @@ class DeadLetters:
         if run_id is not None and not is_storable(run_id):
             return
         after = FIRST_PLACE
-        while True:
-            page = await self._store.list_dead_letters(
-                self._tenant, run=run_id, status=status, after=after, limit=PAGE
-            )
+        while page := await self._store.list_dead_letters(
+            self._tenant, run=run_id, status=status, after=after, limit=PAGE
+        ):
             for letter in page:
                 if fingerprint not in (None, letter.fingerprint):
                     continue
                 if node_id in (None, author_of(letter.node)):
                     yield await self._view(letter)
-            if len(page) < PAGE:
-                return
             after = page[-1].place
 
     async def _view(self, letter: DeadLetter) -> DeadLetterView:

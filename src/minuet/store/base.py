@@ -273,7 +273,8 @@ class Store(Protocol):
         after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
-        """Dead letters, the oldest first; those that come after a place in this order."""
+        """Dead letters, the oldest first; those that come after a place in this order. A page may
+        be short although there are more; only one without any is the last."""
         ...
 
     async def list_queues(self) -> list[QueueDepth]:
