@@ -19,6 +19,18 @@ class Vault:
         return "hush-hush"
 
 
+class Counting:
+    """A store that notes which verbs are called."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.calls: list[str] = []
+
+    def __getattr__(self, name: str) -> Any:
+        self.calls.append(name)
+        return getattr(self._store, name)
+
+
 async def fail_runs(s: Scene, document: dict[str, Any], *inputs: Any) -> list[str]:
     return [(await s.run(document, value)).run_id for value in inputs]
 
@@ -165,6 +177,26 @@ async def test_the_input_of_an_item_is_shown_with_the_item_and_without_secrets(
             "item": "b",
         }
         assert [one.type for one in details.history][-1] == "failed"
+
+
+async def test_grouping_reads_pages_and_nothing_else(
+    scene: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("minuet.app.dead_letters.PAGE", 4)
+
+    async def work(ctx: minuet.Context) -> None:
+        raise ValueError(f"order {ctx.input}")
+
+    async with scene({"work": work}) as s:
+        await fail_runs(s, workflow(task("work")), *range(10))
+        counting = Counting(s.app.store)
+        monkeypatch.setattr(s.app.dead_letters, "_store", counting)
+        (group,) = await s.app.dead_letters.group()
+        ids = await s.app.dead_letters.ids()
+
+        assert group.count == len(set(ids)) == 10
+        # Three pages, and one that says that there are no more: for 10,000 in pages of 1,000, 11.
+        assert counting.calls == ["list_dead_letters"] * 8
 
 
 @pytest.mark.parametrize("id", ["", "x", ".1", "nosuch.1", "x.-1", "x.٣", "\0.1", "x.99999999999"])

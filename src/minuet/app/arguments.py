@@ -361,7 +361,6 @@ RULES: dict[str, Rule] = {
     "DeadLetters.group.run_id": optional(any_text),
     "node_id": optional(any_text),
     "fingerprint": optional(any_text),
-    "id": any_text,
     "DeadLetters.retry.ids": several(any_text, IDS_MAX),
     "per_second": optional(rate),
     "why": maybe_empty(REASON_LENGTH_MAX),

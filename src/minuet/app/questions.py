@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Iterator, Sequence, Set
 from typing import Any
 
+import msgspec
+
 from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
 from minuet.app.finder import Finder, RunList

@@ -19,7 +19,7 @@ MESSAGE_LENGTH_MAX = 1_000
 #: Paths below the folders of temporary files, on every system.
 _TEMPORARY = re.compile(
     r"""(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/[^\s'"`,;:)]*"""
-    r"""|[A-Za-z]:[\\/][^\s'"`,;:)]*[\\/]Te?mp[\\/][^\s'"`,;:)]*"""
+    r"""|[A-Za-z]:[\\/](?:[^\s'"`,;:)]*[\\/])?Te?mp[\\/][^\s'"`,;:)]*"""
 )
 
 _WORD = re.compile(r"[\w-]+")
