@@ -20,6 +20,7 @@ import msgspec
 import minuet
 import minuet.testing as testing
 from minuet.app import arguments
+from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.options import Options
 from minuet.app.runs import Runs
@@ -210,6 +211,7 @@ PARTS: dict[str, type[Any]] = {
     "runs": Runs,
     "workflows": Workflows,
     "workers": Workers,
+    "dead_letters": DeadLetters,
     "doctor": Doctor,
 }
 

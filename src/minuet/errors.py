@@ -28,6 +28,7 @@
     │   ├── RunTimeoutError    the caller stopped waiting; the run goes on
     │   └── PlayError          a run that `minuet.testing` plays cannot go on
     ├── WorkflowNotFoundError  no deployed workflow has this name, version or tag
+    ├── DeadLetterNotFoundError     no dead letter has this id
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
@@ -303,6 +304,18 @@ class PlayError(RunError):
         self.played = played
         why = "; ".join(self.waits)
         super().__init__(f"the run cannot go on: {reason}{f': {why}' if why else ''}")
+
+
+class DeadLetterNotFoundError(MinuetError, LookupError):
+    """There is no dead letter with this id (or it belongs to another tenant)."""
+
+    code = "dead-letter-not-found"
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(
+            f"there is no dead letter {id!r}: an id is a run and its generation, such as 0198a2b3.1"
+        )
 
 
 class WorkflowNotFoundError(MinuetError, LookupError):

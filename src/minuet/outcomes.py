@@ -72,6 +72,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.ChildFailedError: Outcome(FAILED, 409, "Child run failed"),
     errors.ChildDepthError: Outcome(FAILED, 409, "Child run too deep"),
     errors.WorkflowNotFoundError: Outcome(INVALID, 404, "Workflow not found"),
+    errors.DeadLetterNotFoundError: Outcome(INVALID, 404, "Dead letter not found"),
     errors.StoreError: Outcome(INVALID, 500, "Store error"),
     errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),
     errors.StoreUnusableError: Outcome(INVALID, 500, "Store unusable"),

@@ -48,6 +48,7 @@ from minuet.store.exchange import (
 )
 from minuet.store.families import child_id
 from minuet.store.records import (
+    FIRST_PLACE,
     LEASE_MS_MAX,
     TIMED_OUT,
     TOUCH_MS,
@@ -798,9 +799,9 @@ class Driver:
         letters = await self._stores[0].list_dead_letters("a", status=None)
         if letters and rng.random() < 0.3:
             letter = rng.choice(letters)
-            key = (letter.run, letter.node, letter.scope)
             tenant = "b" if rng.random() < 0.1 else "a"
-            answer = await self._ask(lambda s: s.discard_dead_letter(tenant, key))
+            named = (letter.run, letter.generation + (rng.random() < 0.1), rng.choice(("", "ключ")))
+            answer = await self._ask(lambda s: s.discard_dead_letter(tenant, *named))
             self.seen["discard_dead_letter", str(answer)] += 1
 
     async def report(self, rng: Random) -> None:
@@ -831,6 +832,11 @@ class Driver:
         kind, key = rng.choice(("timer", "signal", "flow")), rng.choice((None, "k1", "ключ"))
         run = rng.choice(self._runs)[1] if self._runs and rng.random() < 0.5 else None
         status = rng.choice((None, "pending", "reprocessed", "discarded"))
+        letters = await self._stores[0].list_dead_letters(tenant, status=None)
+        places = [FIRST_PLACE, *(letter.place for letter in letters)]
+        # One that is not there any more is a place as well.
+        at_ms, *rest = rng.choice(places)
+        after: Any = (at_ms + rng.choice((0, 0, 0, 1)), *rest)
         found = {
             "list_runs": await self._ask(
                 lambda s: s.list_runs(
@@ -841,7 +847,9 @@ class Driver:
                 lambda s: s.list_waiting(tenant, kind, key=key, limit=limit)
             ),
             "list_dead_letters": await self._ask(
-                lambda s: s.list_dead_letters(tenant, run=run, status=status, limit=limit)
+                lambda s: s.list_dead_letters(
+                    tenant, run=run, status=status, after=after, limit=limit
+                )
             ),
             "list_queues": await self._ask(lambda s: s.list_queues()),
             "list_tenants": await self._ask(lambda s: s.list_tenants()),

@@ -24,9 +24,6 @@ from minuet.store.redis.hot import HotRedisStore
 from minuet.store.rules.changes import Source
 from minuet.store.sqlite import SqliteStore
 
-#: Verbs that only the simulation calls until approvals, signals and dead letters have commands.
-CALLED_BY_THE_SIMULATION = {"discard_dead_letter"}
-
 #: What a store offers beside its verbs, and to whom.
 EXTRAS: dict[type[Any], set[str]] = {
     # The rules load its rows.
@@ -92,4 +89,4 @@ def test_every_verb_has_a_caller(modules: list[Any]) -> None:
     }
     verbs = public(Store) - set(Store.__annotations__) - {"durability"}
 
-    assert verbs - called == CALLED_BY_THE_SIMULATION
+    assert verbs - called == set()

@@ -16,7 +16,7 @@ from minuet.errors import RunConflictError
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 
 
-@pytest.mark.shows("J-16", "J-18")
+@pytest.mark.shows("J-16", "J-17", "J-18", "J-23")
 async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: ManualClock) -> None:
     mended = False
 
@@ -31,19 +31,21 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
         for number in range(3):
             clock.advance(1000)
             run_ids.append((await s.run(document, number)).run_id)
-        letters = await s.app.runs.dead_letters()
-        oldest = await s.app.runs.dead_letters(limit=2)
-        own = await s.app.runs.dead_letters(run_ids[1])
+        dead = s.app.dead_letters
+        letters = await dead.list()
+        oldest = await dead.list(limit=2)
+        own = await dead.list(run_id=run_ids[1], node_id="work")
+        of_another_node = await dead.list(run_id=run_ids[1], node_id="end")
+        (group,) = await dead.group()
         mended = True
-        for letter in oldest:
-            await s.app.runs.retry(letter.run)
+        retried = [one async for one in dead.retry(letter.id for letter in oldest)]
         ends = [(await s.app.wait(run_id, timeout=PATIENCE)).status for run_id in run_ids]
-        left = await s.app.runs.dead_letters()
-        requeued = await s.app.runs.dead_letters(status="reprocessed")
+        left = await dead.list()
+        requeued = await dead.list(status="reprocessed")
 
         # Which token it was, where it waited, what was wrong and when.
         first = letters[0]
-        assert (first.run, first.node, first.scope) == (run_ids[0], "work", "")
+        assert (first.run_id, first.node_id, first.scope) == (run_ids[0], "work", ())
         assert (first.queue, first.attempts, first.generation) == ("task:work", 1, 1)
         assert first.error["message"] == "no such order: 0"
         assert [letter.at_ms for letter in letters] == [
@@ -51,14 +53,18 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
             clock.now_ms() - 1000,
             clock.now_ms(),
         ]
-        assert [letter.run for letter in letters] == run_ids
-        assert [letter.run for letter in own] == [run_ids[1]]
+        assert [letter.run_id for letter in letters] == run_ids
+        assert [letter.run_id for letter in own] == [run_ids[1]]
+        assert of_another_node == []
+        # How many there are, in all and by queue.
+        assert (group.count, group.queues) == (3, {"task:work": 3})
         # As many as were asked for are run again, the oldest first.
         assert ends == ["COMPLETED", "COMPLETED", "FAILED"]
-        assert [letter.run for letter in left] == run_ids[2:]
-        assert [letter.run for letter in requeued] == run_ids[:2]
+        assert [one.is_retried for one in retried] == [True, True]
+        assert [letter.run_id for letter in left] == run_ids[2:]
+        assert [letter.run_id for letter in requeued] == run_ids[:2]
         # What the handler was given is kept with the run.
-        assert [(await s.app.runs.get(letter.run)).input for letter in letters] == [
+        assert [(await s.app.runs.get(letter.run_id)).input for letter in letters] == [
             *(b"0", b"1", b"2"),
         ]
 

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 import minuet
-from minuet.kernel.scope import decode
 
 from .harness import QUICK_RETRY, node, task, workflow
 
@@ -200,8 +199,8 @@ async def test_an_item_that_fails_fails_the_run_and_a_retry_runs_just_that_item(
         assert (result.status, result.error["node"]) == ("FAILED", "each")
         assert result.nodes["each"].status == "FAILED"
         assert calls == [0, 1]
-        (letter,) = await s.app.runs.dead_letters(run_id)
-        assert (letter.node, decode(letter.scope)) == ("each", (1,))
+        (letter,) = await s.app.dead_letters.list(run_id=run_id)
+        assert (letter.node_id, letter.scope) == ("each", (1,))
         why = await s.app.runs.explain(run_id, "each[1]")
         assert why.status == "FAILED"
         assert "'each'[1] failed" in why.summary

@@ -66,7 +66,7 @@ async def test_a_run_without_its_plan_fails_once_and_says_why(store: Store, run:
         findings = await app.doctor.examine_run(run)
         with pytest.raises(StoreUnusableError, match="is missing in the store"):
             await app.runs.show(run)
-        (letter,) = await app.runs.dead_letters(run)
+        (letter,) = await app.dead_letters.list(run_id=run)
         events = await store.read_events(DEFAULT_TENANT, run)
 
     assert row.status == "FAILED"

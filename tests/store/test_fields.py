@@ -25,6 +25,7 @@ RECORDS: list[msgspec.Struct] = [
     Join("r", "n", "s", 1, 2, fired=True),
     Arrival("r", "n", "s", "m", "", live=True, late=False),
     DeadLetter("r", "n", "s", 1, "t", "q", "why", {"code": "x"}, "f", 1, 2),
+    DeadLetter("r", "n", "s", 1, "t", "q", "x", {}, "f", 1, 2, "discarded", "w", 3, "\0why"),
 ]
 
 

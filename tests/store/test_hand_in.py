@@ -10,7 +10,7 @@ import pytest
 from minuet.errors import InputError, RunConflictError
 from minuet.store.changes import Cancel, RetryRun
 from minuet.store.exchange import Failed, Released, Retried, Waiting
-from minuet.store.records import TIMED_OUT, EventRecord
+from minuet.store.records import FIRST_PLACE, TIMED_OUT, EventRecord
 
 
 def name(grant: Any) -> tuple[str, str, str, str]:
@@ -86,12 +86,13 @@ async def test_a_dead_letter_keeps_what_failed_and_why(world: Any) -> None:
 
     assert (letter.run, letter.node, letter.generation) == (run, "a", 1)
     assert (letter.reason, letter.error, letter.attempts) == ("non_retryable", {"code": "x"}, 1)
-    assert letter.status == "pending"
+    assert (letter.status, letter.settled_ms, letter.why) == ("pending", None, "")
+    assert letter.workflow == (await world.run(run)).workflow
     assert (await world.run(run)).dead_letters == 1
 
 
 async def test_failures_of_the_same_kind_have_the_same_fingerprint(world: Any) -> None:
-    for code, message in [("x", "one"), ("x", "two"), ("y", "one")]:
+    for code, message in [("x", "order 1"), ("x", "order 2"), ("y", "order 1")]:
         await world.start("a")
         grant = await world.take_one()
         error = {"code": code, "message": message}
@@ -112,11 +113,12 @@ async def test_a_failure_without_a_dead_letter_leaves_none(world: Any) -> None:
 async def test_retrying_the_run_takes_its_dead_letters_up_again(world: Any) -> None:
     run = await world.start("a")
     await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
+    world.clock.advance(5)
     await world.change(run, RetryRun())
 
     assert await world.store.list_dead_letters("a") == []
     (letter,) = await world.store.list_dead_letters("a", status="reprocessed")
-    assert letter.run == run
+    assert (letter.run, letter.settled_ms) == (run, world.clock.now_ms())
     await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
     letters = await world.store.list_dead_letters("a", run=run, status=None)
     assert [(v.generation, v.status) for v in letters] == [(1, "reprocessed"), (2, "pending")]
@@ -126,12 +128,27 @@ async def test_a_dead_letter_is_discarded_once(world: Any) -> None:
     run = await world.start("a")
     await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
 
-    assert await world.store.discard_dead_letter("a", (run, "a", ""))
-    assert not await world.store.discard_dead_letter("a", (run, "a", ""))
+    world.clock.advance(5)
 
-    assert [v.status for v in await world.store.list_dead_letters("a", status=None)] == [
-        "discarded"
-    ]
+    assert not await world.store.discard_dead_letter("a", run, 2, "the wrong generation")
+    assert await world.store.discard_dead_letter("a", run, 1, "a\0b ключ")
+    world.clock.advance(5)
+    assert not await world.store.discard_dead_letter("a", run, 1, "again")
+
+    (letter,) = await world.store.list_dead_letters("a", status=None)
+    assert (letter.status, letter.why) == ("discarded", "a\0b ключ")
+    assert letter.settled_ms == world.clock.now_ms() - 5
+
+
+async def test_a_discarded_dead_letter_stays_discarded_when_its_run_is_retried(world: Any) -> None:
+    run = await world.start("a")
+    await world.hand_in(Failed(*name(await world.take_one()), error={}, dead_letter="all"))
+    await world.store.discard_dead_letter("a", run, 1)
+    (before,) = await world.store.list_dead_letters("a", status=None)
+    world.clock.advance(5)
+    await world.change(run, RetryRun())
+
+    assert await world.store.list_dead_letters("a", status=None) == [before]
 
 
 async def test_dead_letters_are_listed_oldest_first_up_to_the_limit(world: Any) -> None:
@@ -144,6 +161,30 @@ async def test_dead_letters_are_listed_oldest_first_up_to_the_limit(world: Any) 
 
     assert [v.run for v in await world.store.list_dead_letters("a", limit=2)] == runs[:2]
     assert [v.run for v in await world.store.list_dead_letters("a", run=runs[2])] == [runs[2]]
+
+
+async def test_dead_letters_are_read_page_by_page_while_they_are_dealt_with(world: Any) -> None:
+    runs = []
+    for number in range(5):
+        runs.append(await world.start("a"))
+        grant = await world.take_one()
+        world.clock.advance(number % 2)
+        await world.hand_in(Failed(*name(grant), error={}, dead_letter="all"))
+    whole = await world.store.list_dead_letters("a")
+
+    pages, after = [], FIRST_PLACE
+    while page := await world.store.list_dead_letters("a", after=after, limit=2):
+        pages.append(page)
+        after = page[-1].place
+        # The last of a page is where the next one begins, also when it has left the list.
+        await world.store.discard_dead_letter("a", page[-1].run, 1)
+
+    assert [letter for page in pages for letter in page] == whole
+    assert [len(page) for page in pages] == [2, 2, 1]
+    assert sorted(letter.run for letter in whole) == sorted(runs)
+    of_run = {"run": whole[1].run, "status": None}
+    assert len(await world.store.list_dead_letters("a", after=whole[0].place, **of_run)) == 1
+    assert await world.store.list_dead_letters("a", after=whole[1].place, **of_run) == []
 
 
 # ── waiting ─────────────────────────────────────────────────────────────────────────────

@@ -66,7 +66,7 @@ async def test_runs_of_another_tenant_cannot_be_changed(world: Any, theirs: Any)
 
     assert not await world.resolve(key)
     assert await world.record(theirs, "one") == "lost"
-    assert not await world.store.discard_dead_letter("a", key)
+    assert not await world.store.discard_dead_letter("a", theirs.run, 1)
     await world.store.change_run("b", theirs.run, Cancel())
     assert await world.store.delete_runs("a", [theirs.run]) == 0
 

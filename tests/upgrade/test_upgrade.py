@@ -173,11 +173,11 @@ async def test_a_store_holds_runs_in_every_state(old: Old) -> None:
             live = sorted((t.node, t.state, t.lane) for t in tokens if t.state in LIVE_STATES)
             assert (case.name, live) == (case.name, [tuple(left) for left in case.left])
         app = apps["default"]
-        letters = await app.runs.dead_letters()
+        letters = await app.dead_letters.list()
         workers = await app.workers.list()
         queues = await app.store.list_queues()
 
-        assert [letter.node for letter in letters] == ["refused", "refused"]
+        assert [letter.node_id for letter in letters] == ["refused", "refused"]
         assert [(w.name, w.status) for w in workers] == [("earlier", "dead"), ("earlier", "dead")]
         assert [queue.ready for queue in queues if queue.queue.startswith("@")] == [1]
 
@@ -228,7 +228,8 @@ async def test_a_run_that_had_failed_can_be_retried(old: Old) -> None:
         result = await app.wait(run.run, timeout=60)
 
         assert (run.generation, result.status) == (2, "FAILED")
-        assert [letter.generation for letter in await app.runs.dead_letters(run.run)] == [2]
+        letters = await app.dead_letters.list(run_id=run.run)
+        assert [letter.generation for letter in letters] == [2]
         await check_sound(apps)
 
 

@@ -57,7 +57,7 @@ async def test_a_run_by_such_a_name_does_not_exist(store_url: str, name: str) ->
             with pytest.raises(RunNotFoundError):
                 await ask(name)
         assert await app.runs.list(workflow=name) == []
-        assert await app.runs.dead_letters(name) == []
+        assert await app.dead_letters.list(run_id=name) == []
 
 
 async def test_in_data_it_is_kept(store_url: str) -> None:

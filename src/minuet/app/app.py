@@ -4,9 +4,9 @@
         run = await app.start("order.yaml", {"order_id": 7})
         result = await run.wait()
 
-The nouns hold the verbs: `app.runs`, `app.approvals`, `app.workflows`, `app.workers`,
-`app.retention`, `app.doctor`. The App itself has the few that nearly every program needs, as
-short forms.
+The nouns hold the verbs: `app.runs`, `app.approvals`, `app.dead_letters`, `app.workflows`,
+`app.workers`, `app.retention`, `app.blobs`, `app.doctor`. The App itself has the few that nearly
+every program needs, as short forms.
 
 Leaving the block drains the worker. A run that was started lives in the store, not in the App:
 another App (or process) on the same store continues it.
@@ -23,6 +23,7 @@ from minuet.app.approvals import Approvals
 from minuet.app.arguments import checked
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
+from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.options import OptionArguments, Options, Seconds
@@ -56,6 +57,7 @@ class Facade:
         self._workers = Workers(tenant)
         self._runs = Runs(tenant, self._workflows, self._workers)
         self._approvals = Approvals(tenant, self._runs)
+        self._dead_letters = DeadLetters(tenant, self._runs)
 
     # ── nouns ───────────────────────────────────────────────────────────────────────────
 
@@ -81,6 +83,12 @@ class Facade:
         """The workers of the store, and its queues."""
         self._engine.check_open()
         return self._workers
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        """Node instances that failed for good: look at them, retry or discard them."""
+        self._engine.check_open()
+        return self._dead_letters
 
     @property
     def retention(self) -> Retention:

@@ -51,6 +51,9 @@ TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 
 #: Runs in one page, and inputs in one call of `start_many`.
 PAGE_MAX = 10_000
+
+#: Most ids in one call that goes through them one by one.
+IDS_MAX = 1_000_000
 START_MAX = 100_000
 
 #: Longest duration in seconds: about thirty years.
@@ -140,6 +143,14 @@ def seconds(least: float = 0.0, most: float = SECONDS_MAX) -> Rule:
         return cast(float, value)
 
     return check
+
+
+def rate(value: Any) -> float:
+    """How many of something in a second."""
+    wrong = isinstance(value, bool) or not isinstance(value, int | float)
+    if wrong or not 0.001 <= value <= 1_000_000:
+        raise InvalidArgument("expected a number from 0.001 to 1,000,000")
+    return cast(float, value)
 
 
 def one_of(*allowed: str) -> Rule:
@@ -345,7 +356,15 @@ RULES: dict[str, Rule] = {
     "before": optional(any_text),
     "Questions.instances.node": optional(any_text),
     "Finder.list.workflow": optional(any_text),
-    "Questions.dead_letters.run_id": optional(any_text),
+    "DeadLetters.list.run_id": optional(any_text),
+    "DeadLetters.ids.run_id": optional(any_text),
+    "DeadLetters.group.run_id": optional(any_text),
+    "node_id": optional(any_text),
+    "fingerprint": optional(any_text),
+    "DeadLetters.retry.ids": several(any_text, IDS_MAX),
+    "per_second": optional(rate),
+    "why": maybe_empty(REASON_LENGTH_MAX),
+    "generation": optional(whole(1, SEQ_MAX)),
     "status": optional(one_of("pending", "reprocessed", "discarded")),
     # Options of an App.
     "store": optional(store),

@@ -32,7 +32,7 @@ from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.plan.plan import FLOW, author_of, item_id
-from minuet.store.records import DeadLetter, Run
+from minuet.store.records import Run
 from minuet.types import Scope
 
 
@@ -78,19 +78,6 @@ class Questions(Finder):
     async def task_events(self, run_id: str) -> list[TaskEvent]:
         """What happened to each node instance: created, pending, assigned, started, …"""
         return task_events(await self.history(run_id))
-
-    @checked
-    async def dead_letters(
-        self, run_id: str | None = None, *, status: str | None = "pending", limit: int = 100
-    ) -> list[DeadLetter]:
-        """Node instances that failed and are kept, the oldest first; retrying their run requeues
-        them. An item of a foreach has the name of its node, and its number ends the scope."""
-        if run_id is not None and not is_storable(run_id):
-            return []
-        found = await self._store.list_dead_letters(
-            self._tenant, run=run_id, status=status, limit=limit
-        )
-        return [msgspec.structs.replace(one, node=author_of(one.node)) for one in found]
 
     @checked
     async def program(self, run_id: str, digest: str) -> Program:

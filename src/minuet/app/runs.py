@@ -298,11 +298,16 @@ class Runs(Questions):
         return await self._change(run_id, Resume())
 
     @checked
-    async def retry(self, run_id: str) -> Run:
+    async def retry(self, run_id: str, *, generation: int | None = None) -> Run:
         """Run what failed or was cut off again, in the run's next generation. It has as much time
-        as the plan gives a run."""
+        as the plan gives a run.
+
+        With `generation`, only if the run is in it: RunConflictError if it was retried meanwhile.
+        """
         self._behind.check_open()
         run = await self.get(run_id)
+        if generation not in (None, run.generation):
+            raise RunConflictError(run_id, "was retried", status=run.status, seq=run.seq)
         store = moved_to(run)
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: retry it there")
@@ -311,7 +316,8 @@ class Runs(Questions):
             deadline_ms = loaded.program.plan.deadline_ms
         except StoreUnusableError:
             deadline_ms = None  # Its plan is lost: the run will fail for that reason.
-        run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms))
+        seq = None if generation is None else run.seq
+        run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms), seq)
         self._behind.work_on([run_id])
         return run
 
@@ -349,8 +355,8 @@ class Runs(Questions):
         retention = Retention(self._store, self._tenant, self._behind.engine.clock)
         return await retention.delete(list(run_ids), dry_run=dry_run)
 
-    async def _change(self, run_id: str, change: Change) -> Run:
+    async def _change(self, run_id: str, change: Change, seq: int | None = None) -> Run:
         self._behind.check_open()
         if not is_storable(run_id):
             raise RunNotFoundError(run_id)
-        return await self._store.change_run(self._tenant, run_id, change)
+        return await self._store.change_run(self._tenant, run_id, change, seq)

@@ -28,6 +28,7 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, WaitView
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -304,6 +305,66 @@ def queue(found: QueueView) -> Shape:
         "workflow": found.workflow,
         "node": found.node,
         "limit": found.limit,
+    }
+
+
+# ── dead letters ────────────────────────────────────────────────────────────────────────────
+
+
+def dead_letter(found: DeadLetterView) -> Shape:
+    """A dead letter without its input, which only its run's history says."""
+    return {
+        "id": found.id,
+        "run_id": found.run_id,
+        "node_id": found.node_id,
+        "scope": list(found.scope),
+        "workflow": found.workflow,
+        "queue": found.queue,
+        "generation": found.generation,
+        "reason": found.reason,
+        "error": found.error,
+        "fingerprint": found.fingerprint,
+        "attempts": found.attempts,
+        "at": moment(found.at_ms),
+        "reprocessed_at": _settled(found, "reprocessed"),
+        "discarded_at": _settled(found, "discarded"),
+        "why": found.why or None,
+        "status": found.status,
+    }
+
+
+def _settled(found: DeadLetterView, status: str) -> str | None:
+    return moment(found.settled_ms) if found.status == status else None
+
+
+def letter_details(found: LetterDetails) -> Shape:
+    """A dead letter with its input, and what happened to its node instance."""
+    history = [
+        {"seq": one.seq, "type": one.type, "at": moment(one.at_ms), "data": one.details}
+        for one in found.history
+    ]
+    return {**dead_letter(found.letter), "input": found.input, "history": history}
+
+
+def letter_group(found: LetterGroup) -> Shape:
+    """Dead letters with the same cause."""
+    return {
+        "fingerprint": found.fingerprint,
+        "count": found.count,
+        "queues": dict(found.queues),
+        "first_at": moment(found.first_ms),
+        "last_at": moment(found.last_ms),
+        "example": dead_letter(found.example),
+    }
+
+
+def retried_letter(found: Retried) -> Shape:
+    """What became of a dead letter that was to be retried."""
+    return {
+        "id": found.id,
+        "run_id": found.run_id,
+        "retried": found.is_retried,
+        "why": found.why or None,
     }
 
 

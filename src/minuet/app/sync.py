@@ -22,6 +22,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, 
 from minuet.app.app import App, Facade
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
+from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
 from minuet.app.options import OptionArguments, Options, Seconds
@@ -343,7 +344,6 @@ class SyncRuns(_Starting):
     missing_handlers = blocking(Runs.missing_handlers)
     moved_store = blocking(Runs.moved_store)
     program = blocking(Runs.program)
-    dead_letters = blocking(Runs.dead_letters)
     export = blocking(Runs.export)
 
 
@@ -375,6 +375,18 @@ class SyncWorkers(Twin):
     queues = blocking(Workers.queues)
     left_to_others = blocking(Workers.left_to_others)
     serve_functions = passing(Workers.serve_functions)
+
+
+class SyncDeadLetters(Twin):
+    """The dead letters of a tenant, without `await`."""
+
+    list = blocking(DeadLetters.list)
+    ids = blocking(DeadLetters.ids)
+    group = blocking(DeadLetters.group)
+    get = blocking(DeadLetters.get)
+    show = blocking(DeadLetters.show)
+    retry = iterating(DeadLetters.retry)
+    discard = blocking(DeadLetters.discard)
 
 
 class SyncRetention(Twin):
@@ -414,6 +426,7 @@ class SyncFacade(_Starting):
         self._runs = SyncRuns(portal, lambda: facade.runs)
         self._workflows = SyncWorkflows(portal, lambda: facade.workflows)
         self._workers = SyncWorkers(portal, lambda: facade.workers)
+        self._dead_letters = SyncDeadLetters(portal, lambda: facade.dead_letters)
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
@@ -432,6 +445,11 @@ class SyncFacade(_Starting):
     def workers(self) -> SyncWorkers:
         """The workers of the store, and its queues."""
         return self._workers
+
+    @property
+    def dead_letters(self) -> SyncDeadLetters:
+        """Node instances that failed for good: look at them, retry or discard them."""
+        return self._dead_letters
 
     @property
     def retention(self) -> SyncRetention:

@@ -237,4 +237,6 @@ def _dead_letters(
             failed.attempt,
             at_ms,
             "pending" if generation == state.generation else "reprocessed",
+            stored.run.workflow,
+            traces.retried_ms.get(generation),
         )

@@ -46,6 +46,8 @@ class Traces:
         self._signals: dict[int, bytes] = {}
         #: Instances that have failed in this generation.
         self._failed: set[Place] = set()
+        #: When the run went on after a generation.
+        self.retried_ms: dict[int, int] = {}
         self.failures: dict[tuple[str, str, int], tuple[int, happened.NodeFailed]] = {}
         self.started_ms: int | None = None
         self.ended_ms: int | None = None
@@ -71,6 +73,7 @@ class Traces:
         elif isinstance(event, happened.RunStarted):
             self.started_ms, self.deadline_ms = at_ms, event.deadline_ms
         elif isinstance(event, happened.RunRetried):
+            self.retried_ms[self._generation] = at_ms
             self.ended_ms, self._generation = None, event.generation
             self.deadline_ms = event.deadline_ms
             for place in self._failed:

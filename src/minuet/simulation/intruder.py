@@ -216,9 +216,10 @@ class Intruder:
         return lambda: self._model.create_runs([new]), is_silent
 
     def _discard_dead_letter(self, tenant: str, run: Run, token: Token | None) -> Attempt | None:
-        if token is None:
-            return None
-        return lambda: self._model.discard_dead_letter(tenant, token.key), _is(False)
+        return (
+            lambda: self._model.discard_dead_letter(tenant, run.run, run.generation),
+            _is(False),
+        )
 
     def _read(self, tenant: str, run: Run, token: Token | None) -> Attempt:
         model, name = self._model, run.run

@@ -14,6 +14,7 @@ from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
+    FIRST_PLACE,
     BlobEntry,
     DeadLetter,
     Deployed,
@@ -21,6 +22,7 @@ from minuet.store.records import (
     EventRecord,
     Forgotten,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -236,18 +238,24 @@ class SimStore:
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
         model = self._server.model
         return await self._call(
             "list_dead_letters",
-            lambda: model.list_dead_letters(tenant, run=run, status=status, limit=limit),
+            lambda: model.list_dead_letters(
+                tenant, run=run, status=status, after=after, limit=limit
+            ),
         )
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
         model = self._server.model
         return await self._call(
-            "discard_dead_letter", lambda: model.discard_dead_letter(tenant, key)
+            "discard_dead_letter",
+            lambda: model.discard_dead_letter(tenant, run, generation, why),
         )
 
     async def list_queues(self) -> list[QueueDepth]:

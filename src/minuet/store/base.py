@@ -33,6 +33,7 @@ from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
+    FIRST_PLACE,
     BlobEntry,
     DeadLetter,
     Deployed,
@@ -40,6 +41,7 @@ from minuet.store.records import (
     EventRecord,
     Forgotten,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -159,8 +161,10 @@ class Store(Protocol):
         """
         ...
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
-        """Mark the pending dead letter of an instance as discarded; False: it has none."""
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
+        """Mark the pending dead letter of a run's generation as discarded; False: it has none."""
         ...
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
@@ -266,9 +270,11 @@ class Store(Protocol):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
-        """Dead letters, the oldest first."""
+        """Dead letters, the oldest first; those that come after a place in this order. A page may
+        be short although there are more; only one without any is the last."""
         ...
 
     async def list_queues(self) -> list[QueueDepth]:

@@ -91,6 +91,12 @@ FreeText: TypeAlias = Annotated[str, FREE_TEXT]
 #: Key of a token or join: run, node, encoded scope.
 Key: TypeAlias = tuple[str, str, str]
 
+#: Where a dead letter is in their order: when it was kept, run, node, encoded scope, generation.
+LetterPlace: TypeAlias = tuple[int, str, str, str, int]
+
+#: Before every dead letter.
+FIRST_PLACE: LetterPlace = (-1, "", "", "", 0)
+
 
 class Record(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Base of the records that cross the store's border."""
@@ -261,6 +267,16 @@ class DeadLetter(msgspec.Struct, gc=False):
     attempts: int
     at_ms: int
     status: Literal["pending", "reprocessed", "discarded"] = "pending"
+    #: "": an earlier version has kept it.
+    workflow: str = ""
+    #: When it was reprocessed or discarded.
+    settled_ms: int | None = None
+    #: Why it was discarded.
+    why: FreeText = ""
+
+    @property
+    def place(self) -> LetterPlace:
+        return (self.at_ms, self.run, self.node, self.scope, self.generation)
 
 
 class EventRecord(Record, frozen=True):

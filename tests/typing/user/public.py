@@ -236,8 +236,10 @@ async def program() -> None:
         assert_type(await app.runs.find("01"), str)
         for one in await app.runs.list(statuses=("FAILED",), workflow="order", limit=10):
             assert_type(one.run, str)
-        for letter in await app.runs.dead_letters(run):
-            print(letter.node, letter.error)
+        for letter in await app.dead_letters.list(run_id=run):
+            print(letter.node_id, letter.error)
+        async for retried in app.dead_letters.retry(await app.dead_letters.ids(), per_second=5):
+            assert_type(retried.is_retried, bool)
         for worker in await app.workers.list():
             print(worker.name, worker.status)
     await app.open()

@@ -6,9 +6,11 @@ from collections.abc import Sequence
 
 from minuet.store.logged.gates import Gates
 from minuet.store.records import (
+    FIRST_PLACE,
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -89,12 +91,24 @@ class LoggedReads(Gates):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
         async def read() -> list[DeadLetter]:
-            return await self._hot.list_dead_letters(tenant, run=run, status=status, limit=limit)
+            return await self._hot.list_dead_letters(
+                tenant, run=run, status=status, after=after, limit=limit
+            )
 
-        return await self._twice(read, lambda letter: letter.run)
+        # As `_twice`; but one that is retried meanwhile is the same dead letter, and a page is only
+        # empty if none comes after it.
+        while before := await read():
+            await self._durable(*(letter.run for letter in before))
+            still = {letter.place for letter in await read()}
+            found = [letter for letter in before if letter.place in still]
+            if found:
+                return found
+            after = before[-1].place
+        return []
 
     async def list_queues(self) -> list[QueueDepth]:
         return await self._hot.list_queues()

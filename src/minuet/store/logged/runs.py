@@ -153,8 +153,10 @@ class LoggedRuns(Gates):
             for new, answer in zip(steps, answers, strict=True)
         ]
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
-        return await self._hot.discard_dead_letter(tenant, key)
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
+        return await self._hot.discard_dead_letter(tenant, run, generation, why)
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         await self._durable(*runs)

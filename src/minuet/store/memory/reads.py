@@ -7,9 +7,11 @@ from collections.abc import Sequence
 
 from minuet.store.memory.rows import MemoryRows, by_key
 from minuet.store.records import (
+    FIRST_PLACE,
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -101,6 +103,7 @@ class MemoryReads(MemoryRows):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
         rows = [
@@ -109,8 +112,9 @@ class MemoryReads(MemoryRows):
             if v.tenant == tenant
             and (run is None or v.run == run)
             and (status is None or v.status == status)
+            and v.place > after
         ]
-        return sorted(rows, key=lambda v: (v.at_ms, v.run, v.node, v.scope, v.generation))[:limit]
+        return sorted(rows, key=lambda v: v.place)[:limit]
 
     async def list_queues(self) -> list[QueueDepth]:
         groups: dict[tuple[str, str], list[Token]] = {}

@@ -147,7 +147,7 @@ class MemoryRows:
         for run in step.reprocessed:
             for letter in self._dead_letters.of("run", run).values():
                 if letter.status == "pending":
-                    letter.status = "reprocessed"
+                    letter.status, letter.settled_ms = "reprocessed", step.now_ms
         for letter in step.dead_letters:
             self._dead_letters[((letter.run, letter.node, letter.scope), letter.generation)] = (
                 letter

@@ -106,10 +106,14 @@ class MemoryRuns(MemoryRows):
         self._signals.remove("run", runs)
         self._dead_letters.remove("run", runs)
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
-        for (letter_key, _), letter in self._dead_letters.items():
-            if (letter_key, letter.tenant, letter.status) == (key, tenant, "pending"):
-                letter.status = "discarded"
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
+        wanted = (tenant, generation, "pending")
+        for letter in self._dead_letters.of("run", run).values():
+            if (letter.tenant, letter.generation, letter.status) == wanted:
+                letter.status, letter.why = "discarded", why
+                letter.settled_ms = self._clock.now_ms()
                 return True
         return False
 

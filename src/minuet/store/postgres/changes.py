@@ -308,8 +308,11 @@ async def put_run(
     return True
 
 
-async def discard_dead_letter(link: Link, tenant: str, key: Key) -> bool:
-    return await link.value(_DISCARD_DEAD_LETTER, *key, tenant) is not None
+async def discard_dead_letter(
+    link: Link, tenant: str, run: str, generation: int, why: str, now_ms: int | None
+) -> bool:
+    named = (run, generation, tenant)
+    return await link.value(_DISCARD_DEAD_LETTER, *named, now_ms, why.encode()) is not None
 
 
 # ── blobs ───────────────────────────────────────────────────────────────────────────────

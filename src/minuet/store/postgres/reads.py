@@ -21,6 +21,7 @@ from minuet.store.records import (
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -137,15 +138,15 @@ async def list_waiting(
 
 
 async def list_dead_letters(
-    link: Link, tenant: str, run: str | None, status: str | None, limit: int
+    link: Link, tenant: str, run: str | None, status: str | None, after: LetterPlace, limit: int
 ) -> list[DeadLetter]:
-    limit = max(limit, 0)
+    page = (tenant, *after, max(limit, 0))
     if run is not None:
-        rows = await link.rows(_LIST_DEAD_LETTERS_OF_RUN, tenant, status, limit, run)
+        rows = await link.rows(_LIST_DEAD_LETTERS_OF_RUN, *page, status, run)
     elif status == "pending":
-        rows = await link.rows(_LIST_PENDING_DEAD_LETTERS, tenant, limit)
+        rows = await link.rows(_LIST_PENDING_DEAD_LETTERS, *page)
     else:
-        rows = await link.rows(_LIST_DEAD_LETTERS, tenant, status, limit)
+        rows = await link.rows(_LIST_DEAD_LETTERS, *page, status)
     return [dead_letter_of(row) for row in rows]
 
 

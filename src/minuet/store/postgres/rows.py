@@ -296,7 +296,7 @@ class Rows:
             steps = [(*key, name.encode(), value) for (key, name), value in step.steps.items()]
             await link.run(_INSERT_STEPS, *columns_of(steps))
         if step.reprocessed:
-            await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed))
+            await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed), step.now_ms)
         if step.dead_letters:
             letters = [_dead_letter_row(letter) for letter in step.dead_letters]
             await link.run(_INSERT_DEAD_LETTERS, letters)

@@ -38,11 +38,13 @@ from minuet.store.postgres.wanted import MissingRows, Wanted
 from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import (
     DEFAULT_TENANT,
+    FIRST_PLACE,
     SESSION_MS_MAX,
     DeadLetter,
     EventRecord,
     Forgotten,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -421,15 +423,20 @@ class PostgresStore(SharedWorkflows):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
         return await self._database.read(
-            lambda link: reads.list_dead_letters(link, tenant, run, status, limit)
+            lambda link: reads.list_dead_letters(link, tenant, run, status, after, limit)
         )
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
         return await self._database.write(
-            lambda link: changes.discard_dead_letter(link, tenant, key)
+            lambda link: changes.discard_dead_letter(
+                link, tenant, run, generation, why, self._now_ms()
+            )
         )
 
     async def list_queues(self) -> list[QueueDepth]:

@@ -29,7 +29,7 @@ from minuet.store.redis.columns import (
     Layout,
 )
 from minuet.store.redis.packing import as_json, opaque, pack
-from minuet.store.redis.rows import RECORD
+from minuet.store.redis.rows import RECORD, letter_member
 
 #: A field of a hash and its value.
 Field: TypeAlias = tuple[str, bytes]
@@ -56,8 +56,8 @@ class WholeRun:
         self.row = _struct_row(RUN, run, scoped=bool(self.scoped) or None)
         self.live = [(token.node, token.scope, opaque(_token_row(token, joined))) for token in live]
         self.letters = [
-            (x.status, f"{run.run}\0{x.node}\0{x.scope}\0{x.generation:08d}", x.at_ms)
-            for x in rows.dead_letters
+            (letter.status, letter_member(letter.place), letter.at_ms)
+            for letter in rows.dead_letters
         ]
         self.kept = [(signal.id, signal.seq) for signal in rows.signals if not signal.node]
         self.awaited = awaited_children(rows)

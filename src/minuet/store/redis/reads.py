@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from minuet.store.records import (
+    FIRST_PLACE,
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -99,12 +101,14 @@ class RedisReads(RedisCalls):
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
+        member = rows.letter_member(after)
         statuses = _LETTER_STATUSES if status is None else (status,)
-        found = await self._all("list_dead_letters", tenant, run, statuses, limit)
+        found = await self._all("list_dead_letters", tenant, run, statuses, after[0], member, limit)
         letters = [rows.dead_letter_of(name.decode(), data) for name, data in found]
-        letters.sort(key=lambda x: (x.at_ms, x.run, x.node, x.scope, x.generation))
+        letters.sort(key=lambda letter: letter.place)
         return letters[:limit]
 
     async def list_queues(self) -> list[QueueDepth]:

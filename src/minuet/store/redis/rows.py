@@ -29,6 +29,7 @@ from minuet.store.records import (
     DeadLetter,
     EventRecord,
     Join,
+    LetterPlace,
     Read,
     Run,
     Signal,
@@ -335,6 +336,12 @@ def event_of(run: str, seq: int, data: bytes) -> EventRecord:
         return EventRecord(run, seq, 0, data)
     at_ms, _, _ = RECORD.unpack_from(data)
     return EventRecord(run, seq, int(at_ms), data[RECORD.size :])
+
+
+def letter_member(place: LetterPlace) -> str:
+    """The name of a dead letter in sorted sets."""
+    _, run, node, scope, generation = place
+    return f"{run}\0{node}\0{scope}\0{generation:08d}"
 
 
 def dead_letter_of(run: str, data: bytes) -> DeadLetter:

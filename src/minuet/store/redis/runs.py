@@ -98,8 +98,11 @@ class RedisRuns(RedisReads):
         self._notify(0)
         return [answers[place] for place in range(len(steps))]
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
-        return bool(await self._run("discard_dead_letter", self._home(key[0]), tenant, *key))
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
+        request = (self._now_ms(), tenant, run, generation, why)
+        return bool(await self._run("discard_dead_letter", self._home(run), *request))
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:
         found = [rows.run_of(row) for row in await self._all("list_unreported", after, limit)]

@@ -128,6 +128,7 @@ class Items(Runs):
                     fingerprint=fingerprint(token.node, item.error),
                     attempts=token.attempt,
                     at_ms=self.now_ms,
+                    workflow=run.workflow,
                 )
             )
         self._append(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Any
 
 from minuet.errors import RunConflictError, StoreError
@@ -11,6 +12,23 @@ from minuet.store.records import (
     Run,
     Snapshot,
 )
+
+#: As much of a message as counts for its fingerprint.
+MESSAGE_LENGTH_MAX = 1_000
+
+#: Paths below the folders of temporary files, on every system.
+_TEMPORARY = re.compile(
+    r"""(?:/private)?/(?:tmp|var/tmp|var/folders|dev/shm)/[^\s'"`,;:)]*"""
+    r"""|[A-Za-z]:[\\/](?:[^\s'"`,;:)]*[\\/])?Te?mp[\\/][^\s'"`,;:)]*"""
+)
+
+_WORD = re.compile(r"[\w-]+")
+
+#: Words that are not words: with a digit in them, or long and in hex. Numbers, ids, addresses.
+_VARIABLE = re.compile(r".*\d|[0-9a-fA-F]{8,}$")
+
+#: Several of them: 1.5, 10:30:00, 127.0.0.1.
+_NUMBERS = re.compile(r"[-+]?#(?:[.:,+-]+#)+|[-+]#")
 
 
 def check_rows(rows: Snapshot) -> None:
@@ -36,6 +54,19 @@ def key_conflict(run: Run, owner: str | None) -> RunConflictError:
 
 
 def fingerprint(node: str, error: dict[str, Any]) -> str:
-    """Group dead letters that have the same cause: same node, same kind of error."""
-    text = f"{node}\n{error.get('code', '')}\n{error.get('type', '')}"
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    """Group dead letters that have the same cause: same node, same kind of error, same words.
+
+    Where in the code an error was raised does not count: lines move with every release.
+    """
+    words = (error.get("code", ""), error.get("type", ""), _steady(error.get("message")))
+    text = "\n".join((node, *map(str, words)))
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _steady(message: Any) -> str:
+    """A message without what differs each time: numbers, times, ids, addresses, temporary files."""
+    if not isinstance(message, str):
+        return ""
+    text = _TEMPORARY.sub("#", message[:MESSAGE_LENGTH_MAX])
+    text = _WORD.sub(lambda word: "#" if _VARIABLE.match(word[0]) else word[0], text)
+    return " ".join(_NUMBERS.sub("#", text).split())

@@ -160,9 +160,9 @@ def put_run(
     return True
 
 
-def discard_dead_letter(change: Change, tenant: str, key: Key) -> bool:
-    run, node, scope = key
-    bindings = {"tenant": tenant, "run": run, "node": node, "scope": scope}
+def discard_dead_letter(change: Change, tenant: str, run: str, generation: int, why: str) -> bool:
+    bindings = {"tenant": tenant, "run": run, "generation": generation, "why": why}
+    bindings["now"] = change.now_ms
     return change.db.execute(_DISCARD_DEAD_LETTER, bindings).get is not None
 
 

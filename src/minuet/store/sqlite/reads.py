@@ -13,6 +13,7 @@ from minuet.store.records import (
     DeadLetter,
     EventRecord,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -53,6 +54,7 @@ _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
 _LIST_DEAD_LETTERS = statement("list_dead_letters")
 _LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
 _LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
+_AFTER = ("after_ms", "after_run", "after_node", "after_scope", "after_generation")
 _LIST_QUEUES = statement("list_queues")
 _LIST_TENANTS = statement("list_tenants")
 _HAS_WORK = statement("has_work")
@@ -163,7 +165,12 @@ def list_waiting(
 
 
 def list_dead_letters(
-    db: apsw.Connection, tenant: str, run: str | None, status: str | None, limit: int
+    db: apsw.Connection,
+    tenant: str,
+    run: str | None,
+    status: str | None,
+    after: LetterPlace,
+    limit: int,
 ) -> list[DeadLetter]:
     if run is not None:
         text = _LIST_DEAD_LETTERS_OF_RUN
@@ -172,6 +179,7 @@ def list_dead_letters(
     else:
         text = _LIST_DEAD_LETTERS
     bindings = {"tenant": tenant, "run": run, "status": status, "limit": max(limit, 0)}
+    bindings |= zip(_AFTER, after, strict=True)
     return [dead_letter_of(row) for row in db.execute(text, bindings)]
 
 

@@ -250,7 +250,7 @@ class Rows:
         if step.steps:
             many(_INSERT_STEP, [(*key, name, value) for (key, name), value in step.steps.items()])
         for run in step.reprocessed:
-            self._db.execute(_REPROCESS_DEAD_LETTERS, (run,))
+            self._db.execute(_REPROCESS_DEAD_LETTERS, {"run": run, "now": step.now_ms})
         for letter in step.dead_letters:
             self._db.execute(_INSERT_DEAD_LETTER, _dead_letter_row(letter))
         for signal in step.signals.values():

@@ -70,7 +70,7 @@ CREATE TABLE dead_letters (
     attempts INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
     status TEXT NOT NULL
-        CHECK (status = 'pending' OR status = 'reprocessed' OR status = 'discarded'),
+        CHECK (status = 'pending' OR status = 'reprocessed' OR status = 'discarded'), workflow TEXT NOT NULL DEFAULT '', settled_ms INTEGER, why TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (run, node, scope, generation)
 ) STRICT;
 

@@ -30,6 +30,7 @@ from minuet.store.ends import Ends
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
     DEFAULT_TENANT,
+    FIRST_PLACE,
     BlobEntry,
     DeadLetter,
     Deployed,
@@ -37,6 +38,7 @@ from minuet.store.records import (
     EventRecord,
     Forgotten,
     Key,
+    LetterPlace,
     QueueDepth,
     Run,
     Signal,
@@ -333,13 +335,16 @@ class SqliteStore:
         *,
         run: str | None = None,
         status: str | None = "pending",
+        after: LetterPlace = FIRST_PLACE,
         limit: int = 100,
     ) -> list[DeadLetter]:
-        return await self._read(reads.list_dead_letters, tenant, run, status, limit)
+        return await self._read(reads.list_dead_letters, tenant, run, status, after, limit)
 
-    async def discard_dead_letter(self, tenant: str, key: Key) -> bool:
+    async def discard_dead_letter(
+        self, tenant: str, run: str, generation: int, why: str = ""
+    ) -> bool:
         discarded: bool = await self._write(
-            lambda change: changes.discard_dead_letter(change, tenant, key)
+            lambda change: changes.discard_dead_letter(change, tenant, run, generation, why)
         )
         return discarded
 

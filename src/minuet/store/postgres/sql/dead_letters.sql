@@ -4,5 +4,5 @@ SELECT {dead_letter} FROM unnest($1::minuet.dead_letter_row[]);
 
 -- name: reprocess_dead_letters
 UPDATE minuet.dead_letters
-SET status = 'reprocessed'
+SET status = 'reprocessed', settled_ms = $2
 WHERE run = ANY ($1) AND status = 'pending';

@@ -1,5 +1,5 @@
 -- name: discard_dead_letter
 UPDATE minuet.dead_letters
-SET status = 'discarded'
-WHERE run = $1 AND node = $2 AND scope = $3 AND tenant = $4 AND status = 'pending'
+SET status = 'discarded', settled_ms = coalesce($4::bigint, minuet.now_ms()), why = $5
+WHERE run = $1 AND generation = $2 AND tenant = $3 AND status = 'pending'
 RETURNING 1;

@@ -12,7 +12,7 @@ local function keep_letter(run, token, reason, error, fingerprint)
   put(run, F_DEAD_LETTER .. generation, pack_dead_letter{ node = token[T_NODE],
     scope = token[T_SCOPE], generation = generation, tenant = tenant, queue = token[T_QUEUE],
     reason = reason, error = error, fingerprint = fingerprint, attempts = token[T_ATTEMPT],
-    at_ms = now })
+    at_ms = now, workflow = run[R_WORKFLOW] })
   local member = letter_member(run[R_NAME], token[T_NODE], token[T_SCOPE], generation)
   enter(dead_key(tenant, 'pending'), member, now)
 end
@@ -25,8 +25,8 @@ local function pending_letter(run)
 end
 
 -- Give the pending dead letter of a run another status.
-local function move_letter(run, letter, status)
-  letter[D_STATUS] = status
+local function move_letter(run, letter, status, why)
+  letter[D_STATUS], letter[D_SETTLED_MS], letter[D_WHY] = status, now, why
   put(run, F_DEAD_LETTER .. letter[D_GENERATION], pack(unpack(letter, 1, D_LAST)))
   local tenant = run[R_TENANT]
   local member = letter_member(run[R_NAME], letter[D_NODE], letter[D_SCOPE], letter[D_GENERATION])

@@ -4,5 +4,5 @@ VALUES ({? dead_letter});
 
 -- name: reprocess_dead_letters
 UPDATE dead_letters
-SET status = 'reprocessed'
-WHERE run = ? AND status = 'pending';
+SET status = 'reprocessed', settled_ms = :now
+WHERE run = :run AND status = 'pending';

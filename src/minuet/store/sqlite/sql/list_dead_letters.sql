@@ -2,6 +2,8 @@
 SELECT {dead_letter}
 FROM dead_letters
 WHERE tenant = :tenant AND (:status IS NULL OR status = :status)
+    AND (at_ms, run, node, scope, generation)
+        > (:after_ms, :after_run, :after_node, :after_scope, :after_generation)
 ORDER BY at_ms, run, node, scope, generation
 LIMIT :limit;
 
@@ -9,6 +11,8 @@ LIMIT :limit;
 SELECT {dead_letter}
 FROM dead_letters
 WHERE tenant = :tenant AND status = 'pending'
+    AND (at_ms, run, node, scope, generation)
+        > (:after_ms, :after_run, :after_node, :after_scope, :after_generation)
 ORDER BY at_ms, run, node, scope, generation
 LIMIT :limit;
 
@@ -16,5 +20,7 @@ LIMIT :limit;
 SELECT {dead_letter}
 FROM dead_letters
 WHERE run = :run AND tenant = :tenant AND (:status IS NULL OR status = :status)
+    AND (at_ms, run, node, scope, generation)
+        > (:after_ms, :after_run, :after_node, :after_scope, :after_generation)
 ORDER BY at_ms, run, node, scope, generation
 LIMIT :limit;

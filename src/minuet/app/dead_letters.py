@@ -1,0 +1,342 @@
+"""`app.dead_letters`: node instances that failed for good: look at them, retry or discard them.
+
+A run fails at one node in each generation, so a run and a generation name a dead letter. Retrying
+one retries its run: the node that failed, and what was cut off when it did.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet.app.arguments import checked, is_storable
+from minuet.app.runs import Runs
+from minuet.app.tenant import Tenant
+from minuet.bridge.regrant import grant_again
+from minuet.errors import (
+    DeadLetterNotFoundError,
+    MinuetError,
+    RunConflictError,
+    RunNotFoundError,
+)
+from minuet.kernel.scope import decode
+from minuet.kernel.timeline import TaskEvent
+from minuet.plan.placement import base_queue
+from minuet.plan.plan import author_of
+from minuet.store.records import FIRST_PLACE, DeadLetter, Snapshot
+from minuet.types import Json, Scope
+from minuet.worker.assignment import Assignment
+from minuet.worker.preparing import CRASHES_MAX, Preparing
+from minuet.worker.rendering import render_config
+
+#: Dead letters read at once.
+PAGE = 1_000
+
+#: In the place of a secret.
+HIDDEN_SECRET = "***"
+
+LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
+
+
+class DeadLetterView(msgspec.Struct, frozen=True):
+    """A node instance that failed for good and is kept."""
+
+    #: The run and the generation: `0198….1`.
+    id: str
+    run_id: str
+    node_id: str
+    scope: Scope
+    workflow: str
+    queue: str
+    generation: int
+    reason: str
+    error: dict[str, Any]
+    #: The same for errors that have the same cause.
+    fingerprint: str
+    attempts: int
+    at_ms: int
+    status: LetterStatus
+    #: When it was reprocessed or discarded.
+    settled_ms: int | None
+    #: Why it was discarded.
+    why: str
+
+
+class LetterDetails(msgspec.Struct, frozen=True):
+    """A dead letter, with what its handler was given and what happened to it."""
+
+    letter: DeadLetterView
+    #: `config`, `inputs` and `input` as the handler saw them, and `item` in a foreach. Secrets are
+    #: hidden. None: it cannot be made again.
+    input: dict[str, Json] | None
+    history: list[TaskEvent]
+
+
+class LetterGroup(msgspec.Struct, frozen=True):
+    """Dead letters with the same cause."""
+
+    fingerprint: str
+    count: int
+    #: How many there are in each queue.
+    queues: dict[str, int]
+    first_ms: int
+    last_ms: int
+    #: The newest of them.
+    example: DeadLetterView
+
+
+class Retried(msgspec.Struct, frozen=True):
+    """What became of a dead letter that was to be retried."""
+
+    id: str
+    run_id: str
+    is_retried: bool
+    #: Why it was not.
+    why: str = ""
+
+
+#: Inside the class, `list` is one of its methods.
+LetterList: TypeAlias = list[DeadLetterView]
+IdList: TypeAlias = list[str]
+GroupList: TypeAlias = list[LetterGroup]
+
+
+class DeadLetters:
+    """The dead letters of a tenant."""
+
+    def __init__(self, tenant: Tenant, runs: Runs) -> None:
+        self._behind = tenant
+        self._store, self._tenant = tenant.store, tenant.name
+        self._runs = runs
+
+    # ── asking ──────────────────────────────────────────────────────────────────────────
+
+    @checked
+    async def list(
+        self,
+        *,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        fingerprint: str | None = None,
+        status: LetterStatus | None = "pending",
+        limit: int = 100,
+    ) -> LetterList:
+        """Dead letters, the oldest first. An item of a foreach has the name of its node, and its
+        number ends the scope."""
+        found: LetterList = []
+        async for letter in self._each(run_id, node_id, fingerprint, status):
+            found.append(letter)
+            if len(found) == limit:
+                break
+        return found
+
+    @checked
+    async def ids(
+        self,
+        *,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        fingerprint: str | None = None,
+    ) -> IdList:
+        """The ids of all pending dead letters of a run, a node or a cause, the oldest first: for
+        `retry`."""
+        return [one.id async for one in self._each(run_id, node_id, fingerprint, "pending")]
+
+    @checked
+    async def group(
+        self,
+        *,
+        run_id: str | None = None,
+        node_id: str | None = None,
+        fingerprint: str | None = None,
+        status: LetterStatus | None = "pending",
+    ) -> GroupList:
+        """Dead letters by their fingerprints, the largest group first. All of them are read, by
+        the thousand."""
+        groups: dict[str, _Group] = {}
+        async for letter in self._each(run_id, node_id, fingerprint, status):
+            group = groups.get(letter.fingerprint)
+            if group is None:
+                group = groups[letter.fingerprint] = _Group(letter)
+            group.add(letter)
+        return sorted(
+            (group.view() for group in groups.values()), key=lambda one: (-one.count, one.first_ms)
+        )
+
+    @checked
+    async def get(self, id: str) -> DeadLetterView:
+        """The dead letter with this id; DeadLetterNotFoundError when there is none. The run in it
+        may be the beginning of its id."""
+        run, _, generation = id.rpartition(".")
+        if generation.isdecimal() and generation.isascii() and len(generation) < 10:
+            try:
+                run = await self._runs.find(run)
+            except RunNotFoundError:
+                raise DeadLetterNotFoundError(id) from None
+            async for letter in self._each(run, None, None, None):
+                if letter.generation == int(generation):
+                    return letter
+        raise DeadLetterNotFoundError(id)
+
+    @checked
+    async def show(self, id: str) -> LetterDetails:
+        """A dead letter, with what its handler was given and what happened to it."""
+        letter = await self.get(id)
+        events = await self._runs.task_events(letter.run_id)
+        rows = await self._store.read_snapshot(self._tenant, letter.run_id)
+        kept = [] if rows is None else rows.dead_letters
+        own = next((one for one in kept if one.generation == letter.generation), None)
+        if rows is None or own is None:
+            raise DeadLetterNotFoundError(id)
+        return LetterDetails(
+            letter,
+            await self._input(rows, own),
+            [
+                one
+                for one in events
+                if (author_of(one.node), one.scope) == (letter.node_id, letter.scope)
+            ],
+        )
+
+    async def _input(self, rows: Snapshot, letter: DeadLetter) -> dict[str, Json] | None:
+        """What the handler was given."""
+        granted = await grant_again(rows, (letter.run, letter.node, letter.scope))
+        if granted is None:
+            return None
+        assignment = Assignment(*granted)
+        programs = self._behind.engine.programs
+        preparing = Preparing(self._store, self._tenant, programs, CRASHES_MAX)
+        try:
+            await preparing.load_program(assignment)
+            await preparing.load_values(assignment)
+            assignment.check_rows()
+            found: dict[str, Json] = {
+                "inputs": assignment.inputs(),
+                "input": assignment.input(),
+            }
+            if assignment.is_item:
+                found["item"] = assignment.item()
+        except MinuetError:
+            return None  # What it needs is lost or too large; perhaps it failed for that reason.
+        found["config"] = None
+        node = assignment.node
+        if node is not None:
+            secrets: dict[str, Json] = dict.fromkeys(node.secrets, HIDDEN_SECRET)
+            try:
+                await preparing.load_config(assignment, node)
+                found["config"] = render_config(assignment, node, secrets)
+            except MinuetError:
+                pass  # The letter's error says what is wrong with it.
+        return found
+
+    async def _each(
+        self,
+        run_id: str | None,
+        node_id: str | None,
+        fingerprint: str | None,
+        status: LetterStatus | None,
+    ) -> AsyncIterator[DeadLetterView]:
+        self._behind.check_open()
+        if run_id is not None and not is_storable(run_id):
+            return
+        after = FIRST_PLACE
+        while page := await self._store.list_dead_letters(
+            self._tenant, run=run_id, status=status, after=after, limit=PAGE
+        ):
+            for letter in page:
+                if fingerprint not in (None, letter.fingerprint):
+                    continue
+                if node_id in (None, author_of(letter.node)):
+                    yield await self._view(letter)
+            after = page[-1].place
+
+    async def _view(self, letter: DeadLetter) -> DeadLetterView:
+        workflow = letter.workflow
+        if not workflow:
+            run = await self._store.read_run(self._tenant, letter.run)
+            workflow = "" if run is None else run.workflow
+        return DeadLetterView(
+            f"{letter.run}.{letter.generation}",
+            letter.run,
+            author_of(letter.node),
+            decode(letter.scope),
+            workflow,
+            base_queue(letter.queue),
+            letter.generation,
+            letter.reason,
+            letter.error,
+            letter.fingerprint,
+            letter.attempts,
+            letter.at_ms,
+            letter.status,
+            letter.settled_ms,
+            letter.why,
+        )
+
+    # ── changing ────────────────────────────────────────────────────────────────────────
+
+    @checked
+    async def retry(
+        self, ids: Iterable[str], *, per_second: float | None = None
+    ) -> AsyncIterator[Retried]:
+        """Retry the runs of these dead letters one after the other, at most so many in a second,
+        and say of each what became of it.
+
+        Attempts begin at 1 again; the idempotency key of the instance stays the same. A dead letter
+        that is not pending any more, because somebody else was faster, is left alone.
+        """
+        loop = asyncio.get_running_loop()
+        due = loop.time()
+        for id in ids:
+            if per_second is not None:
+                await asyncio.sleep(due - loop.time())
+                due = max(due, loop.time() - 1) + 1 / per_second
+            yield await self._retry(await self.get(id))
+
+    async def _retry(self, letter: DeadLetterView) -> Retried:
+        if letter.status != "pending":
+            return Retried(letter.id, letter.run_id, False, f"it is {letter.status}")
+        try:
+            await self._runs.retry(letter.run_id, generation=letter.generation)
+        except (RunConflictError, RunNotFoundError) as error:
+            return Retried(letter.id, letter.run_id, False, str(error))
+        return Retried(letter.id, letter.run_id, True)
+
+    @checked
+    async def discard(self, id: str, *, why: str = "") -> DeadLetterView:
+        """Mark a pending dead letter as of no further interest. Its run stays FAILED.
+
+        RunConflictError when it is not pending.
+        """
+        letter = await self.get(id)
+        if not await self._store.discard_dead_letter(
+            self._tenant, letter.run_id, letter.generation, why
+        ):
+            letter = await self.get(id)
+            raise RunConflictError(letter.run_id, f"has no pending dead letter: {letter.status}")
+        return await self.get(id)
+
+
+class _Group:
+    """Counts the dead letters of one fingerprint."""
+
+    def __init__(self, first: DeadLetterView) -> None:
+        self._first = self._last = first
+        self._queues: dict[str, int] = {}
+
+    def add(self, letter: DeadLetterView) -> None:
+        self._last = letter
+        self._queues[letter.queue] = self._queues.get(letter.queue, 0) + 1
+
+    def view(self) -> LetterGroup:
+        return LetterGroup(
+            self._last.fingerprint,
+            sum(self._queues.values()),
+            self._queues,
+            self._first.at_ms,
+            self._last.at_ms,
+            self._last,
+        )

@@ -1,0 +1,50 @@
+"""What a node instance was given, made again from what the store holds of its run.
+
+A token is granted with what it needs, and a store keeps that only as the outputs of other nodes.
+So the run is put into a store in memory, in which this one token is ready, and the token is taken
+there: by the same rules as the first time.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from minuet.clock import ManualClock
+from minuet.store.exchange import Exchange, Grant, RunHeader, Take
+from minuet.store.memory import MemoryStore
+from minuet.store.records import LIVE_STATES, Key, Snapshot, Token
+
+_NAME = "regrant"
+
+
+async def grant_again(rows: Snapshot, key: Key) -> tuple[Grant, RunHeader] | None:
+    """The grant of a token and the header of its run; None: the run has no such token."""
+    queues = [token.queue for token in rows.tokens if token.key == key]
+    if not queues:
+        return None
+    run = replace(
+        rows.run,
+        status="RUNNING",
+        counter=1,
+        ended_ms=None,
+        deadline_ms=None,
+        error=None,
+        idempotency_key=None,
+    )
+    tokens = tuple(_only(token, key) for token in rows.tokens)
+    store = MemoryStore(clock=ManualClock())
+    await store.put_run(run.tenant, replace(rows, run=run, tokens=tokens), None)
+    take = Take(tuple(queues), 1)
+    reply = await store.exchange(Exchange(_NAME, 1, _NAME, tenant=run.tenant, take=(take,)))
+    return reply.granted[0], reply.runs[run.run]
+
+
+def _only(token: Token, key: Key) -> Token:
+    """The token as a row of a run in which this one is ready, and no other is live."""
+    if token.key == key:
+        return replace(
+            token, state="ready", outcome="", due_ms=0, lane="", slot="", lease="", cursor=0
+        )
+    if token.state in LIVE_STATES:
+        return replace(token, state="dead", outcome="cancelled", lane="", slot="")
+    return token
