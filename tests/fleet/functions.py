@@ -50,16 +50,16 @@ def read_effects(ledger: Path) -> dict[str, list[dict[str, Any]]]:
 @minuet.workflow(name="fleet-parcel")
 async def parcel(ctx: minuet.Flow, number: int) -> dict[str, Any]:
     """The child run."""
-    return await effect(number)  # type: ignore[call-arg]
+    return await effect(number)
 
 
 @minuet.workflow(name="fleet-order")
 async def order(ctx: minuet.Flow, seed: int) -> dict[str, Any]:
     """Steps in a row and side by side, a pause, a child run and a signal."""
-    answers = [await effect(n) for n in range(4)]  # type: ignore[call-arg]
-    answers += await asyncio.gather(*(effect(n) for n in range(4, 7)))  # type: ignore[call-arg]
+    answers = [await effect(n) for n in range(4)]
+    answers += await asyncio.gather(*(effect(n) for n in range(4, 7)))
     await ctx.sleep(0.2)
     child = await ctx.start(parcel, number=100)
     told = await ctx.signal("go")
-    answers += [await effect(n) for n in range(7, STEPS)]  # type: ignore[call-arg]
+    answers += [await effect(n) for n in range(7, STEPS)]
     return {"answers": answers, "child": child, "told": told}
