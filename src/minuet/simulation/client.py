@@ -172,7 +172,9 @@ class Client:
         await asyncio.sleep(max(0.0, script.start_at - loop.time()))
         run = await self._start(script)
         sending = loop.create_task(self._send(run, script))
-        deciding = loop.create_task(self._ask_people(run, script))
+        # A task more would change the order of all others.
+        asks = any(node.type == "human" for node in script.workflow.plan.nodes)
+        deciding = loop.create_task(self._ask_people(run, script)) if asks else None
         if script.deletes_early:
             await self._delete(run, script)
         for number, (delay, action) in enumerate(script.actions):
@@ -186,7 +188,8 @@ class Client:
                 break
             await self._retry(run, script)
         await sending
-        await deciding
+        if deciding is not None:
+            await deciding
         if script.deletes:
             await self._delete(run, script)
         self._promises.finished.add(script.name)
@@ -310,8 +313,6 @@ class Client:
 
     async def _ask_people(self, run: str, script: Script) -> None:
         """Let people decide what a run asks, two of them at the same moment."""
-        if all(node.type != "human" for node in script.workflow.plan.nodes):
-            return
         loop = asyncio.get_running_loop()
         chance = random.Random(f"people {script.name}")
         for _ in range(ROUNDS):
