@@ -13,20 +13,20 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
 from minuet.app.tenant import Tenant
-from minuet.bridge.regrant import grant_again
+from minuet.bridge.letters import each_letter, grant_again
 from minuet.errors import (
     DeadLetterNotFoundError,
     MinuetError,
     RunConflictError,
     RunNotFoundError,
 )
-from minuet.kernel.scope import decode
-from minuet.kernel.timeline import TaskEvent
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
-from minuet.store.records import FIRST_PLACE, DeadLetter, Snapshot
+from minuet.scopes import decode
+from minuet.store.records import DeadLetter
 from minuet.types import Json, Scope
 from minuet.worker.assignment import Assignment
 from minuet.worker.preparing import CRASHES_MAX, Preparing
@@ -170,13 +170,16 @@ class DeadLetters:
     async def get(self, id: str) -> DeadLetterView:
         """The dead letter with this id; DeadLetterNotFoundError when there is none. The run in it
         may be the beginning of its id."""
+        return await self._view(await self._find(id))
+
+    async def _find(self, id: str) -> DeadLetter:
         run, _, generation = id.rpartition(".")
         if generation.isdecimal() and generation.isascii() and len(generation) < 10:
             try:
                 run = await self._runs.find(run)
             except RunNotFoundError:
                 raise DeadLetterNotFoundError(id) from None
-            async for letter in self._each(run, None, None, None):
+            async for letter in each_letter(self._store, self._tenant, run, None, PAGE):
                 if letter.generation == int(generation):
                     return letter
         raise DeadLetterNotFoundError(id)
@@ -184,16 +187,12 @@ class DeadLetters:
     @checked
     async def show(self, id: str) -> LetterDetails:
         """A dead letter, with what its handler was given and what happened to it."""
-        letter = await self.get(id)
+        stored = await self._find(id)
+        letter = await self._view(stored)
         events = await self._runs.task_events(letter.run_id)
-        rows = await self._store.read_snapshot(self._tenant, letter.run_id)
-        kept = [] if rows is None else rows.dead_letters
-        own = next((one for one in kept if one.generation == letter.generation), None)
-        if rows is None or own is None:
-            raise DeadLetterNotFoundError(id)
         return LetterDetails(
             letter,
-            await self._input(rows, own),
+            await self._input(stored),
             [
                 one
                 for one in events
@@ -201,9 +200,9 @@ class DeadLetters:
             ],
         )
 
-    async def _input(self, rows: Snapshot, letter: DeadLetter) -> dict[str, Json] | None:
+    async def _input(self, letter: DeadLetter) -> dict[str, Json] | None:
         """What the handler was given."""
-        granted = await grant_again(rows, (letter.run, letter.node, letter.scope))
+        granted = await grant_again(self._store, self._tenant, letter)
         if granted is None:
             return None
         assignment = Assignment(*granted)
@@ -242,16 +241,11 @@ class DeadLetters:
         self._behind.check_open()
         if run_id is not None and not is_storable(run_id):
             return
-        after = FIRST_PLACE
-        while page := await self._store.list_dead_letters(
-            self._tenant, run=run_id, status=status, after=after, limit=PAGE
-        ):
-            for letter in page:
-                if fingerprint not in (None, letter.fingerprint):
-                    continue
-                if node_id in (None, author_of(letter.node)):
-                    yield await self._view(letter)
-            after = page[-1].place
+        async for letter in each_letter(self._store, self._tenant, run_id, status, PAGE):
+            if fingerprint not in (None, letter.fingerprint):
+                continue
+            if node_id in (None, author_of(letter.node)):
+                yield await self._view(letter)
 
     async def _view(self, letter: DeadLetter) -> DeadLetterView:
         workflow = letter.workflow

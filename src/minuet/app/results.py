@@ -16,6 +16,7 @@ from minuet.functions.steps import StepView as StepView
 from minuet.kernel.explain.answer import Explanation as Explanation
 from minuet.kernel.explain.waiting import describe_waits as describe_waits
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
+from minuet.kernel.timeline import TaskEvent as TaskEvent
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
 from minuet.kernel.view import WaitView as WaitView

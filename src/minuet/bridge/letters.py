@@ -1,4 +1,4 @@
-"""What a node instance was given, made again from what the store holds of its run.
+"""Read dead letters in their order, and make again what their nodes were given.
 
 A token is granted with what it needs, and a store keeps that only as the outputs of other nodes.
 So the run is put into a store in memory, in which this one token is ready, and the token is taken
@@ -7,18 +7,41 @@ there: by the same rules as the first time.
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 from msgspec.structs import replace
 
 from minuet.clock import ManualClock
+from minuet.store.base import Store
 from minuet.store.exchange import Exchange, Grant, RunHeader, Take
 from minuet.store.memory import MemoryStore
-from minuet.store.records import LIVE_STATES, Key, Snapshot, Token
+from minuet.store.records import FIRST_PLACE, LIVE_STATES, DeadLetter, Key, Snapshot, Token
 
 _NAME = "regrant"
 
 
-async def grant_again(rows: Snapshot, key: Key) -> tuple[Grant, RunHeader] | None:
-    """The grant of a token and the header of its run; None: the run has no such token."""
+async def grant_again(
+    store: Store, tenant: str, letter: DeadLetter
+) -> tuple[Grant, RunHeader] | None:
+    """The grant of a token that failed and the header of its run; None: they are not there."""
+    rows = await store.read_snapshot(tenant, letter.run)
+    return None if rows is None else await _grant(rows, (letter.run, letter.node, letter.scope))
+
+
+async def each_letter(
+    store: Store, tenant: str, run: str | None, status: str | None, page: int
+) -> AsyncIterator[DeadLetter]:
+    """Dead letters, the oldest first, read by this many at once."""
+    after = FIRST_PLACE
+    while found := await store.list_dead_letters(
+        tenant, run=run, status=status, after=after, limit=page
+    ):
+        for letter in found:
+            yield letter
+        after = found[-1].place
+
+
+async def _grant(rows: Snapshot, key: Key) -> tuple[Grant, RunHeader] | None:
     queues = [token.queue for token in rows.tokens if token.key == key]
     if not queues:
         return None
@@ -32,10 +55,10 @@ async def grant_again(rows: Snapshot, key: Key) -> tuple[Grant, RunHeader] | Non
         idempotency_key=None,
     )
     tokens = tuple(_only(token, key) for token in rows.tokens)
-    store = MemoryStore(clock=ManualClock())
-    await store.put_run(run.tenant, replace(rows, run=run, tokens=tokens), None)
+    memory = MemoryStore(clock=ManualClock())
+    await memory.put_run(run.tenant, replace(rows, run=run, tokens=tokens), None)
     take = Take(tuple(queues), 1)
-    reply = await store.exchange(Exchange(_NAME, 1, _NAME, tenant=run.tenant, take=(take,)))
+    reply = await memory.exchange(Exchange(_NAME, 1, _NAME, tenant=run.tenant, take=(take,)))
     return reply.granted[0], reply.runs[run.run]
 
 
