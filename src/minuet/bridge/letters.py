@@ -1,4 +1,4 @@
-"""Dead letters: read in order; and what a node instance was given, made again from what the store holds of its run.
+"""Read dead letters in their order, and make again what their nodes were given.
 
 A token is granted with what it needs, and a store keeps that only as the outputs of other nodes.
 So the run is put into a store in memory, in which this one token is ready, and the token is taken
