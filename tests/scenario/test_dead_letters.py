@@ -35,7 +35,7 @@ async def fail_runs(s: Scene, document: dict[str, Any], *inputs: Any) -> list[st
     return [(await s.run(document, value)).run_id for value in inputs]
 
 
-@pytest.mark.shows("J-20", "J-22")
+@pytest.mark.shows("J-22")
 async def test_a_retried_dead_letter_keeps_its_key_and_starts_with_its_first_attempt(
     scene: Any,
 ) -> None:

@@ -20,6 +20,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from minuet.app.app import App, Facade
+from minuet.app.approvals import Approvals
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
@@ -377,6 +378,16 @@ class SyncWorkers(Twin):
     serve_functions = passing(Workers.serve_functions)
 
 
+class SyncApprovals(Twin):
+    """The approvals of a tenant, without `await`."""
+
+    list = blocking(Approvals.list)
+    show = blocking(Approvals.show)
+    approve = blocking(Approvals.approve)
+    reject = blocking(Approvals.reject)
+    decide = blocking(Approvals.decide)
+
+
 class SyncDeadLetters(Twin):
     """The dead letters of a tenant, without `await`."""
 
@@ -427,6 +438,7 @@ class SyncFacade(_Starting):
         self._workflows = SyncWorkflows(portal, lambda: facade.workflows)
         self._workers = SyncWorkers(portal, lambda: facade.workers)
         self._dead_letters = SyncDeadLetters(portal, lambda: facade.dead_letters)
+        self._approvals = SyncApprovals(portal, lambda: facade.approvals)
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
@@ -445,6 +457,11 @@ class SyncFacade(_Starting):
     def workers(self) -> SyncWorkers:
         """The workers of the store, and its queues."""
         return self._workers
+
+    @property
+    def approvals(self) -> SyncApprovals:
+        """Ask which decisions people have to make, and make them."""
+        return self._approvals
 
     @property
     def dead_letters(self) -> SyncDeadLetters:

@@ -55,7 +55,7 @@ def list_approvals(arguments: Namespace) -> int:
             for one in found
         ]
         titles = ("approval", "status", "workflow", "age", "until", "for", "title")
-        print_table(titles, rows, names=("approval", "workflow", "for"))
+        print_table(titles, rows, names=("workflow", "for"))
     return outcomes.COMPLETED
 
 
