@@ -471,7 +471,7 @@ def test_every_command_works_on_every_store(
     folder.write("mended.yaml", MENDED)
 
     def call(*words: str, code: int = 0) -> Any:
-        groups = ("runs", "workers", "workflows", "blobs", "approvals")
+        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq")
         used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
@@ -499,8 +499,16 @@ def test_every_command_works_on_every_store(
     assert "run.failed" in call("runs", "events", "latest").out
     assert call("runs", "replay", failed, "--at", "1", "--json").json["seq"] == 1
     assert failed in call("runs", "export", failed).out
+    # Its dead letters: one is retried, one reprocessed, one discarded.
+    (letter,) = call("dlq", "list", "--json").json
+    assert "not mended yet" in call("dlq", "show", letter["id"]).out
+    call("dlq", "retry", letter["id"])
+    call("resume", *HANDLERS, code=1)
+    call("dlq", "reprocess", "--run-id", failed, "--node-id", "second")
+    call("resume", *HANDLERS, code=1)
+    call("dlq", "discard", f"{failed}.3", "--why", "no use")
     folder.write("mended", "")
-    assert call("runs", "retry", failed, "--json").json["generation"] == 2
+    assert call("runs", "retry", failed, "--json").json["generation"] == 4
     assert call("resume", *HANDLERS, "--json").json["output"] == {"second": "ok"}
 
     # A run that nobody works on.
