@@ -42,7 +42,10 @@ if TYPE_CHECKING:
     from minuet.builder.node import Node
     from minuet.builder.workflow import Workflow
     from minuet.errors import (
+        AlreadyDecidedError,
         AmbiguousRunError,
+        ApprovalNotFoundError,
+        ApprovalTimeoutError,
         BlobError,
         ChildDepthError,
         ChildFailedError,
@@ -61,6 +64,7 @@ if TYPE_CHECKING:
         LeaseLost,
         MinuetError,
         NonRetryable,
+        NotAnApproverError,
         NotOpenError,
         OutputError,
         PlayError,
@@ -95,8 +99,11 @@ if TYPE_CHECKING:
     from minuet.plan.plan import Retry
 
 __all__ = [
+    "AlreadyDecidedError",
     "AmbiguousRunError",
     "App",
+    "ApprovalNotFoundError",
+    "ApprovalTimeoutError",
     "BlobError",
     "Call",
     "ChildDepthError",
@@ -121,6 +128,7 @@ __all__ = [
     "Node",
     "NodeResult",
     "NonRetryable",
+    "NotAnApproverError",
     "NotOpenError",
     "OutputError",
     "PlayError",

@@ -30,7 +30,7 @@ from minuet.events import (
 )
 from minuet.functions.flow import Flow
 from minuet.functions.instance import Call, FunctionInstance
-from minuet.functions.journal import Entry, Epoch, Journal, decode_entries
+from minuet.functions.journal import OF_TASK, Entry, Epoch, Journal, decode_entries
 from minuet.kernel.fold import NumberedEvent, State
 from minuet.kernel.program import Program
 from minuet.nodes.context import Context
@@ -253,7 +253,7 @@ class Functions:
             for event in found
             if isinstance(event, StepRecorded)
             and (event.node, event.scope) == key[1:]
-            and "/" not in event.name
+            and not event.name.startswith(OF_TASK)
         ]
         entries = decode_entries(key[0], steps)
         program = self._programs.get(run.plan)
@@ -292,7 +292,7 @@ class Functions:
     ) -> Iterator[str]:
         place = (event.node, event.scope)
         if isinstance(event, StepRecorded):
-            if "/" not in event.name:
+            if not event.name.startswith(OF_TASK):
                 yield from self._recorded(state, history, event)
             return
         error = getattr(event, "error", None)
@@ -303,7 +303,9 @@ class Functions:
         if arguments is None:
             return
         steps = [
-            value for key, value in state.steps.items() if key[:2] == place and "/" not in key[2]
+            value
+            for key, value in state.steps.items()
+            if key[:2] == place and not key[2].startswith(OF_TASK)
         ]
         entries = decode_entries(run, steps)
         attempt = getattr(event, "attempt", state.tokens[place].attempt)
@@ -411,7 +413,7 @@ class Functions:
             key = (run, event.node, event.scope)
             step = event.name.partition("~")[0]
             node = self._programs[self._plan(run)].nodes.get(event.node)
-            if node is None or node.type != "flow" or step[0] == "$" or "/" in step:
+            if node is None or node.type != "flow" or step[0] == "$":
                 continue
             entry = msgspec.json.decode(event.value, type=Entry)
             keys = self._starts.get((key, step), [""])

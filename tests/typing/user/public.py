@@ -324,6 +324,12 @@ def explain(error: minuet.MinuetError) -> str:
             return "not the document"
         case minuet.ReplayError():
             assert_type((error.recorded, error.wanted), tuple[str, list[str]])
+        case minuet.DeadLetterNotFoundError() | minuet.ApprovalNotFoundError():
+            return error.id
+        case minuet.AlreadyDecidedError() | minuet.NotAnApproverError():
+            return "a decision"
+        case minuet.ApprovalTimeoutError():
+            return "a decision"
         case minuet.StepFailed():
             assert_type((error.step, error.error), tuple[str, dict[str, Any]])
         case minuet.FunctionError():
