@@ -54,7 +54,7 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
     [
         ("call('HGET', SLOTS, slot) or 0", "0", 21),
         ("call('ZRANGE', waiters_key(slot), first, first + 9)", "{}", 35),
-        ("parse_join(found[1]), found[2]", "parse_join(found[1]), false", 8),
+        ("parse_join(found[1]), found[2]", "parse_join(found[1]), false", 26),
         ("local fields = fields_of(run, F_TOKEN)", "local fields = {}", 1),
         ("token[T_LEASE] ~= lease", "false", 1),
         ("limit + was_ready", "limit", 1),

@@ -44,7 +44,7 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
         ("find_waiters", lambda rows, tenant, slot: [], 35),
         ("has_arrival", lambda rows, key, source: False, 14),
         ("find_tokens", lambda rows, run, states: [], 1),
-        ("find_signals", lambda rows, run: [], 1),
+        ("find_signals", lambda rows, run: [], 5),
         ("load_signal", lambda rows, run, id: None, 1),
         ("find_waiting", lambda rows, run, kind, key=None: [], 1),
         ("load_kept", lambda rows, run, seq: None, 1),
