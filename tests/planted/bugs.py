@@ -364,7 +364,7 @@ _ALL = (
     Bug(
         name="step-recorded-again",
         summary="a step that is recorded again has another result",
-        first=45,
+        functions=True,
         faults=("drop_reply", "pause", "latency"),
         transition=wrong.StepsAreRecordedAgain,
     ),
@@ -489,6 +489,7 @@ _ALL = (
     Bug(
         name="child-without-lease",
         summary="a child run is started by a worker that has lost the token",
+        first=40,
         families=True,
         faults=("pause", "latency"),
         transition=wrong.StartsChildrenWithoutLease,

@@ -14,13 +14,16 @@ from minuet.simulation.run import simulate
 
 #: Without any fault, and with outputs that follow from the input: something to compare with.
 SEEDS = (247, 260)
+#: The same with durable functions.
+FUNCTION_SEEDS = (266, 268)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seed", (*SEEDS, *FUNCTION_SEEDS))
 @pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
 def test_a_death_at_any_call_leaves_the_same_results(seed: int, moment: str) -> None:
-    calm = Config(seed, without=FAULTS, calm_clients=True, compare=False)
+    functions = seed in FUNCTION_SEEDS
+    calm = Config(seed, without=FAULTS, calm_clients=True, compare=False, functions=functions)
     expected = simulate(calm)
     assert expected.broken is None
     assert expected.results
