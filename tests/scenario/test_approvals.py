@@ -112,7 +112,7 @@ async def test_a_rejection_without_a_path_fails_the_run(scene: Any) -> None:
         assert (result.status, result.error["code"]) == ("FAILED", "rejected")
         assert result.error["message"] == "ada rejected: no"
         assert result.error["details"]["decided_by"] == "ada"
-        assert await s.app.dead_letters.list(run) == []
+        assert await s.app.dead_letters.list(run_id=run) == []
 
 
 async def test_a_rejection_may_just_end_its_path(scene: Any) -> None:
