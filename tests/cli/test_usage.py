@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from minuet.nodes.catalog import NODE_TYPES
+
 HELLO = "name: hello\nnodes:\n  - {id: greet, type: noop}\n"
 NEEDS_NAME = "name: w\ninput: {type: object, required: [name]}\nnodes:\n  - {id: a, type: noop}\n"
 
@@ -146,7 +148,8 @@ def test_node_types_are_listed_and_each_is_shown_with_schema_and_example(minuet:
     listed = minuet("node-types", "--json").json
 
     assert {found["name"] for found in listed} >= {"task", "transform", "decision", "noop", "wait"}
-    for found in listed:
+    # Types that other tests have registered need not have an example.
+    for found in (one for one in listed if one["name"] in NODE_TYPES):
         text = minuet("node-types", found["name"]).out
         assert found["summary"] in text
         assert '"type": "object"' in text

@@ -19,7 +19,7 @@ FUNCTION_SEEDS = (266, 268)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", (*SEEDS, *FUNCTION_SEEDS))
+@pytest.mark.parametrize("seed", [*SEEDS, *FUNCTION_SEEDS])
 @pytest.mark.parametrize("moment", ["kill_before", "kill_after"])
 def test_a_death_at_any_call_leaves_the_same_results(seed: int, moment: str) -> None:
     functions = seed in FUNCTION_SEEDS

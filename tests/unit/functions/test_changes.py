@@ -14,6 +14,7 @@ import pytest
 
 import minuet
 from minuet.errors import ReplayError
+from minuet.nodes.handler import Task
 
 from .stage import Code, perform
 
@@ -45,27 +46,27 @@ def change(make: Callable[[], Change]) -> Callable[[], Change]:
     return make
 
 
-@minuet.task(name="a")
+@Task
 async def a(n: int = 1) -> str:
     return f"a{n}"
 
 
-@minuet.task(name="b")
+@Task
 async def b(n: int = 1) -> str:
     return f"b{n}"
 
 
-@minuet.task(name="c")
+@Task
 async def c(n: int = 1) -> str:
     return f"c{n}"
 
 
-@minuet.task(name="broken")
+@Task
 async def broken() -> str:
     raise KeyError("broken")
 
 
-@minuet.task(name="pay")
+@Task
 async def pay(amount: int, to: str = "shop") -> dict[str, Any]:
     return {"amount": amount, "to": to}
 
