@@ -16,6 +16,9 @@ import minuet
 #: Steps of a function, without those of its child run.
 STEPS = 10
 
+#: Those of them that come before it waits for the signal.
+BEFORE_SIGNAL = 7
+
 
 @minuet.task(name="fleet-effect")
 async def effect(number: int, ctx: minuet.Context | None = None) -> dict[str, Any]:

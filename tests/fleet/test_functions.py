@@ -50,9 +50,10 @@ async def test_functions_whose_workers_are_killed_end_with_one_effect_a_step(fle
     early = fleet.runs[: FUNCTIONS // 2]
     for run in early:
         await fleet._insist(partial(_send, run))
-    starts = FUNCTIONS * functions.STEPS
-    for _ in range(BLOWS):
-        await fleet.progress(more=chance.randrange(1, starts // BLOWS))
+    # So many steps come before the signal: the late half cannot get further before it is sent.
+    starts = FUNCTIONS * functions.BEFORE_SIGNAL
+    for enough in sorted(chance.randrange(1, starts) for _ in range(BLOWS)):
+        await fleet.progress(more=max(0, enough - fleet.starts()))
         await fleet.kill_worker()
     for run in fleet.runs[len(early) :]:
         await fleet._insist(partial(_send, run))
