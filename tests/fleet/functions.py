@@ -60,9 +60,9 @@ async def parcel(ctx: minuet.Flow, number: int) -> dict[str, Any]:
 async def order(ctx: minuet.Flow, seed: int) -> dict[str, Any]:
     """Steps in a row and side by side, a pause, a child run and a signal."""
     answers = [await effect(n) for n in range(4)]
-    answers += await asyncio.gather(*(effect(n) for n in range(4, 7)))
+    answers += await asyncio.gather(*(effect(n) for n in range(4, BEFORE_SIGNAL)))
     await ctx.sleep(0.2)
     child = await ctx.start(parcel, number=100)
     told = await ctx.signal("go")
-    answers += [await effect(n) for n in range(7, STEPS)]
+    answers += [await effect(n) for n in range(BEFORE_SIGNAL, STEPS)]
     return {"answers": answers, "child": child, "told": told}
