@@ -1,7 +1,8 @@
 """A process that works and writes down what it does to the disk: `child.py DB TRACE DURABILITY N`.
 
 It is the real engine on the real store. Only the sizes at which the log is moved into the file
-are smaller, so that this happens many times. N tells it from others that work beside it.
+are smaller, so that this happens many times. N tells it from others that work beside it. It says
+when it is ready, and begins at a line on its standard input: so all of them begin together.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ RUNS = 2
 #: Processes that may work beside each other.
 WRITERS_MAX = 2
 
-#: How often to look whether the file is still locked.
+#: How often to look whether the file is still locked, and how long to leave it unlocked after
+#: a commit, so that another process finds it so.
 LOOK_SECONDS = 0.0005
+REST_SECONDS = 0.003
 
 #: Short, because after a power cut nobody says that the owner is gone.
 LEASE_MS = 1_000
@@ -104,6 +107,7 @@ class TracedWriter(writer.Writer):
         self.trace.add(Committing(*mark, digest(self._db)))
         super()._commit()
         self.trace.add(Committed(*mark))
+        threading.Event().wait(REST_SECONDS)
 
 
 class Witness:
@@ -145,6 +149,9 @@ def main(db: str, trace_path: str, durability: str, number: str) -> None:
     # The store finds the writer by this name.
     sys.modules["minuet.store.sqlite.store"].Writer = TracedWriter  # type: ignore[attr-defined]
     vfs = TracingVfs(trace)
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    sys.stdin.readline()
     for life in range(LIVES):
         asyncio.run(live(db, durability, trace, int(number) * LIVES + life))
     vfs.unregister()

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -69,13 +70,23 @@ def make_trace(
         (folder / name).write_bytes(content)
     path = folder / "trace"
     command = [sys.executable, "-m", child.__name__, str(folder / "x.db"), str(path), durability]
-    started = [subprocess.Popen([*command, str(n)], cwd=root) for n in range(writers)]
-    try:
-        assert [process.wait(SECONDS_MAX) for process in started] == [0] * writers
-    finally:
+    pipe = subprocess.PIPE
+    with ExitStack() as stack:
+        started = [
+            stack.enter_context(
+                subprocess.Popen([*command, str(n)], cwd=root, stdin=pipe, stdout=pipe, text=True)
+            )
+            for n in range(writers)
+        ]
         for process in started:
-            process.kill()
-            process.wait()
+            stack.callback(process.kill)
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("begin\n")
+            process.stdin.flush()
+        assert [process.wait(SECONDS_MAX) for process in started] == [0] * writers
     return read_trace(path)
 
 

@@ -7,6 +7,7 @@ import itertools
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -249,6 +250,21 @@ async def test_a_file_locked_by_another_process_is_an_error_to_be_repeated(
     assert isinstance(run, Run)
     other.close()
     await store.close()
+
+
+def test_a_new_file_that_another_process_creates_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "x.db"
+    other = apsw.Connection(str(path))
+    other.execute("BEGIN IMMEDIATE")
+    monkeypatch.setattr(time, "sleep", lambda _seconds: other.execute("COMMIT"))
+
+    db = connection.connect(path, "full")
+
+    assert db.pragma("journal_mode") == "wal"
+    db.close()
+    other.close()
 
 
 # ── the disk ────────────────────────────────────────────────────────────────────────────

@@ -7,6 +7,7 @@ and what to do. Errors of later calls are sorted into "repeat it" and "repeating
 from __future__ import annotations
 
 import os
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -24,6 +25,9 @@ OLDEST_SQLITE = (3, 51, 3)
 
 #: How long a writer waits for another process to finish its transaction.
 BUSY_TIMEOUT_MS = 10_000
+
+#: How often to look whether another process has finished creating the file.
+_LOOK_SECONDS = 0.005
 
 #: Marks a file as ours ("mnet").
 APPLICATION_ID = 0x6D6E6574
@@ -122,14 +126,35 @@ def connect(path: Path, durability: Durability) -> apsw.Connection:
         db = apsw.Connection(str(path), statementcachesize=100)
         db.set_busy_timeout(BUSY_TIMEOUT_MS)
         _check_content(db, path)
-        if db.pragma("journal_mode", "wal") != "wal":
-            raise StoreUnusableError(f"{path} cannot be used with a write-ahead log")
+        _switch_to_log(db, path)
         db.pragma("synchronous", durability)
         db.wal_autocheckpoint(0)
         _tune(db)
     except apsw.Error as error:
         raise unusable(error, path) from error
     return db
+
+
+def _switch_to_log(db: apsw.Connection, path: Path) -> None:
+    """Have the file keep a write-ahead log, which is remembered in the file.
+
+    While another process does the same to a new file, SQLite reports that the file is locked
+    at once instead of waiting as it does everywhere else.
+    """
+    import apsw
+
+    give_up = time.monotonic() + BUSY_TIMEOUT_MS / 1000
+    while True:
+        try:
+            mode = db.pragma("journal_mode", "wal")
+        except apsw.BusyError:
+            if time.monotonic() > give_up:
+                raise
+            time.sleep(_LOOK_SECONDS)
+        else:
+            break
+    if mode != "wal":
+        raise StoreUnusableError(f"{path} cannot be used with a write-ahead log")
 
 
 def connect_to_read(path: Path) -> apsw.Connection:
