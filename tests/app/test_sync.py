@@ -349,6 +349,8 @@ import signal, sys, threading, time, traceback, minuet
 
 DOCUMENT = {"name": "w", "nodes": [{"id": "wait", "type": "wait", "config": {"signal": "go"}}]}
 main = threading.main_thread().ident
+# A process that was started in the background ignores it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def interrupt():
     while "result" not in [f.name for f in traceback.extract_stack(sys._current_frames()[main])]:
