@@ -25,7 +25,7 @@ BELOW_WORKER = BASE | {
         "plan",
         "kernel",
     ),
-    *("store", "bridge", "nodes", "functions"),
+    *("store", "telemetry", "bridge", "nodes", "functions"),
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
 #: What programs and people touch reaches the store through the app only.
@@ -50,6 +50,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blobs": BASE,
     "store": BASE | {"events", "scopes", "clock", "blobs"},
     "settings": BASE,
+    "telemetry": BASE | {"store"},
     "outcomes": BASE,
     "nodes": BASE | {"approvals", "schemas", "templates", "conditions"},
     # The only part that knows the kernel's types and the store's.
