@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-BASE = {"errors", "types"}
+BASE = {"errors", "types", "moments"}
 BELOW_WORKER = BASE | {
     *(
         "clock",
@@ -36,6 +36,7 @@ OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store", "blobs"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "types": set(),
+    "moments": set(),
     "clock": set(),
     "ids": set(),
     "events": BASE,

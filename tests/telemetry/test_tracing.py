@@ -146,11 +146,15 @@ async def test_a_failed_attempt_is_an_error_of_its_span(caplog: pytest.LogCaptur
 
 async def test_whoever_starts_a_run_can_say_where_it_belongs() -> None:
     spans = Spans()
+
+    def one() -> None:
+        pass
+
     given = f"00-{'a' * 32}-{'b' * 16}-01"
 
     document = {"name": "traced", "nodes": [{"id": "one", "handler": "telemetry.one"}]}
     async with App("memory://", tracer=spans.tracer) as app:
-        app.handlers.add(Task(lambda: None, name="telemetry.one"))
+        app.handlers.add(Task(one, name="telemetry.one"))
         handle = await app.start(document, tags={"traceparent": given})
         await app.runs.wait_ended(handle.id)
 

@@ -32,7 +32,7 @@ class OpenTelemetryTracer(Tracer):
     @contextmanager
     def executing(self, grant: Grant, header: RunHeader, node_type: str) -> Iterator[Fail]:
         parent = propagate.extract({TAG: str(header.tags.get(TAG, ""))})
-        attributes = {
+        attributes: dict[str, str | int] = {
             "run_id": grant.run,
             "node_id": grant.node,
             "scope": grant.scope,
