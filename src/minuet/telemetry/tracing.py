@@ -53,7 +53,7 @@ class OpenTelemetryTracer(Tracer):
             yield fail
 
     def tags(self, tags: dict[str, Any]) -> dict[str, Any]:
-        """Whoever gives the tag itself knows better."""
+        """A caller that gives the tag itself knows better."""
         if TAG in tags:
             return tags
         with self._tracer.start_as_current_span("run.start", kind=SpanKind.PRODUCER):
