@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -90,8 +89,3 @@ def find_verdict(decisions: Iterable[Decision], quorum: int) -> Decision | None:
         if len(agreed) >= quorum:
             return one
     return None
-
-
-def moment(at_ms: int) -> str:
-    """A time as outputs have it: `2025-11-17T08:56:40.123Z`."""
-    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%dT%H:%M:%S}.{at_ms % 1000:03d}Z"

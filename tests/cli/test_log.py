@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -155,3 +156,20 @@ def render(text: str) -> list[str]:
         else:
             assert command in "mhl", f"unknown: {part.group()!r}"
     return lines
+
+
+@pytest.mark.shows("T-14")
+def test_the_log_can_be_json_lines(
+    talking: Any, minuet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINUET_LOG", "json")
+
+    ran = minuet("run", "talk.yaml", "--json")
+
+    lines = [json.loads(line) for line in ran.err.splitlines() if line.startswith("{")]
+    by_message = {line["message"]: line for line in lines}
+    said = by_message["handler info"]
+    assert said["run_id"] == ran.json["run_id"]
+    assert (said["node_id"], said["attempt"], said["level"]) == ("talk", 1, "info")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", said["at"])
+    assert by_message["library warning \x1b[2J"]["logger"] == "shop.cards"

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 
@@ -113,6 +114,24 @@ def test_a_worker_completes_the_runs_that_other_processes_start(
     assert stopped.code == 0
     assert stopped.err.splitlines()[-1].endswith("nodes: 4 completed")
     assert minuet("doctor").code == 0
+
+
+@pytest.mark.shows("T-14")
+def test_a_worker_serves_its_metrics(
+    folder: Any, minuet: Any, spawn: Any, finish: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MINUET_METRICS", "0")
+    folder.write("double.yaml", DOUBLE)
+    child: subprocess.Popen[str] = spawn("worker", *HANDLERS, "--json")
+    assert child.stdout is not None
+    started = json.loads(child.stdout.readline())
+
+    assert minuet("start", "double.yaml", "--wait", "--timeout", "60").code == 0
+    with urllib.request.urlopen(started["metrics"]) as answer:
+        text = answer.read().decode()
+
+    assert 'workflow_tokens_consumed_total{node_id="twice",workflow="double"} 1.0' in text
+    assert stop(child, finish).code == 0
 
 
 @pytest.mark.shows("H-09", "H-11")

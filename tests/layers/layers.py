@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator
 
-BASE = {"errors", "types"}
+BASE = {"errors", "types", "moments"}
 BELOW_WORKER = BASE | {
     *(
         "clock",
@@ -25,7 +25,7 @@ BELOW_WORKER = BASE | {
         "plan",
         "kernel",
     ),
-    *("store", "bridge", "nodes", "functions"),
+    *("store", "telemetry", "bridge", "nodes", "functions"),
 }
 BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
 #: What programs and people touch reaches the store through the app only.
@@ -36,6 +36,7 @@ OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store", "blobs"}
 MAY_IMPORT: dict[str, set[str]] = {
     "errors": set(),
     "types": set(),
+    "moments": set(),
     "clock": set(),
     "ids": set(),
     "events": BASE,
@@ -50,6 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blobs": BASE,
     "store": BASE | {"events", "scopes", "clock", "blobs"},
     "settings": BASE,
+    "telemetry": BASE | {"store"},
     "outcomes": BASE,
     "nodes": BASE | {"approvals", "schemas", "templates", "conditions"},
     # The only part that knows the kernel's types and the store's.

@@ -27,6 +27,7 @@ from minuet.errors import ConfigError, InputError, MinuetError, OutputError
 from minuet.model import Document, DocumentSource
 from minuet.plan.plan import Plan, Retry
 from minuet.store.records import LEASE_MS_MAX, RESERVED_SIGNAL, Run
+from minuet.telemetry.observer import Observer, Tracer
 from minuet.types import RunStatus
 
 Parameters = ParamSpec("Parameters")
@@ -394,6 +395,8 @@ RULES: dict[str, Rule] = {
     "stale_seconds": seconds(),
     "dead_seconds": seconds(),
     "tune_process": instance(bool),
+    "observer": optional(instance(Observer)),
+    "tracer": optional(instance(Tracer)),
     "clock": anything,
     "ids": anything,
     "secrets": secrets,

@@ -23,6 +23,7 @@ from minuet.plan.plan import Retry
 from minuet.settings import Settings
 from minuet.settings.table import EMBEDDED_CONCURRENCY, default_queue_leases, default_seconds
 from minuet.store.records import DEFAULT_TENANT
+from minuet.telemetry.observer import Observer, Tracer
 from minuet.worker.draining import RELEASE_MS
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.preparing import CRASHES_MAX
@@ -56,6 +57,8 @@ class OptionArguments(TypedDict, total=False):
     dead_seconds: Seconds
     tenant: str
     tune_process: bool
+    observer: Observer | None
+    tracer: Tracer | None
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +109,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str = DEFAULT_TENANT
     #: The process exists to run this App: let the garbage collector run less often.
     tune_process: bool = False
+    #: Learns what the worker does, for example to count it.
+    observer: Observer | None = None
+    #: Gives runs and nodes a place in a trace.
+    tracer: Tracer | None = None
 
     @property
     def retry_policy(self) -> Retry:
@@ -141,6 +148,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "named_runs_only": self.own_runs_only,
             "identity": self.identity(),
             "heartbeat_ms": to_ms(self.heartbeat_seconds),
+            "observer": self.observer,
+            "tracer": self.tracer,
         }
 
 

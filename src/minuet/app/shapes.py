@@ -8,11 +8,11 @@ are milliseconds (`…_ms`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
 
+from minuet import moments
 from minuet.errors import (
     AlreadyDecidedError,
     DocumentError,
@@ -44,11 +44,8 @@ Shape = dict[str, Json]
 
 
 def moment(at_ms: int | None) -> str | None:
-    """A time: `2025-11-17T08:56:40.123Z`."""
-    if at_ms is None:
-        return None
-    seconds, ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+    """A time as programs read it, if there is one."""
+    return None if at_ms is None else moments.moment(at_ms)
 
 
 # ── runs ────────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from minuet.store.blob import blob_of
 from minuet.store.changes import NewRun
 from minuet.store.large import get_content
 from minuet.store.records import EventRecord, Run
+from minuet.telemetry.observer import Tracer
 
 #: How long a plan that was seen in the store is assumed to be there. A store that loses
 #: acknowledged data (in a failover, for example) stays unavailable for longer than that.
@@ -59,6 +60,7 @@ class Starter:
         self._store, self._tenant = tenant.store, tenant.name
         self._programs = tenant.engine.programs
         self._clock, self._ids = tenant.engine.clock, tenant.engine.ids
+        self._tracer = tenant.engine.options.tracer or Tracer()
 
     async def keep(self, source: Startable) -> Loaded:
         """Have a plan at hand, and in the store, which may have lost it since the last time.
@@ -118,7 +120,7 @@ class Starter:
                 tenant=self._tenant,
                 input=value.data,
                 idempotency_key=key,
-                tags=tags or {},
+                tags=self._tracer.tags(tags or {}),
                 blobs=value.blobs,
                 version=source.version,
                 tag=source.tag,
@@ -141,7 +143,7 @@ class Starter:
             self._ids.run_id(),
             tenant=self._tenant,
             input=b"null",
-            tags=tags or {},
+            tags=self._tracer.tags(tags or {}),
             version=source.version,
             tag=source.tag,
         )

@@ -10,23 +10,30 @@ from __future__ import annotations
 import contextlib
 import logging
 import sys
+from argparse import Namespace
 from collections.abc import Iterator
 from typing import Any, TypeGuard
 
+import msgspec
+
 from minuet.app.watch import instance_name
 from minuet.cli.output import clean, format_clock
+from minuet.moments import moment
 from minuet.nodes.context import HANDLER_LOG, RunLogFilter
+from minuet.telemetry.observer import current_trace
 
 
 @contextlib.contextmanager
-def logging_to_stderr(level: str | None = None) -> Iterator[None]:
-    """Show the log while a command works. `level`: what `--log-level` says."""
+def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
+    """Show the log while a command works, as `--log-level` and MINUET_LOG say."""
+    level: str | None = arguments.log_level
+    as_json = arguments.settings["MINUET_LOG"] == "json"
     root, handlers_log = logging.getLogger(), logging.getLogger(HANDLER_LOG)
     levels = root.level, handlers_log.level
     theirs = [handler for handler in root.handlers if _writes_to_terminal(handler)]
     added = RunLogFilter()
     handler = _StderrHandler()
-    handler.setFormatter(_Lines())
+    handler.setFormatter(_JsonLines() if as_json else _Lines())
     handler.addFilter(added)
     if level is not None:
         root.setLevel(level.upper())
@@ -96,6 +103,26 @@ class _Lines(logging.Formatter):
             f"{format_clock(int(record.created * 1000))}  {record.levelname:<7}  {_where(record)}"
         )
         return clean(line + text)
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object on each line, for what collects logs."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "at": moment(int(record.created * 1000)),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        for name in ("run_id", "node_id", "scope", "attempt"):
+            value = getattr(record, name, None)
+            if value:
+                line[name] = value
+        line |= current_trace()
+        if record.exc_info:
+            line["error"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
 
 
 def _where(record: Any) -> str:

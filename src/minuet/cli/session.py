@@ -47,7 +47,7 @@ class Session:
         self._store: str = arguments.store
         self._timeout: float | None = arguments.timeout
         self._as_json: bool = arguments.output == "json"
-        self._log_level: str | None = arguments.log_level
+        self._arguments = arguments
         self._handlers = handlers
         self._is_one = is_one
         self.signals = signals
@@ -57,7 +57,7 @@ class Session:
         results: list[RunResult] = []
         ended = False
         printing = handlers_print_to_stderr(self._as_json)
-        logged = logging_to_stderr(self._log_level)
+        logged = logging_to_stderr(self._arguments)
         with logged, printing:
             self.signals.install()
             await self._app.open()

@@ -52,7 +52,7 @@ def start(arguments: Namespace) -> int:
             except RunTimeoutError as error:
                 return _print_open(arguments, await app.runs.show(run_id), error)
 
-    with logging_to_stderr(arguments.log_level):
+    with logging_to_stderr(arguments):
         return asyncio.run(work())
 
 

@@ -28,6 +28,7 @@ from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.secrets import NoSecrets
 from minuet.settings import masked
+from minuet.telemetry.setup import serving_metrics
 
 #: Seconds between two checks for something to report.
 REPORT_S = 5.0
@@ -52,19 +53,24 @@ def work(arguments: Namespace) -> int:
     options["concurrency"] = arguments.concurrency or settings["WORKER_CONCURRENCY"]
     options["drain_seconds"] = settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"]
     options["queues"] = arguments.queues or None
-    app = App(arguments.store, **options)
-    shift = Shift(app, arguments)
-    return run(shift.work, shift.signals)
+    with contextlib.ExitStack() as stack:
+        metrics = None
+        if settings["MINUET_METRICS"]:
+            serving = serving_metrics(settings["MINUET_METRICS"])
+            options["observer"], metrics = stack.enter_context(serving)
+        app = App(arguments.store, **options)
+        shift = Shift(app, arguments, metrics)
+        return run(shift.work, shift.signals)
 
 
 class Shift:
     """From the start of a worker to its end."""
 
-    def __init__(self, app: App, arguments: Namespace) -> None:
+    def __init__(self, app: App, arguments: Namespace, metrics: str | None = None) -> None:
         self._app = app
         self._arguments = arguments
+        self._metrics = metrics
         self._as_json: bool = arguments.output == "json"
-        self._log_level: str | None = arguments.log_level
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
         self.signals = StopSignals(app.options.grace_s)
@@ -75,7 +81,7 @@ class Shift:
     async def work(self) -> int:
         """Open the store, work, drain, and report what was done."""
         printing = handlers_print_to_stderr(self._as_json)
-        logged = logging_to_stderr(self._log_level)
+        logged = logging_to_stderr(self._arguments)
         with logged, printing:
             self.signals.install()
             await self._app.open()
@@ -126,10 +132,11 @@ class Shift:
         durability = self._app.durability
         if not self._as_json:
             note(f"{time.strftime('%H:%M:%S')} store: {durability}")
+        served = f"; metrics at {self._metrics}" if self._metrics else ""
         self._report(
             "started",
             f"worker {clean(worker.name)} ({os.getpid()}) started on {store}, "
-            f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}",
+            f"{worker.concurrency} at once, lease {worker.lease_ms / 1000:g} s; {where}{served}",
             pid=os.getpid(),
             id=worker.id,
             name=worker.name,
@@ -139,6 +146,7 @@ class Shift:
             lease_seconds=worker.lease_ms / 1000,
             handlers=handlers,
             queues=list(worker.queues),
+            metrics=self._metrics,
         )
 
     def _report_idle(self) -> None:

@@ -12,6 +12,7 @@ import msgspec
 from minuet.app.handlers import make_handlers
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.errors import ConfigError
+from minuet.telemetry.setup import make_tracer
 
 
 def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> OptionArguments:
@@ -37,6 +38,7 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
         "egress_allow": _listed(settings["MINUET_EGRESS_ALLOW"]),
         "llm_prices": settings["MINUET_LLM_PRICES"],
         "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
+        "tracer": make_tracer() if settings["MINUET_TRACING"] else None,
     }
 
 

@@ -152,6 +152,27 @@ TABLE: tuple[Setting, ...] = (
         "When it is not set, `run` and `resume` read any variable, and `worker` none.",
     ),
     Setting(
+        name="MINUET_LOG",
+        kind="choice",
+        choices=("text", "json"),
+        default="text",
+        help="How log lines are written: for people, or as one JSON object each, with run, node "
+        "and trace.",
+    ),
+    Setting(
+        name="MINUET_METRICS",
+        kind="text",
+        help="Where `worker` serves metrics for Prometheus: a port of this machine, or "
+        "`HOST:PORT` (extra `server`). 0: a free port.",
+    ),
+    Setting(
+        name="MINUET_TRACING",
+        kind="flag",
+        default=False,
+        help="Make OpenTelemetry spans of runs and nodes (extra `otel`). The OTEL_* variables say "
+        "where they go.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

@@ -40,6 +40,7 @@ from minuet.store.changes import RetryRun
 from minuet.store.exchange import Held, NewStep
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX, Key, Run
+from minuet.telemetry.observer import Tracer
 from minuet.types import TERMINAL, Json
 from minuet.worker.contents import copy_to_parent
 
@@ -63,6 +64,7 @@ class Children:
         now_ms: Callable[[], int],
         adopt: Callable[[str, Iterable[str]], None],
         compile_child: CompileChild | None = None,
+        tracer: Tracer,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -72,6 +74,7 @@ class Children:
         #: Called with each child run that is started or goes on, and the queues of its plan.
         self._adopt = adopt
         self._compile_child = compile_child
+        self._tracer = tracer
         self._reader = HistoryReader(store, tenant)
         self._registry = Registry(store)
 
@@ -216,7 +219,11 @@ class Children:
             raise InputError([f"{plan.name}: {problem}" for problem in problems])
         data, blobs = _kept(input)
         new = loaded.translator.new_run(
-            name, tenant=self._tenant, input=data, tags=context.tags, blobs=blobs
+            name,
+            tenant=self._tenant,
+            input=data,
+            tags=self._tracer.child_tags(context.tags),
+            blobs=blobs,
         )
         held = _held(context)
         deadline_ms = self._deadline_ms(context, new.deadline_ms, timeout_ms)

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from minuet.store.exchange import Item, Released
+from minuet.telemetry.observer import Observer
 from minuet.worker.draining import Draining
 from minuet.worker.pipeline import Pipeline
 from minuet.worker.standstill import Standstill
@@ -29,16 +30,19 @@ class Executing:
         standstill: Standstill,
         draining: Draining,
         pause: TakePause,
+        observer: Observer,
     ) -> None:
         self._workload = workload
         self._pipeline = pipeline
         self._standstill = standstill
         self._draining = draining
         self._pause = pause
+        self._observer = observer
 
     def begin(self, assignment: Assignment) -> None:
         """Execute a token that was granted: now if it awaits nothing, else as a task."""
         workload = self._workload
+        self._observer.begun(assignment.grant, assignment.header)
         replaced = workload.begin(assignment)
         if replaced is not None:
             # Its lease ran out, and the same worker has taken the token again. Releasing it says

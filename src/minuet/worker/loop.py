@@ -23,6 +23,7 @@ from minuet.store.exchange import (
     Take,
     Waiting,
 )
+from minuet.telemetry.observer import Observer
 from minuet.worker.assignment import Assignment
 from minuet.worker.counts import Counts
 from minuet.worker.draining import Draining
@@ -74,6 +75,7 @@ class Loop:
         draining: Draining,
         pause: TakePause,
         counts: Counts,
+        observer: Observer,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -89,6 +91,7 @@ class Loop:
         self._draining = draining
         self._pause = pause
         self._counts = counts
+        self._observer = observer
         #: When leases are to be renewed, by the event loop's clock.
         self.renew_at = 0.0
         #: How many of those granted last may need a permit.
@@ -224,6 +227,7 @@ class Loop:
                 self._sweeping.expect(item)
             if result == "applied":
                 self._counts.add(item)
+                self._observer.settled(assignment.grant, assignment.header, item)
                 if not isinstance(item, Released):
                     self._pause.succeed()
             workload.forget(assignment)

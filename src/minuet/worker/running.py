@@ -28,6 +28,7 @@ from minuet.nodes.spec import NodeType, Wait
 from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.store.base import Store
+from minuet.telemetry.observer import Tracer
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
@@ -48,12 +49,14 @@ class Running:
         invocations: Invocations,
         failures: Failures,
         threads: Callable[[], ThreadPool],
+        tracer: Tracer,
     ) -> None:
         self._store = store
         self._tenant = tenant
         self._invocations = invocations
         self._failures = failures
         self._threads = threads
+        self._tracer = tracer
         self._leftover = LeftoverThreads()
 
     def run_inline(self, assignment: Assignment, node: Node, node_type: NodeType) -> Outcome:
@@ -75,6 +78,15 @@ class Running:
 
     async def run(self, assignment: Assignment, node: Node) -> Outcome:
         """Run a node's handler, or the I/O of its type."""
+        if not self._tracer.is_on:
+            return await self._run(assignment, node)
+        with self._tracer.executing(assignment.grant, assignment.header, node.type) as fail:
+            outcome = await self._run(assignment, node)
+            if isinstance(outcome, AttemptFailed):
+                fail(outcome.error)
+            return outcome
+
+    async def _run(self, assignment: Assignment, node: Node) -> Outcome:
         try:
             invocation = self._invocations.of(assignment, node)
         except HandlerError as error:

@@ -11,6 +11,7 @@ from minuet.errors import SessionError, StoreUnavailableError
 from minuet.ids import Ids
 from minuet.store.base import Store
 from minuet.store.exchange import Exchange, Held, Item, Reply, Take
+from minuet.telemetry.observer import Observer
 from minuet.worker.counts import Outage
 from minuet.worker.draining import Draining
 from minuet.worker.sweeping import Sweeping
@@ -34,6 +35,7 @@ class Session:
         outage: Outage,
         sweeping: Sweeping,
         draining: Draining,
+        observer: Observer,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -42,6 +44,7 @@ class Session:
         self._outage = outage
         self._sweeping = sweeping
         self._draining = draining
+        self._observer = observer
         self.id = ids.token()
         self._seq = 0
 
@@ -71,11 +74,14 @@ class Session:
     async def call(self, request: Exchange) -> Reply:
         """Exchange, and repeat the same call until it is answered. StoreUnavailableError only when
         the worker drains and its time is up."""
-        pause_ms = BACKOFF_MS[0]
+        pause_ms, loop = BACKOFF_MS[0], asyncio.get_running_loop()
         while True:
+            began_at = loop.time()
             try:
                 reply = await self._store.exchange(request)
-                self._note_return(asyncio.get_running_loop().time())
+                now = loop.time()
+                self._note_return(now)
+                self._observer.exchanged(now - began_at, reply)
                 return reply
             except SessionError:
                 # The store has forgotten us (it was restored, or replaced). Leases decide
@@ -86,7 +92,8 @@ class Session:
                     request, session=self.id, seq=1, lease=self._ids.token()
                 )
             except StoreUnavailableError as error:
-                now = asyncio.get_running_loop().time()
+                now = loop.time()
+                self._observer.store_failed()
                 if self._draining.is_over(now):
                     raise
                 self._outage.begin(error, now)

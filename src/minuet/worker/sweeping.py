@@ -8,6 +8,7 @@ from minuet.clock import Clock
 from minuet.errors import StoreUnavailableError
 from minuet.store.base import Store
 from minuet.store.exchange import Retried, Waiting
+from minuet.telemetry.observer import Observer
 from minuet.worker.counts import Outage
 
 #: Longest time between two sweeps; earlier when something falls due.
@@ -17,10 +18,11 @@ SWEEP_MS = 1_000
 class Sweeping:
     """The sweeps of one worker."""
 
-    def __init__(self, store: Store, clock: Clock, outage: Outage) -> None:
+    def __init__(self, store: Store, clock: Clock, outage: Outage, observer: Observer) -> None:
         self._store = store
         self._clock = clock
         self._outage = outage
+        self._observer = observer
         #: How far the store's clock is ahead of ours; negative when it is behind.
         self._ahead_ms = 0
         #: When the next sweep is due, by the event loop's clock.
@@ -40,6 +42,7 @@ class Sweeping:
         loop = asyncio.get_running_loop()
         try:
             swept = await self._store.sweep()
+            self._observer.swept(swept)
             if swept.next_due_ms is not None:
                 delay_ms = min(SWEEP_MS, max(0, swept.next_due_ms - self.now_ms()))
             if swept.more:

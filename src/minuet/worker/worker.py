@@ -28,6 +28,7 @@ from minuet.nodes.secrets import EnvironmentSecrets, SecretProvider
 from minuet.plan.plan import RETRY_DEFAULT, Retry
 from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, WorkerRecord
+from minuet.telemetry.observer import Observer, Tracer
 from minuet.worker import session
 from minuet.worker.children import Children, CompileChild
 from minuet.worker.counts import Counts, Outage
@@ -93,8 +94,12 @@ class Worker:
         programs: Programs | None = None,
         compile_child: CompileChild | None = None,
         raised: RaisedHere | None = None,
+        observer: Observer | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
         ids = ids or SystemIds()
+        observer = observer or Observer()
+        self._tracer = tracer or Tracer()
         self._tenant = tenant
         self.concurrency = concurrency
         self.lease_ms = lease_ms
@@ -102,12 +107,12 @@ class Worker:
         self._identity = identity or identity_here()
         self.counts = Counts()
         self._threads: ThreadPoolExecutor | None = None
-        self._client = Client(egress)
+        self._client = Client(egress, headers=self._tracer.headers)
         self._workload = Workload(crashes_max)
         self._standstill = Standstill(lease_ms, lambda: self._workload.executing)
         outage = Outage()
         self._draining = Draining(drain_ms)
-        self._sweeping = Sweeping(store, clock or SystemClock(), outage)
+        self._sweeping = Sweeping(store, clock or SystemClock(), outage, observer)
         self._session = Session(
             store,
             tenant,
@@ -116,6 +121,7 @@ class Worker:
             outage=outage,
             sweeping=self._sweeping,
             draining=self._draining,
+            observer=observer,
         )
         #: Its name in the store's list of workers; "": it is not in the list.
         self.id = ids.token() if heartbeat_ms is not None else ""
@@ -142,7 +148,7 @@ class Worker:
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
-            self._workload, self._pipeline, self._standstill, self._draining, pause
+            self._workload, self._pipeline, self._standstill, self._draining, pause, observer
         )
         self._loop = Loop(
             store,
@@ -159,6 +165,7 @@ class Worker:
             draining=self._draining,
             pause=pause,
             counts=self.counts,
+            observer=observer,
         )
         self._membership: Membership | None = None
         if heartbeat_ms is not None:
@@ -193,6 +200,7 @@ class Worker:
             now_ms=self._sweeping.now_ms,
             adopt=self._adopt,
             compile_child=compile_child,
+            tracer=self._tracer,
         )
         recorder = StepRecorder(store, tenant)
         services = WorkerServices(store, tenant, secrets, self._client, children, prices, recorder)
@@ -217,6 +225,7 @@ class Worker:
                 Invocations(handlers, services, flows),
                 failures,
                 self._thread_pool,
+                self._tracer,
             ),
             Settling(store, tenant, ids, policies, failures),
             failures,

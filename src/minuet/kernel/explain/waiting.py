@@ -7,7 +7,6 @@ It iterates over a list instead of recursing, because graphs can be very deep.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, TypedDict
 
 import msgspec
@@ -18,6 +17,7 @@ from minuet.kernel.fold import Detail, Fold, TokenView
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
+from minuet.moments import moment
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.plan.plan import Node, author_of
 from minuet.types import TYPE_QUEUE
@@ -142,7 +142,7 @@ class Causes:
             return "is held back: the run is paused"
         if detail.due_ms is not None and detail.error is not None:
             message = detail.error.get("message", detail.error)
-            return f"is tried again ({token.attempt}) at {_time(detail.due_ms)} after: {message}"
+            return f"is tried again ({token.attempt}) at {moment(detail.due_ms)} after: {message}"
         queue = fact.get("queue") or self._program.nodes[token.node].queue
         placement = read_placement(queue)
         needs = describe_needs(placement) if placement is not None else ""
@@ -167,18 +167,18 @@ def _unserved_phrase(queue: str, needs: str, known: int) -> str:
 
 def _wait_phrase(token: TokenView, detail: Detail) -> str:
     if token.wait == "signal":
-        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
-        return f"waits for signal {token.wait_key!r} since {_time(detail.wait_ms)}{until}"
+        until = f", until {moment(token.due_ms)}" if token.due_ms is not None else ""
+        return f"waits for signal {token.wait_key!r} since {moment(detail.wait_ms)}{until}"
     if token.wait == "flow":
-        return describe_waits(msgspec.json.decode(detail.wait_data), time=_time)
+        return describe_waits(msgspec.json.decode(detail.wait_data), time=moment)
     if token.wait == APPROVAL_WAIT:
-        until = f", until {_time(token.due_ms)}" if token.due_ms is not None else ""
+        until = f", until {moment(token.due_ms)}" if token.due_ms is not None else ""
         who = approvers_in(msgspec.json.decode(detail.wait_data))
-        return f"waits for a decision of {who} since {_time(detail.wait_ms)}{until}"
+        return f"waits for a decision of {who} since {moment(detail.wait_ms)}{until}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""
-    until = f" until {_time(token.due_ms)}" if token.due_ms is not None else ""
+    until = f" until {moment(token.due_ms)}" if token.due_ms is not None else ""
     return f"waits for a {token.wait}{key}{until}"
 
 
@@ -214,9 +214,5 @@ def _joined(parts: list[str]) -> str:
 def _lease_phrase(token: TokenView, fact: Fact) -> str:
     by = f" in session {fact['session']}" if fact.get("session") else ""
     until_ms = fact.get("lease_until_ms")
-    until = f", leased until {_time(until_ms)}" if until_ms is not None else ""
+    until = f", leased until {moment(until_ms)}" if until_ms is not None else ""
     return f"is running, attempt {token.attempt}{by}{until}"
-
-
-def _time(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")

@@ -13,7 +13,7 @@ import contextlib
 import importlib.util
 import re
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -77,10 +77,13 @@ class Client:
         *,
         resolver: Resolver = resolve,
         certificates: ssl.SSLContext | None = None,
+        headers: Callable[[], Mapping[str, str]] = dict,
     ) -> None:
         self._egress = egress or Egress()
         self._resolver = resolver
         self._certificates = certificates
+        #: Headers of every request, unless the document says otherwise.
+        self._more_headers = headers
         self._pool: httpcore2.AsyncConnectionPool | None = None
 
     @contextlib.asynccontextmanager
@@ -94,7 +97,9 @@ class Client:
         url = read_url(request.url, request.params)
         shown = show_url(url)
         with network_errors(shown):
-            sent = _Sent(request.method, url, _headers(request), request.content)
+            sent = _Sent(
+                request.method, url, _headers(request, self._more_headers()), request.content
+            )
             answer = await _send(pool, sent, request.silence_s)
             try:
                 for _ in range(REDIRECTS_MAX):
@@ -214,9 +219,9 @@ def show_url(url: httpx2.URL) -> str:
     return f"{url.scheme}://{url.netloc.decode('ascii')}{path}{'?' if names else ''}{names}"[:500]
 
 
-def _headers(request: Request) -> dict[str, str]:
+def _headers(request: Request, more: Mapping[str, str]) -> dict[str, str]:
     """The headers to send: the given ones, and what every request has."""
-    headers = {"accept": "*/*", "user-agent": "minuet"}
+    headers = {"accept": "*/*", "user-agent": "minuet", **more}
     for name, value in request.headers.items():
         if not _HEADER_NAME.fullmatch(name):
             raise _bad_header(f"{name[:100]!r} is not the name of a header")

@@ -14,10 +14,10 @@ from minuet.approvals import (
     Decision,
     approval_id,
     find_verdict,
-    moment,
     wait_key,
 )
 from minuet.errors import ApprovalTimeoutError, OutputError
+from minuet.moments import moment
 from minuet.nodes.context import Context
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.types import Json

@@ -1,0 +1,1 @@
+"""What workers report while they work: counts, metrics for Prometheus, traces."""
