@@ -4,6 +4,9 @@ To make a schema takes ten times as long as to empty it. So one that a test has 
 given to another test, provided that it is as the product made it and that nobody is connected any
 more: whoever outlives his test keeps what he works on to himself. They are in a database of their
 own, in which nobody else has business.
+
+Every new connection of asyncpg asks about the types of a schema, which takes the server longer than
+all other calls of a short test. In this database it is answered once for each schema: `Types`.
 """
 
 from __future__ import annotations
@@ -11,7 +14,9 @@ from __future__ import annotations
 import asyncio
 import threading
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import asyncpg
 from tools.services import Postgres
@@ -42,6 +47,34 @@ WHERE n.nspname = $1 AND c.relkind IN ('r', 'S')
 """
 
 
+class Types:
+    """What asyncpg has learned about types, for all connections to the database.
+
+    A connection that asks again has found that a type has changed: it is answered by the server.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, frozenset[int]], Any] = {}
+        self._asked: WeakKeyDictionary[Any, set[frozenset[int]]] = WeakKeyDictionary()
+        self._ask = asyncpg.Connection._introspect_types
+
+    def install(self) -> None:
+        async def introspect(connection: Any, oids: Any, timeout: Any) -> Any:
+            if connection._params.database != DATABASE:
+                return await self._ask(connection, oids, timeout)
+            key = (connection._addr, frozenset(oids))
+            asked = self._asked.setdefault(connection, set())
+            if key[1] in asked or key not in self._known:
+                self._known[key], statement = await self._ask(connection, oids, timeout)
+            else:
+                # Its name says that the unnamed statement of the connection is as it was.
+                statement = SimpleNamespace(name="none")
+            asked.add(key[1])
+            return self._known[key], statement
+
+        asyncpg.Connection._introspect_types = introspect
+
+
 async def _create(url: str) -> None:
     connection = await asyncpg.connect(url)
     await connection.execute(f"CREATE DATABASE {DATABASE}")
@@ -56,6 +89,7 @@ class Schemas:
         create = threading.Thread(target=asyncio.run, args=[_create(server.url)])
         create.start()  # Whoever asks may be within an event loop.
         create.join()
+        Types().install()
         self._numbers = count(1)
         self._empty: list[str] = []
         self._in_use: list[str] = []

@@ -349,20 +349,27 @@ import signal, sys, threading, time, traceback, minuet
 
 DOCUMENT = {"name": "w", "nodes": [{"id": "wait", "type": "wait", "config": {"signal": "go"}}]}
 main = threading.main_thread().ident
-# A process that was started in the background ignores it.
-signal.signal(signal.SIGINT, signal.default_int_handler)
+over = threading.Event()
+
+def once(*_):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 def interrupt():
     while "result" not in [f.name for f in traceback.extract_stack(sys._current_frames()[main])]:
         time.sleep(0.01)
-    signal.pthread_kill(main, signal.SIGINT)
+    # Python does not notice a signal that comes right before a thread falls asleep on a lock.
+    while not over.wait(0.1):
+        signal.pthread_kill(main, signal.SIGINT)
 
+signal.signal(signal.SIGINT, once)
 with minuet.SyncApp("memory://") as app:
     run = app.start(DOCUMENT)
     threading.Thread(target=interrupt).start()
     try:
         run.wait()
     except KeyboardInterrupt:
+        over.set()
         run.signal("go")
         print(run.wait().status)
 """

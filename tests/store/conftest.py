@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from tests import pooler, servers
 
@@ -113,6 +114,8 @@ class World:
         self.store, self.clock = store, clock
         self._numbers: dict[tuple[str, str], int] = {}
         self._runs: dict[str, str] = {}
+        #: The rows of each run that were found sound last.
+        self._sound: dict[str, bytes] = {}
         self._names = 0
 
     # ── making things ───────────────────────────────────────────────────────────────────
@@ -273,8 +276,11 @@ class World:
         """What must hold for every run at any moment."""
         for run in self._runs:
             snapshot = await self.snapshot(run)
-            if snapshot is not None:
+            # Most runs have not changed. Bytes do not change with the rows that they were made of.
+            rows = msgspec.msgpack.encode(snapshot)
+            if snapshot is not None and self._sound.get(run) != rows:
                 check_sound(snapshot)
+                self._sound[run] = rows
 
 
 def check_sound(snapshot: Snapshot) -> None:

@@ -81,6 +81,21 @@ LISTS: dict[str, tuple[str, ...]] = {
     "signal": names(Signal),
 }
 
+#: Columns with types of this schema. In a record without a name, no driver knows how to read them.
+_ENUMS = ("status", "state", "outcome", "lane")
+
+
+def _plain(columns: tuple[str, ...]) -> tuple[str, ...]:
+    """The same columns, all of them with types that every database has."""
+    return tuple(f"{name}::text" if name in _ENUMS else name for name in columns)
+
+
+#: What only statements name: a set of functions does not change with these.
+PLAIN_LISTS = {
+    "plain_run": _plain(LISTS["numbered_run"]),
+    "plain_token": _plain(LISTS["stored_token"]),
+}
+
 #: What else functions name: limits, a condition, and settings that keep plans which were made while
 #: a table was empty from walking all of it later.
 TEXTS: dict[str, tuple[str, ...]] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.database import Link
@@ -38,11 +38,7 @@ _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
 _LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
 _READ_EVENTS = statement("read_events")
 _READ_TOKENS = statement("read_tokens")
-_READ_JOINS = statement("read_joins")
-_READ_ARRIVALS = statement("read_arrivals")
-_READ_RUN_STEPS = statement("read_run_steps")
-_READ_RUN_DEAD_LETTERS = statement("read_run_dead_letters")
-_READ_RUN_SIGNALS = statement("read_run_signals")
+_READ_SNAPSHOT = statement("read_snapshot")
 _READ_SIGNALS = statement("read_signals")
 _READ_STEPS = statement("read_steps")
 _LIST_WAITING = statement("list_waiting")
@@ -56,9 +52,6 @@ _NEXT_WORK = statement("next_work")
 _RUN_SEQ = statement("run_seq")
 _FIND_ENDED = statement("find_ended")
 _GET_BLOB = statement("get_blob")
-
-#: PostgreSQL's LIMIT for "all of them".
-_ALL = None
 
 
 async def read_run(link: Link, tenant: str, run: str) -> Run | None:
@@ -110,19 +103,21 @@ async def read_signals(link: Link, tenant: str, run: str) -> list[Signal]:
 
 
 async def read_snapshot(link: Link, tenant: str, run: str) -> Snapshot | None:
-    row = await read_run(link, tenant, run)
-    if row is None:
+    parts: tuple[list[Any], ...] = ([], [], [], [], [], [], [], [])
+    for part, item in await link.rows(_READ_SNAPSHOT, run, tenant):
+        parts[part].append(item)
+    found, tokens, joins, arrivals, events, steps, letters, signals = parts
+    if not found:
         return None
-    steps = await link.rows(_READ_RUN_STEPS, run)
     return Snapshot(
-        run=row,
-        tokens=tuple(await read_tokens(link, tenant, run)),
-        joins=tuple(map(join_of, await link.rows(_READ_JOINS, run))),
-        arrivals=tuple(map(arrival_of, await link.rows(_READ_ARRIVALS, run))),
-        events=tuple(await read_events(link, tenant, run, 0, _ALL)),
+        run=run_of(found[0]),
+        tokens=tuple(map(token_of, tokens)),
+        joins=tuple(map(join_of, joins)),
+        arrivals=tuple(map(arrival_of, arrivals)),
+        events=tuple(map(event_of, events)),
         steps=tuple((node, scope, name.decode(), value) for node, scope, name, value in steps),
-        dead_letters=tuple(map(dead_letter_of, await link.rows(_READ_RUN_DEAD_LETTERS, run))),
-        signals=tuple(map(signal_of, await link.rows(_READ_RUN_SIGNALS, run))),
+        dead_letters=tuple(map(dead_letter_of, letters)),
+        signals=tuple(map(signal_of, signals)),
     )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from minuet.store.postgres.columns import LISTS
+from minuet.store.postgres.columns import LISTS, PLAIN_LISTS
 from minuet.store.postgres.functions import of_this_version
 from minuet.store.sql_files import read_statements
 
@@ -20,7 +20,7 @@ _SCHEMA = re.compile(r"\bminuet\.")
 
 _STATEMENTS = {
     name: of_this_version(text)
-    for name, text in read_statements(Path(__file__).parent / "sql", LISTS).items()
+    for name, text in read_statements(Path(__file__).parent / "sql", LISTS | PLAIN_LISTS).items()
 }
 
 

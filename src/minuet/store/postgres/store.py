@@ -403,9 +403,7 @@ class PostgresStore(SharedWorkflows):
         return await self._database.read(lambda link: reads.read_signals(link, tenant, run))
 
     async def read_snapshot(self, tenant: str, run: str) -> Snapshot | None:
-        return await self._database.read_at_once(
-            lambda link: reads.read_snapshot(link, tenant, run)
-        )
+        return await self._database.read(lambda link: reads.read_snapshot(link, tenant, run))
 
     async def find_break(self, tenant: str, run: str) -> int | None:
         return None  # It keeps no hashes.
