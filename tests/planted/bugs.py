@@ -558,6 +558,8 @@ _ALL = (
             ("timer-early", "a timer is over too early", flawed.timers_early),
             ("timer-never", "a function forgets until when it waits", flawed.timers_never),
             ("child-again", "a replay starts another child run", flawed.child_again),
+            ("child-goes-on", "a child run that nobody waits for goes on", flawed.child_goes_on),
+            ("attempts-forgotten", "a wait makes attempts uncounted", flawed.attempts_forgotten),
         )
     ),
     Bug(
