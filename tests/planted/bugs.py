@@ -580,6 +580,7 @@ _ALL = (
         name="function-awaits-ended-child",
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,
+        first=150,
         seeds=100,
         patch=flawed.ended_child_awaited,
     ),
