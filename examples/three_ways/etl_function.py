@@ -1,6 +1,5 @@
 """Files that are found at run time, as a durable function: each is a step, all run at once."""
 
-import asyncio
 import json
 import sys
 
@@ -12,8 +11,8 @@ import minuet
 @minuet.workflow
 async def etl(ctx: minuet.Flow, folder: str) -> Report:
     files = await find_files.step(folder)
-    cleaned = await asyncio.gather(*(clean.step(file) for file in files), return_exceptions=True)
-    parts = [part for part in cleaned if not isinstance(part, BaseException)]
+    cleaned = await clean.map(files, return_exceptions=True)
+    parts = [part for part in cleaned if not isinstance(part, Exception)]
     return await load.step(parts, len(files))
 
 

@@ -41,6 +41,13 @@ def test_the_table_counts_the_programs_as_they_are() -> None:
     assert PAGE.read_text("utf-8") == page_text()
 
 
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_no_engine_has_a_shorter_program(program: str) -> None:
+    lengths = {engine: length_of(code_of(engine, program)) for engine in ENGINES}
+
+    assert lengths["minuet"] == min(lengths.values())
+
+
 def test_every_engine_has_every_program() -> None:
     assert [
         (engine, program)

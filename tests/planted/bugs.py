@@ -595,6 +595,8 @@ _ALL = (
             ("timer-early", "a timer is over too early", flawed.timers_early),
             ("timer-never", "a function forgets until when it waits", flawed.timers_never),
             ("child-again", "a replay starts another child run", flawed.child_again),
+            ("child-goes-on", "a child run that nobody waits for goes on", flawed.child_goes_on),
+            ("attempts-forgotten", "a wait makes attempts uncounted", flawed.attempts_forgotten),
         )
     ),
     Bug(
@@ -616,6 +618,7 @@ _ALL = (
         last=47,
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,
+        first=150,
         seeds=100,
         patch=flawed.ended_child_awaited,
     ),

@@ -18,9 +18,11 @@ from minuet.store.logged import guard
 from minuet.store.logged.runs import LoggedRuns
 from minuet.store.records import Run, Snapshot, Token
 from minuet.store.rules.transition import Transition
-from minuet.worker import flows
 from minuet.worker.children import Children
-from minuet.worker.flows import _FlowRun
+from minuet.worker.flow_arrivals import Arrival
+from minuet.worker.flow_inbox import FlowInbox
+from minuet.worker.flow_journal import FlowJournal
+from minuet.worker.flows import FlowRun
 
 
 def _replaced(
@@ -74,12 +76,12 @@ miscounted = _replaced(Journal, "count", _miscounted)
 errors_stay = _replaced(Journal, "_drop_errors", lambda right: lambda self, joined: None)
 
 
-def _later(right: Callable[[_FlowRun], Any]) -> Any:
-    async def keep(self: _FlowRun) -> None:
+def _later(right: Callable[[FlowRun], Any]) -> Any:
+    async def keep(self: FlowRun) -> None:
         with suppress(Exception):
             await right(self)
 
-    async def wrong(self: _FlowRun) -> None:
+    async def wrong(self: FlowRun) -> None:
         keeping = asyncio.get_running_loop().create_task(keep(self))
         assert self._instance is not None
         if self._instance.is_over:
@@ -89,7 +91,20 @@ def _later(right: Callable[[_FlowRun], Any]) -> Any:
 
 
 #: The next steps are started while what led to them is being kept.
-no_barrier = _replaced(_FlowRun, "_keep", _later)
+no_barrier = _replaced(FlowRun, "_keep", _later)
+
+
+def _forgetful(right: Callable[[FlowJournal], Any]) -> Any:
+    async def wrong(self: FlowJournal) -> list[Entry]:
+        entries: list[Entry] = await right(self)
+        self.backoffs.clear()
+        return entries
+
+    return wrong
+
+
+#: A function that is taken up again begins with the first attempt of a step that has failed.
+attempts_forgotten = _replaced(FlowJournal, "load", _forgetful)
 
 
 # ── signals ─────────────────────────────────────────────────────────────────────────────────
@@ -108,38 +123,38 @@ class SignalsWakeNoFunction(Transition):
 # ── time ────────────────────────────────────────────────────────────────────────────────────
 
 
-def _hasty(right: Callable[[_FlowRun], Any]) -> Any:
-    def wrong(self: _FlowRun) -> Any:
+def _hasty(right: Callable[[FlowRun], Any]) -> Any:
+    def wrong(self: FlowRun) -> Any:
         assert self._instance is not None
         for call in self._instance.timers():
             if call.due_ms <= self._flows.now_ms() + 200:
-                return flows._Arrival(call, {})
+                return Arrival(call, {})
         return right(self)
 
     return wrong
 
 
 #: A timer is over a little too early.
-timers_early = _replaced(_FlowRun, "_next_arrival", _hasty)
+timers_early = _replaced(FlowRun, "_next_arrival", _hasty)
 
 
-def _endless(right: Callable[[_FlowRun], int | None]) -> Any:
-    def wrong(self: _FlowRun) -> int | None:
-        return None if self._awaited() else right(self)
+def _endless(right: Callable[[FlowRun], int | None]) -> Any:
+    def wrong(self: FlowRun) -> int | None:
+        assert self._inbox is not None
+        return None if self._inbox.awaited() else right(self)
 
     return wrong
 
 
 #: A function that waits for a signal forgets how long.
-timers_never = _replaced(_FlowRun, "_next_due_ms", _endless)
+timers_never = _replaced(FlowRun, "_next_due_ms", _endless)
 
 
 # ── child runs ──────────────────────────────────────────────────────────────────────────────
 
 
-def _renumbered(right: Callable[[_FlowRun, Call], Any]) -> Any:
-    async def wrong(self: _FlowRun, call: Call) -> None:
-        assert self._instance is not None
+def _renumbered(right: Callable[[FlowInbox, Call], Any]) -> Any:
+    async def wrong(self: FlowInbox, call: Call) -> None:
         call.number += len(self._instance.journal)
         await right(self, call)
 
@@ -147,7 +162,18 @@ def _renumbered(right: Callable[[_FlowRun, Call], Any]) -> Any:
 
 
 #: Child runs are numbered by how far the journal has got: after a wait, another one is started.
-child_again = _replaced(_FlowRun, "_start_child", _renumbered)
+child_again = _replaced(FlowInbox, "start_child", _renumbered)
+
+
+def _kept_open(right: Callable[[FlowInbox, Call], Any]) -> Any:
+    async def wrong(self: FlowInbox, call: Call) -> None:
+        self.children = {child: one for child, one in self.children.items() if one is not call}
+
+    return wrong
+
+
+#: A child run that the code no longer waits for goes on.
+child_goes_on = _replaced(FlowInbox, "cancel_child", _kept_open)
 
 
 def _unfinished(right: Callable[..., Any]) -> Any:

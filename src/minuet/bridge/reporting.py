@@ -71,9 +71,9 @@ async def find_children(store: Store, tenant: str, instance: Key) -> AsyncIterat
 
 
 async def _cancel_children(store: Store, run: Run) -> None:
-    """Cancel the child runs of instances that were cut off or withdrawn."""
+    """Cancel the child runs of instances that have failed, were cut off or withdrawn."""
     for token in await store.read_tokens(run.tenant, run.run):
-        if token.outcome not in ("cancelled", "superseded"):
+        if token.outcome not in ("cancelled", "superseded", "failed"):
             continue
         async for child in find_children(store, run.tenant, token.key):
             if child.status not in TERMINAL:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 
 from minuet.builder.places import caller, refuse
 from minuet.builder.references import Expression, Referable
@@ -18,6 +18,8 @@ from minuet.types import Json, Path
 
 if TYPE_CHECKING:
     from minuet.builder.workflow import Workflow
+
+Value = TypeVar("Value", covariant=True)
 
 #: A condition: an expression, CEL text, or an object with a `type`.
 Condition: TypeAlias = "Expression | str | bool | dict[str, Any]"
@@ -246,6 +248,13 @@ class Node(Referable):
                     "use minuet.child(…) to run another workflow",
                 )
         return list(nodes)
+
+
+if TYPE_CHECKING:
+
+    class Mapped(Node, Coroutine[Any, Any, Value]):
+        """What `task.map` returns, as far as a type checker can know: a node inside
+        `with minuet.Workflow(…)`, and steps to be awaited inside a durable function."""
 
 
 def name_handler(

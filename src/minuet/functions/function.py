@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, NoReturn, ParamSpec
 
 from minuet.errors import ConfigError, FunctionError, HandlerError
 from minuet.model import Document, DocumentSource, read_mapping
+from minuet.nodes.binding import Misfit, find_misfits
 from minuet.nodes.flowing import DurableFunction
-from minuet.nodes.handler import REGISTERED, Misfit, find_misfits, place_of
+from minuet.nodes.handler import REGISTERED, place_of
 from minuet.nodes.values import Decode, annotations_of, decoders, properties_of, result_decoder
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import contextvars
 import logging
 import sys
 import traceback
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Set
 from types import FrameType
 from typing import Any, Protocol
 
@@ -33,6 +33,7 @@ from minuet.functions.journal import (
     mismatch,
 )
 from minuet.functions.loop import FunctionLoop
+from minuet.functions.mapping import run_all
 from minuet.nodes.flowing import FLOWING
 from minuet.nodes.handler import AnyTask
 from minuet.nodes.values import Decode, as_it_is
@@ -278,32 +279,59 @@ class FunctionInstance:
         self, task: AnyTask, positional: tuple[Any, ...], named: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Any]:
         """A step that runs a task."""
-        arguments = task.name_arguments(positional)
-        twice = arguments.keys() & named.keys()
-        if twice:
-            raise TypeError(f"{task.name}() got several values for {', '.join(sorted(twice))}")
-        arguments.update(named)
+        arguments = _named(task, positional, named)
         return self.step(task.name, task, arguments, task.decode_result, depth=3)
+
+    def call_for_each(
+        self,
+        task: AnyTask,
+        positional: tuple[Any, ...],
+        named: Mapping[str, Any],
+        *,
+        max_parallel: int | None,
+        return_exceptions: bool,
+    ) -> Coroutine[Any, Any, list[Any]]:
+        """A step for each item of the first argument."""
+        arguments = _named(task, positional, named)
+        first, items = next(iter(arguments.items()), ("", None))
+        if not isinstance(items, Iterable) or isinstance(items, str | bytes | Mapping | Set):
+            raise FunctionError(
+                f"{task.name}.map(…) takes a list as its first argument, not {items!r:.80}"
+            )
+        if max_parallel is not None and max_parallel < 1:
+            raise FunctionError(f"max_parallel must be at least 1, not {max_parallel}")
+        place = place_of_caller(above=2)
+        # Numbered now: so the steps are in the order of the items, whenever they begin.
+        calls = [
+            self._step_call(task.name, task, {**arguments, first: item}, task.decode_result, place)
+            for item in items
+        ]
+        waits = map(self.wait, calls)
+        return run_all(len(calls), waits, max_parallel, return_exceptions=return_exceptions)
 
     def step(
         self, name: str, target: Any, arguments: Mapping[str, Any], decode: Decode, depth: int = 2
     ) -> Coroutine[Any, Any, Any]:
         """A step of this name."""
+        place = place_of_caller(above=depth)
+        return self.wait(self._step_call(name, target, arguments, decode, place))
+
+    def _step_call(
+        self, name: str, target: Any, arguments: Mapping[str, Any], decode: Decode, place: str
+    ) -> Call:
         if not name or name.startswith(RESERVED):
             raise FunctionError(f"a step needs a name that does not begin with $, not {name!r}")
-        call = self.new_call("step", name, depth=depth + 1)
+        call = self._call("step", name, place)
         call.target, call.arguments, call.decode = target, arguments, decode
         try:
             call.input = self._host.encode(arguments, f"the arguments of {call.label!r}")
         except OutputError:
             pass  # They need not be JSON: they are not kept, and a replay does not compare them.
-        return self.wait(call)
+        return call
 
     def new_call(self, kind: Kind, name: str, depth: int = 2) -> Call:
         """Something that the code asks for, at the place that called so many calls above."""
-        frame = sys._getframe(depth)
-        place = f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        return self._call(kind, name, place)
+        return self._call(kind, name, place_of_caller(above=depth))
 
     def _call(self, kind: Kind, name: str, place: str) -> Call:
         if self._is_closed:
@@ -396,10 +424,20 @@ class FunctionInstance:
         return self._place
 
 
-def place_of_caller() -> str:
-    """Where the function was called that calls this: file and line."""
-    frame = sys._getframe(2)
+def place_of_caller(above: int = 1) -> str:
+    """Where the function was called that calls this, or one so many calls above: file and line."""
+    frame = sys._getframe(above + 1)
     return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+
+
+def _named(task: AnyTask, positional: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a task by name."""
+    arguments = task.name_arguments(positional)
+    twice = arguments.keys() & named.keys()
+    if twice:
+        raise TypeError(f"{task.name}() got several values for {', '.join(sorted(twice))}")
+    arguments.update(named)
+    return arguments
 
 
 #: The callback of `asyncio.sleep`.

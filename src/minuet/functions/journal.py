@@ -17,7 +17,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -30,6 +30,9 @@ RESERVED = "$"
 
 #: Begins the names of what tasks keep.
 OF_TASK = "$task:"
+
+#: Begins the names of what is noted of steps that are tried again later.
+OF_RETRY = "$retry:"
 
 #: What an entry is: the result of a step; a time that is over; a signal; the end of a child run;
 #: a value that the code asked for; the beginning, which is noted when it matters.
@@ -120,7 +123,34 @@ def label_of(kind: Kind, name: str, occurrence: int) -> str:
     return base if occurrence == 1 else f"{base} #{occurrence}"
 
 
+class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+    """That an attempt of a step has failed, and the next one comes later. It is not an entry: the
+    code does not get it."""
+
+    #: The step, and the attempt that failed, beginning with 1.
+    key: str
+    attempt: int
+    #: When the next attempt begins, and when the first one did.
+    due_ms: int
+    started_ms: int
+    #: Type and message of what the attempt raised.
+    error: dict[str, Any]
+    epoch: Epoch = (1, 1)
+
+
+def is_entry(name: str) -> bool:
+    """Whether a step of a function instance that is kept under this name is an entry."""
+    return not name.startswith((OF_TASK, OF_RETRY))
+
+
+def backoff_name(backoff: Backoff) -> str:
+    """The name under which it is kept."""
+    generation, attempt = backoff.epoch
+    return f"{OF_RETRY}{generation}.{attempt}:{backoff.attempt}:{backoff.key}"
+
+
 _decoder = msgspec.json.Decoder(Entry)
+_backoff_decoder = msgspec.json.Decoder(Backoff)
 _encoder = msgspec.json.Encoder()
 _sorting_encoder = msgspec.json.Encoder(order="deterministic")
 
@@ -158,6 +188,27 @@ def decode_entries(run: str, steps: Iterable[bytes]) -> list[Entry]:
         return sorted(map(_decoder.decode, steps), key=lambda entry: (entry.epoch, entry.n))
     except msgspec.DecodeError as error:
         raise DamagedRowError(run, "a step of its function", str(error)) from None
+
+
+def encode_backoff(backoff: Backoff) -> bytes:
+    """A backoff as it is kept."""
+    return _encoder.encode(backoff)
+
+
+def decode_backoffs(run: str, steps: Mapping[str, bytes], epoch: Epoch) -> dict[str, Backoff]:
+    """The last backoff of each step that has one in this attempt, by the step's key."""
+    found: dict[str, Backoff] = {}
+    try:
+        for name, value in steps.items():
+            if name.startswith(OF_RETRY):
+                backoff = _backoff_decoder.decode(value)
+                known = found.get(backoff.key)
+                is_last = known is None or known.attempt < backoff.attempt
+                if is_last and backoff.epoch == epoch:
+                    found[backoff.key] = backoff
+    except msgspec.DecodeError as error:
+        raise DamagedRowError(run, "a step of its function", str(error)) from None
+    return found
 
 
 class Journal:

@@ -11,7 +11,8 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from minuet.nodes.handler import AnyTask, Misfit
+    from minuet.nodes.binding import Misfit
+    from minuet.nodes.handler import AnyTask
 
 
 class Flowing(Protocol):
@@ -21,6 +22,18 @@ class Flowing(Protocol):
         self, task: AnyTask, positional: tuple[Any, ...], named: Mapping[str, Any]
     ) -> Coroutine[Any, Any, Any]:
         """A step that runs the task."""
+        ...
+
+    def call_for_each(
+        self,
+        task: AnyTask,
+        positional: tuple[Any, ...],
+        named: Mapping[str, Any],
+        *,
+        max_parallel: int | None,
+        return_exceptions: bool,
+    ) -> Coroutine[Any, Any, list[Any]]:
+        """A step for each item of the first argument."""
         ...
 
 

@@ -8,17 +8,17 @@ imports.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
-from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from pathlib import Path
-from types import CodeType, ModuleType, NoneType
+from types import CodeType, ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
+    Concatenate,
     Generic,
-    NamedTuple,
+    Literal,
     ParamSpec,
     TypeAlias,
     TypeVar,
@@ -28,15 +28,16 @@ from typing import (
 )
 
 from minuet.errors import ConfigError, FunctionError, HandlerError
+from minuet.nodes.binding import Binder, Misfit, hint_of
 from minuet.nodes.building import BUILDING, NamedTask
 from minuet.nodes.context import Context
 from minuet.nodes.flowing import FLOWING, DurableFunction
 from minuet.nodes.loading import document_name, load_module
 from minuet.nodes.spec import Effects, NodeType
-from minuet.nodes.values import Decode, annotations_of, decoders, result_decoder
+from minuet.nodes.values import Decode, result_decoder
 
 if TYPE_CHECKING:
-    from minuet.builder.node import Node
+    from minuet.builder.node import Mapped, Node
     from minuet.nodes.stand_in import StandIn, StepStandIn
 
 Function = Callable[..., Any]
@@ -49,13 +50,17 @@ Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result", covariant=True)
 Awaited = TypeVar("Awaited")
 
+#: The first parameter of a function, and the others.
+Item = TypeVar("Item")
+Others = ParamSpec("Others")
+
 
 class Task(Generic[Parameters, Result]):
     """A function that can be a node's handler, and how it wants to be run.
 
     Calling it calls the function: to a type checker, it has the function's parameters and result.
     Inside `with minuet.Workflow(…)`, calling it adds a node instead, and returns the node. A type
-    checker cannot know that; `named` and `map` always return a node.
+    checker cannot know that; `named` always returns a node.
     """
 
     def __init__(
@@ -83,9 +88,9 @@ class Task(Generic[Parameters, Result]):
         self.is_async = inspect.iscoroutinefunction(function)
 
     @functools.cached_property
-    def _binder(self) -> _Binder:
+    def _binder(self) -> Binder:
         # When it is first needed: hints may name what the module defines below the function.
-        return _Binder(self.name, self.function)
+        return Binder(self.name, self.function)
 
     @property
     def is_ours(self) -> bool:
@@ -154,20 +159,100 @@ class Task(Generic[Parameters, Result]):
         """The task, to be called for a node with this id. Without one, the id is its name."""
         return NamedTask(self, self.name if node_id is None else node_id)
 
+    # One that is given without its name is checked: nothing else of the arguments can be, beside
+    # parameters of our own.
+
+    @overload
     def map(
-        self,
+        self: Task[Concatenate[Item, Others], Coroutine[Any, Any, Awaited]],
+        items: Iterable[Item] | str,
+        /,
         *arguments: Any,
         max_parallel: int | None = None,
         need: int | None = None,
+        return_exceptions: Literal[False] = False,
         **config: Any,
-    ) -> Node:
-        """Inside `with minuet.Workflow(…)`: add a node that calls the task once for each item of
-        the first argument, a list. The other arguments are the same for every item.
+    ) -> Mapped[list[Awaited]]: ...
 
-        `max_parallel` is how many items run at once, `need` how many must complete.
+    @overload
+    def map(
+        self: Task[Concatenate[Item, Others], Coroutine[Any, Any, Awaited]],
+        items: Iterable[Item] | str,
+        /,
+        *arguments: Any,
+        max_parallel: int | None = None,
+        return_exceptions: Literal[True],
+        **config: Any,
+    ) -> Mapped[list[Awaited | Exception]]: ...
+
+    @overload
+    def map(
+        self: Task[Concatenate[Item, Others], Awaited],
+        items: Iterable[Item] | str,
+        /,
+        *arguments: Any,
+        max_parallel: int | None = None,
+        need: int | None = None,
+        return_exceptions: Literal[False] = False,
+        **config: Any,
+    ) -> Mapped[list[Awaited]]: ...
+
+    @overload
+    def map(
+        self: Task[Concatenate[Item, Others], Awaited],
+        items: Iterable[Item] | str,
+        /,
+        *arguments: Any,
+        max_parallel: int | None = None,
+        return_exceptions: Literal[True],
+        **config: Any,
+    ) -> Mapped[list[Awaited | Exception]]: ...
+
+    @overload
+    def map(
+        self, *, max_parallel: int | None = None, need: int | None = None, **config: Any
+    ) -> Node: ...
+
+    # mypy wants a name for what the overloads take first.
+    def map(  # type: ignore[misc]
+        self: AnyTask,
+        *arguments: Any,
+        max_parallel: int | None = None,
+        need: int | None = None,
+        return_exceptions: bool = False,
+        **config: Any,
+    ) -> Any:
+        """Call the task once for each item of the first argument, a list. The other arguments are
+        the same for every item. `max_parallel` is how many items run at once.
+
+        Inside a durable function: a step for each item; `await` gives the list of their results, in
+        the order of the items. The first error cancels the other steps and is raised; with
+        `return_exceptions`, all steps run, and an error is the result of its item.
+
+        Inside `with minuet.Workflow(…)`: add a node with an instance for each item; `need` is how
+        many must complete.
         """
-        named = self.named()
-        return named.map(*arguments, max_parallel=max_parallel, need=need, **config)
+        flowing = FLOWING.get() if BUILDING.get() is None else None
+        if flowing is None:
+            if return_exceptions:
+                raise ConfigError(
+                    f"{self.name}.map(…, return_exceptions=True) is for durable functions: of a "
+                    'node, write .foreach(…, on_item_error="continue")'
+                )
+            named = self.named()
+            return named.map(*arguments, max_parallel=max_parallel, need=need, **config)
+        if need is not None:
+            raise FunctionError(
+                f"{self.name}.map(…, need={need!r}) is for nodes: inside a durable function, count "
+                "the results of return_exceptions=True"
+            )
+        return flowing.call_for_each(
+            self,
+            arguments,
+            config,
+            max_parallel=max_parallel,
+            return_exceptions=return_exceptions,
+        )
 
     def call_with(self, arguments: Mapping[str, Any], context: Context) -> Any:
         """Call the function with arguments by name, and with the context if it takes one."""
@@ -194,21 +279,6 @@ class Task(Generic[Parameters, Result]):
 AnyTask: TypeAlias = Task[..., Any]
 
 
-class Misfit(NamedTuple):
-    """An argument that a handler does not have, or that it needs and does not get."""
-
-    argument: str
-    message: str
-    is_missing: bool = False
-
-
-def is_context(hint: Any) -> bool:
-    """Whether a parameter with this annotation gets the context. `Context | None = None` is for
-    tasks that are also called without one: in durable functions, and directly."""
-    either = get_args(hint)
-    return hint is Context or (len(either) == 2 and Context in either and NoneType in either)
-
-
 def check_effects(effects: Effects | None) -> None:
     """ConfigError unless it is what may be declared."""
     if effects is not None and effects not in get_args(Effects):
@@ -229,88 +299,6 @@ def _code_of(function: Function) -> CodeType | None:
     """The code of a function, below what decorates it."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return code if isinstance(code, CodeType) else None
-
-
-class _Binder:
-    """How a function's parameters are filled, computed once."""
-
-    def __init__(self, handler: str, function: Function) -> None:
-        self._handler = handler
-        self._names: list[str] = []
-        #: Those that may be given without their name.
-        self._positional: list[str] = []
-        self._required: list[str] = []
-        self._context: str | None = None
-        self._takes_all = False
-        hints = annotations_of(function)
-        converted: dict[str, Any] = {}
-        for name, parameter in inspect.signature(function).parameters.items():
-            if is_context(hints.get(name)) or (name == "ctx" and name not in hints):
-                self._context = name
-            elif parameter.kind is parameter.VAR_KEYWORD:
-                self._takes_all = True
-            elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-                self._names.append(name)
-                if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
-                    self._positional.append(name)
-                if parameter.default is parameter.empty:
-                    self._required.append(name)
-                if name in hints:
-                    converted[name] = hints[name]
-        #: Of each argument that is not taken unchanged: what makes it, and what messages call it.
-        self._decoders = [
-            (name, decode, f"handler {handler!r}, argument {name!r}")
-            for name, decode in decoders(converted).items()
-        ]
-        #: The names that every config has, and those that it may have; None: any.
-        self._least = frozenset(self._required)
-        self._most = None if self._takes_all else frozenset(self._names)
-
-    @property
-    def context_name(self) -> str | None:
-        """The parameter that gets the context."""
-        return self._context
-
-    def name(self, positional: tuple[Any, ...]) -> dict[str, Any]:
-        if len(positional) > len(self._positional):
-            raise HandlerError(
-                f"handler {self._handler!r} takes {len(self._positional)} positional arguments, "
-                f"and {len(positional)} are given"
-            )
-        return dict(zip(self._positional, positional, strict=False))
-
-    def misfits(self, names: Collection[str], *, complete: bool) -> Iterator[Misfit]:
-        known = names if self._takes_all else self._names
-        required = self._required if complete else []
-        return find_misfits(f"handler {self._handler!r}", names, known, required)
-
-    def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
-        arguments = dict(config)
-        names, most = arguments.keys(), self._most
-        if not (names >= self._least and (most is None or names <= most)):
-            raise HandlerError(next(self.misfits(names, complete=True)).message)
-        for name, decode, whose in self._decoders:
-            if name in arguments:
-                arguments[name] = decode(arguments[name], whose)
-        if self._context is not None:
-            arguments[self._context] = context
-        return arguments
-
-
-def find_misfits(
-    who: str, names: Collection[str], known: Collection[str], required: Iterable[str]
-) -> Iterator[Misfit]:
-    """Arguments that are not known, and those that are required and missing."""
-    meant: set[str] = set()
-    for name in names:
-        if name not in known:
-            yield Misfit(name, f"{who} has no argument {name!r}{_hint(name, known)}")
-            meant.update(_close(name, known))
-    for name in required:
-        # One that was probably misspelt is not reported as missing too.
-        if name not in names and name not in meant:
-            message = f"{who} needs the argument {name!r}: add it to the node's config"
-            yield Misfit(name, message, is_missing=True)
 
 
 class Handlers:
@@ -367,7 +355,7 @@ class Handlers:
         found = self.functions_by_name().get(name)
         if found is None:
             raise HandlerError(
-                f"there is no durable function {name!r}{_hint(name, self.functions_by_name())}; "
+                f"there is no durable function {name!r}{hint_of(name, self.functions_by_name())}; "
                 "write @minuet.workflow above it and name its module with --handlers"
             )
         return found
@@ -442,7 +430,7 @@ class Handlers:
         if task is None:
             raise HandlerError(
                 self._unregistered(name)
-                or f"there is no handler {name!r}{_hint(name, self.names())}; register it with "
+                or f"there is no handler {name!r}{hint_of(name, self.names())}; register it with "
                 "@minuet.task and name its module with --handlers"
             )
         return task
@@ -475,7 +463,7 @@ class Handlers:
         if attribute not in _nameable(module):
             raise HandlerError(
                 f"module {module_name!r} {_why_not(module, attribute)}"
-                f"{_hint(attribute, _nameable(module))}"
+                f"{hint_of(attribute, _nameable(module))}"
             )
         found = vars(module)[attribute]
         return found if isinstance(found, Task) else Task(found, name=name)
@@ -505,16 +493,6 @@ def _why_not(module: ModuleType, name: str) -> str:
             "cannot name it unless @minuet.task registers it"
         )
     return f"has no function {name!r}"
-
-
-def _close(name: str, known: Iterable[str]) -> list[str]:
-    """The known name that was probably meant, if there is one."""
-    return difflib.get_close_matches(name[:64], list(known), n=1)
-
-
-def _hint(name: str, known: Iterable[str]) -> str:
-    close = _close(name, known)
-    return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 #: Where `@task` registers.

@@ -69,7 +69,7 @@ REQUIRED: tuple[str, ...] = (
     "construct signal",
     *("construct function", "construct function node"),
     *(f"function {w}" for w in ("waited", "ended", "tried again", "error dropped")),
-    "function step started again",
+    *("function step started again", "function step tried later", "function child cancelled"),
     *(f"function got {w}" for w in ("start", "step", "timer", "signal", "child")),
     *(f"function got {w}" for w in ("now", "random", "uuid")),
     *(f"signal {w}" for w in ("received", "was early", "timed out", "sent again", "refused")),

@@ -62,7 +62,7 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
     if run.parent_number and run.status in TERMINAL and not _is_signalled(model, run):
         yield "I22", "it is over, and its parent has no signal of that", name
     for token in model.tokens(name):
-        if token.outcome not in ("cancelled", "superseded"):
+        if token.outcome not in ("cancelled", "superseded", "failed"):
             continue
         for child in _children_of(model, token.key):
             coverage.hit("child run cut off")

@@ -11,13 +11,15 @@ import contextlib
 import functools
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import count
 from typing import Any
 
 import msgspec
 
 from minuet.app.compiling import compile_source
+from minuet.bridge.reporting import PARENT_ENDED
 from minuet.bridge.values import encode
-from minuet.errors import ReplayError
+from minuet.errors import ReplayError, Retryable
 from minuet.events import (
     Event,
     NodeCompleted,
@@ -30,7 +32,15 @@ from minuet.events import (
 )
 from minuet.functions.flow import Flow
 from minuet.functions.instance import Call, FunctionInstance
-from minuet.functions.journal import OF_TASK, Entry, Epoch, Journal, decode_entries
+from minuet.functions.journal import (
+    Backoff,
+    Entry,
+    Epoch,
+    Journal,
+    decode_backoffs,
+    decode_entries,
+    is_entry,
+)
 from minuet.kernel.fold import NumberedEvent, State
 from minuet.kernel.program import Program
 from minuet.nodes.context import Context
@@ -51,6 +61,7 @@ from minuet.simulation.rules import Found
 from minuet.simulation.streams import Streams
 from minuet.store.families import child_id
 from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, EventRecord, Key
+from minuet.types import TERMINAL
 
 #: What ends a node from outside of its function, whatever the code has come to.
 OUTSIDE = {
@@ -206,6 +217,8 @@ class Functions:
         if chance.random() < 0.5:
             self._leave_effect(ctx)
         if chance.random() < 0.6:
+            if chance.random() < 0.3:
+                raise Retryable("unsteady", after=chance.choice((1.5, 4)))
             raise RuntimeError("unsteady")
         return x % 11
 
@@ -248,21 +261,23 @@ class Functions:
         if token is None or run is None or durable is None:
             return  # It is no longer the worker's, and comes to nothing.
         found = [decode_event(record.data) for record in durable]
-        steps = [
-            bytes(event.value)
+        steps = {
+            event.name: bytes(event.value)
             for event in found
-            if isinstance(event, StepRecorded)
-            and (event.node, event.scope) == key[1:]
-            and not event.name.startswith(OF_TASK)
-        ]
-        entries = decode_entries(key[0], steps)
+            if isinstance(event, StepRecorded) and (event.node, event.scope) == key[1:]
+        }
+        epoch = (run.generation, token.attempt)
+        entries = decode_entries(key[0], [steps[name] for name in steps if is_entry(name)])
+        backoff = decode_backoffs(key[0], steps, epoch).get(step)
+        if backoff is not None and ctx.attempt <= backoff.attempt:
+            yield f"{key[1:]}: attempt {backoff.attempt} of {step!r} was followed by {ctx.attempt}"
         program = self._programs.get(run.plan)
         if program is None:
             return
         arguments = self._arguments(program, key[1], run.input)
         if arguments is None:
             return
-        replayed = self._replay(key, entries, (run.generation, token.attempt), arguments)
+        replayed = self._replay(key, entries, epoch, arguments)
         call = replayed.asked.get(step)
         if call is None:
             yield f"{key[1:]}: step {step!r} was started, and its journal does not lead to it"
@@ -292,7 +307,7 @@ class Functions:
     ) -> Iterator[str]:
         place = (event.node, event.scope)
         if isinstance(event, StepRecorded):
-            if not event.name.startswith(OF_TASK):
+            if is_entry(event.name):
                 yield from self._recorded(state, history, event)
             return
         error = getattr(event, "error", None)
@@ -302,18 +317,15 @@ class Functions:
         arguments = self._arguments(program, event.node, state.input)
         if arguments is None:
             return
-        steps = [
-            value
-            for key, value in state.steps.items()
-            if key[:2] == place and not key[2].startswith(OF_TASK)
-        ]
-        entries = decode_entries(run, steps)
+        steps = {key[2]: value for key, value in state.steps.items() if key[:2] == place}
+        entries = decode_entries(run, [steps[name] for name in steps if is_entry(name)])
         attempt = getattr(event, "attempt", state.tokens[place].attempt)
-        key = (run, *place)
-        replayed = self._replay(key, entries, (state.generation, attempt), arguments)
+        key, epoch = (run, *place), (state.generation, attempt)
+        replayed = self._replay(key, entries, epoch, arguments)
         yield from replayed.problems
+        yield from self._left(key, replayed)
         if isinstance(event, NodeWaiting):
-            yield from self._waits(key, replayed, event)
+            yield from self._waits(key, replayed, event, decode_backoffs(run, steps, epoch))
         else:
             self._coverage.hit("function ended")
             last = entries[-1] if entries else None
@@ -341,25 +353,47 @@ class Functions:
             elif msgspec.json.decode(received.data) != msgspec.json.decode(entry.output):
                 yield f"{entry.key} received other data than was sent"
 
-    def _waits(self, key: Key, replayed: Replayed, event: NodeWaiting) -> Iterator[str]:
+    def _left(self, key: Key, replayed: Replayed) -> Iterator[str]:
+        """No child run goes on that the function does not wait for."""
+        waits = {} if replayed.is_over else replayed.waiting
+        awaited = {call.number for call in waits.values() if call.kind == "child"}
+        for number in count(1):
+            child = self._model.run(child_id(key, number))
+            if child is None:
+                return
+            # A client can retry one that was cancelled.
+            if child.generation == 1 and number not in awaited:
+                if child.status not in TERMINAL:
+                    yield f"it no longer waits for its child run {child.run}, which is open"
+                elif str((child.error or {}).get("code")) == PARENT_ENDED:
+                    self._coverage.hit("function child cancelled")
+
+    def _waits(
+        self, key: Key, replayed: Replayed, event: NodeWaiting, backoffs: dict[str, Backoff]
+    ) -> Iterator[str]:
         self._coverage.hit("function waited")
         if replayed.is_over or event.kind != FLOW_WAIT:
             yield "it waits, and its journal leads to its end"
             return
         names = set()
+        times = [] if replayed.due_ms is None else [replayed.due_ms]
         for call in replayed.waiting.values():
             if call.kind == "signal":
                 names.add(call.name)
             elif call.kind == "child":
                 names.add(f"{CHILD_SIGNAL}{child_id(key, call.number)}")
+            elif call.kind == "step" and call.key in backoffs:
+                self._coverage.hit("function step tried later")
+                times.append(backoffs[call.key].due_ms)
             elif call.kind == "step":
                 yield f"it waits, and its step {call.label!r} was not done"
         awaited = set(msgspec.json.decode(event.key)) if event.key else set()
         # A token cannot name very many.
         if len(names) < 20 and awaited != names:
             yield f"it waits for {sorted(awaited)}, and its journal leads to {sorted(names)}"
-        if len(names) < 20 and event.due_ms != replayed.due_ms:
-            yield f"it waits until {event.due_ms}, and its journal leads to {replayed.due_ms}"
+        due_ms = min(times, default=None)
+        if len(names) < 20 and event.due_ms != due_ms:
+            yield f"it waits until {event.due_ms}, and its journal leads to {due_ms}"
 
     def _arguments(self, program: Program, name: str, input: bytes | None) -> dict[str, Any] | None:
         """What the function was called with; None: that is kept elsewhere."""

@@ -20,7 +20,7 @@ from minuet.errors import BlobError, MinuetError, ReplayError
 from minuet.functions.flow import Flow
 from minuet.functions.function import Function
 from minuet.functions.instance import FunctionInstance
-from minuet.functions.journal import ADVICE, OF_TASK, Entry, Journal, decode_entries
+from minuet.functions.journal import ADVICE, Entry, Journal, decode_entries, is_entry
 from minuet.nodes.context import Context
 from minuet.nodes.handler import Handlers
 from minuet.nodes.spec import Call, Wait
@@ -55,7 +55,7 @@ class RecordedFunctions:
 
     def _read(self, run_id: str, event: happened.Event) -> None:
         match event:
-            case happened.StepRecorded() if not event.name.startswith(OF_TASK):
+            case happened.StepRecorded() if is_entry(event.name):
                 self._of(run_id, event.node, event.scope).values.append(bytes(event.value))
             case happened.NodeCompleted():
                 self._of(run_id, event.node, event.scope).is_over = True

@@ -9,6 +9,7 @@ is open or has completed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -16,7 +17,7 @@ import msgspec
 from minuet.bridge.history import HistoryReader
 from minuet.bridge.programs import Programs
 from minuet.bridge.registry import Registry
-from minuet.bridge.reporting import PARENT_ENDED
+from minuet.bridge.reporting import PARENT_ENDED, report_named
 from minuet.bridge.values import encode, needs_blob
 from minuet.errors import (
     ChildDepthError,
@@ -26,6 +27,7 @@ from minuet.errors import (
     LeaseLost,
     ReplayError,
     RunConflictError,
+    RunNotFoundError,
 )
 from minuet.functions.instance import Call
 from minuet.functions.journal import ADVICE
@@ -36,7 +38,7 @@ from minuet.nodes.spec import Wait
 from minuet.plan.schema import find_input_problems
 from minuet.store.base import Store
 from minuet.store.blob import BLOB_PREFIX, blob_ref, blob_value
-from minuet.store.changes import RetryRun
+from minuet.store.changes import Cancel, RetryRun
 from minuet.store.exchange import Held, NewStep
 from minuet.store.families import child_id
 from minuet.store.records import DEPTH_MAX, Key, Run
@@ -125,10 +127,22 @@ class Children:
         else:
             await self._check(context, child, workflow, input, asked)
         for _ in range(TRIES):
-            if child.status not in ("FAILED", "CANCELLED") or child.generation > ended:
+            is_over = child.status in ("FAILED", "CANCELLED")
+            if not is_over or (child.generation > ended and _code(child) != PARENT_ENDED):
                 return child
             child = await self._retry(context, child, None)
         raise RunConflictError(name, "changes too often to be started again", status=child.status)
+
+    async def cancel(self, context: Context, number: int) -> None:
+        """Cancel the child run of a durable function that has this number, if it is open."""
+        name = child_id(_instance(context), number)
+        child = await self._store.read_run(self._tenant, name)
+        if child is None or child.status in TERMINAL:
+            return
+        with suppress(RunNotFoundError, RunConflictError):  # It is over by now.
+            change = Cancel(PARENT_ENDED, by=context.run_id)
+            await self._store.change_run(self._tenant, name, change)
+            await report_named(self._store, self._tenant, name)
 
     async def _check(
         self, context: Context, child: Run, workflow: Any, input: Json, asked: Call

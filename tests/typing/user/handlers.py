@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypedDict, TypeVar, assert_type
 
@@ -91,3 +92,29 @@ def has_typed_attributes() -> None:
     assert_type(plain.overlap, bool)
     assert_type(plain.is_async, bool)
     assert_type(registered.function(Order(lines=[])), int)
+
+
+@minuet.task(retries=3)
+async def either_way(order: Order, factor: int = 1, ctx: minuet.Context | None = None) -> str:
+    return ctx.run_id * factor if ctx else ""
+
+
+@minuet.workflow
+async def durable(ctx: minuet.Flow, orders: list[Order]) -> None:
+    for order in orders:
+        assert_type(await either_way(order), str)
+        assert_type(await either_way(order, factor=2), str)
+        assert_type(await either_way.step(order), str)
+    assert_type(await awaited.map(orders), list[list[int]])
+    assert_type(await plain.map(orders, factor=2, max_parallel=5), list[int])
+    assert_type(await plain.map((order for order in orders), 2), list[int])
+    assert_type(await plain.map(orders, return_exceptions=True), list[int | Exception])
+    assert_type(await awaited.map(orders, return_exceptions=True), list[list[int] | Exception])
+    assert_type(await either_way.map(orders), list[str])
+    async with asyncio.TaskGroup() as group:
+        later = group.create_task(plain.map(orders))
+    assert_type(later.result(), list[int])
+
+
+async def outside(ctx: minuet.Context, order: Order) -> None:
+    assert_type(await either_way(order, ctx=ctx), str)

@@ -55,6 +55,14 @@ async def handler(ctx: minuet.Context) -> None:
     print(text, number, forgotten)
 
 
+@minuet.workflow
+async def durable(ctx: minuet.Flow, orders: list[str]) -> None:
+    await plain.map(7)  # expect: call-overload, reportArgumentType
+    texts: list[str] = await plain.map(orders)  # expect: assignment, reportAssignmentType
+    plain.map(orders).upper()  # expect: attr-defined, reportAttributeAccessIssue
+    print(texts)
+
+
 def runs() -> None:
     result = minuet.run("order.yaml")
     result.ouput  # expect: attr-defined, reportAttributeAccessIssue

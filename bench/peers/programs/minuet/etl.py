@@ -1,4 +1,3 @@
-import asyncio
 import csv
 import json
 import sys
@@ -26,7 +25,7 @@ def load(totals: list[int], broken: int) -> dict[str, int]:
 @minuet.workflow
 async def etl(ctx: minuet.Flow, folder: str) -> dict[str, int]:
     files = await find_files.step(folder)
-    cleaned = await asyncio.gather(*map(clean.step, files), return_exceptions=True)
+    cleaned = await clean.map(files, return_exceptions=True)
     totals = [total for total in cleaned if isinstance(total, int)]
     return await load.step(totals, len(files) - len(totals))
 

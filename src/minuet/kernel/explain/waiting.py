@@ -197,6 +197,11 @@ def describe_waits(
                 things.append(f"the signal {wait['name']!r}{where}")
             case "child":
                 things.append(f"child run {wait['run']} of {wait['name']!r}{where}")
+            case "retry":
+                failed = f"attempt {wait['attempt']} failed with {wait['error']['type']}"
+                sleeps.append(
+                    f"tries {wait['name']!r} again at {time(wait['until_ms'])}: {failed}{where}"
+                )
             case "sleep":
                 sleeps.append(f"sleeps until {time(wait['until_ms'])}{where}")
             case _:
