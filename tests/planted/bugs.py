@@ -10,6 +10,7 @@ import time
 
 import msgspec
 from tests.planted import functions as flawed
+from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
 from tests.planted import undecided, unlogged
@@ -39,6 +40,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     registry: bool = False
     #: Whether the worlds have durable functions.
     functions: bool = False
+    #: Whether clerks retry and discard dead letters.
+    letters: bool = False
     #: Whether they ask people.
     approvals: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
@@ -60,6 +63,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             families=self.families,
             registry=self.registry,
             functions=self.functions,
+            letters=self.letters,
             approvals=self.approvals,
             without=self.without,
             add=self.faults,
@@ -556,6 +560,32 @@ _ALL = (
         summary="the idempotency key changes with the attempt",
         faults=("fail",),
         patch=wrong.key_per_attempt,
+    ),
+    Bug(
+        name="letter-key-changes",
+        summary="a node whose dead letter is retried has another idempotency key",
+        letters=True,
+        patch=dead.key_per_generation,
+    ),
+    Bug(
+        name="letter-retried-twice",
+        summary="a dead letter that was retried is retried again if its run has failed again",
+        letters=True,
+        patch=dead.retried_again,
+    ),
+    *(
+        Bug(name=f"letter-{name}", summary=summary, letters=True, store=store)
+        for name, summary, store in (
+            ("lost", "a dead letter that is retried is deleted", dead.LosesLetters),
+            ("stays", "a dead letter that is retried stays pending", dead.LettersStay),
+            ("undiscarded", "a retry takes up what was discarded", dead.RetriedThoughDiscarded),
+        )
+    ),
+    Bug(
+        name="letter-attempts-stay",
+        summary="what is retried goes on with the attempt that failed",
+        letters=True,
+        transition=dead.AttemptsStay,
     ),
     Bug(
         name="no-take-gate",

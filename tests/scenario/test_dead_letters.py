@@ -204,3 +204,20 @@ async def test_what_is_no_id_of_a_dead_letter_is_not_found(scene: Any, id: str) 
     async with scene() as s:
         with pytest.raises(DeadLetterNotFoundError):
             await s.app.dead_letters.get(id)
+
+
+async def test_who_waits_for_a_run_is_told_its_end_although_it_was_retried_since(
+    scene: Any,
+) -> None:
+    async def work() -> None:
+        raise ValueError("no")
+
+    async with scene({"work": work}) as s:
+        run_id = await s.app.start(workflow(task("work")))
+        ended = await s.app.runs.wait_ended(run_id, timeout=PATIENCE)
+        await s.app.runs.retry(run_id)
+
+        result = await s.app.runs.show_ended(ended)
+
+        assert (result.status, result.seq) == ("FAILED", ended.seq)
+        await s.end(run_id)

@@ -45,7 +45,7 @@ def test_everything_holds_in_worlds_full_of_faults(chunk: int) -> None:
 )
 def test_what_once_went_wrong_does_not_any_more(seed: int) -> None:
     # As it was before worlds could have fleets and durable functions.
-    assert not failures(run_batch([Config(seed, fleet=False, functions=False)]))
+    assert not failures(run_batch([Config(seed, fleet=False, functions=False, letters=False)]))
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from minuet.app.arguments import checked, is_storable
 from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
 from minuet.app.tenant import Tenant
-from minuet.bridge.letters import each_letter, grant_again
+from minuet.bridge.letters import grant_again, letter_pages
 from minuet.errors import (
     DeadLetterNotFoundError,
     MinuetError,
@@ -102,6 +102,7 @@ class Retried(msgspec.Struct, frozen=True):
 LetterList: TypeAlias = list[DeadLetterView]
 IdList: TypeAlias = list[str]
 GroupList: TypeAlias = list[LetterGroup]
+Letters: TypeAlias = list[DeadLetter]
 
 
 class DeadLetters:
@@ -127,8 +128,8 @@ class DeadLetters:
         """Dead letters, the oldest first. An item of a foreach has the name of its node, and its
         number ends the scope."""
         found: LetterList = []
-        async for letter in self._each(run_id, node_id, fingerprint, status):
-            found.append(letter)
+        async for page in self._pages(run_id, node_id, fingerprint, status):
+            found += [await self._view(letter) for letter in page[: limit - len(found)]]
             if len(found) == limit:
                 break
         return found
@@ -143,7 +144,8 @@ class DeadLetters:
     ) -> IdList:
         """The ids of all pending dead letters of a run, a node or a cause, the oldest first: for
         `retry`."""
-        return [one.id async for one in self._each(run_id, node_id, fingerprint, "pending")]
+        pages = self._pages(run_id, node_id, fingerprint, "pending")
+        return [_id(letter) async for page in pages for letter in page]
 
     @checked
     async def group(
@@ -157,14 +159,14 @@ class DeadLetters:
         """Dead letters by their fingerprints, the largest group first. All of them are read, by
         the thousand."""
         groups: dict[str, _Group] = {}
-        async for letter in self._each(run_id, node_id, fingerprint, status):
-            group = groups.get(letter.fingerprint)
-            if group is None:
-                group = groups[letter.fingerprint] = _Group(letter)
-            group.add(letter)
-        return sorted(
-            (group.view() for group in groups.values()), key=lambda one: (-one.count, one.first_ms)
-        )
+        async for page in self._pages(run_id, node_id, fingerprint, status):
+            for letter in page:
+                group = groups.get(letter.fingerprint)
+                if group is None:
+                    group = groups[letter.fingerprint] = _Group(letter)
+                group.add(letter)
+        found = [group.view(await self._view(group.last)) for group in groups.values()]
+        return sorted(found, key=lambda one: (-one.count, one.first_ms))
 
     @checked
     async def get(self, id: str) -> DeadLetterView:
@@ -179,9 +181,10 @@ class DeadLetters:
                 run = await self._runs.find(run)
             except RunNotFoundError:
                 raise DeadLetterNotFoundError(id) from None
-            async for letter in each_letter(self._store, self._tenant, run, None, PAGE):
-                if letter.generation == int(generation):
-                    return letter
+            async for page in letter_pages(self._store, self._tenant, run, None, PAGE):
+                for letter in page:
+                    if letter.generation == int(generation):
+                        return letter
         raise DeadLetterNotFoundError(id)
 
     @checked
@@ -231,21 +234,23 @@ class DeadLetters:
                 pass  # The letter's error says what is wrong with it.
         return found
 
-    async def _each(
+    async def _pages(
         self,
         run_id: str | None,
         node_id: str | None,
         fingerprint: str | None,
         status: LetterStatus | None,
-    ) -> AsyncIterator[DeadLetterView]:
+    ) -> AsyncIterator[Letters]:
         self._behind.check_open()
         if run_id is not None and not is_storable(run_id):
             return
-        async for letter in each_letter(self._store, self._tenant, run_id, status, PAGE):
-            if fingerprint not in (None, letter.fingerprint):
-                continue
-            if node_id in (None, author_of(letter.node)):
-                yield await self._view(letter)
+        async for page in letter_pages(self._store, self._tenant, run_id, status, PAGE):
+            yield [
+                letter
+                for letter in page
+                if fingerprint in (None, letter.fingerprint)
+                and node_id in (None, author_of(letter.node))
+            ]
 
     async def _view(self, letter: DeadLetter) -> DeadLetterView:
         workflow = letter.workflow
@@ -253,7 +258,7 @@ class DeadLetters:
             run = await self._store.read_run(self._tenant, letter.run)
             workflow = "" if run is None else run.workflow
         return DeadLetterView(
-            f"{letter.run}.{letter.generation}",
+            _id(letter),
             letter.run,
             author_of(letter.node),
             decode(letter.scope),
@@ -317,20 +322,28 @@ class DeadLetters:
 class _Group:
     """Counts the dead letters of one fingerprint."""
 
-    def __init__(self, first: DeadLetterView) -> None:
-        self._first = self._last = first
+    def __init__(self, first: DeadLetter) -> None:
+        self._first = self.last = first
         self._queues: dict[str, int] = {}
 
-    def add(self, letter: DeadLetterView) -> None:
-        self._last = letter
+    def add(self, letter: DeadLetter) -> None:
+        self.last = letter
         self._queues[letter.queue] = self._queues.get(letter.queue, 0) + 1
 
-    def view(self) -> LetterGroup:
+    def view(self, example: DeadLetterView) -> LetterGroup:
+        queues: dict[str, int] = {}
+        for queue, count in self._queues.items():
+            queue = base_queue(queue)
+            queues[queue] = queues.get(queue, 0) + count
         return LetterGroup(
-            self._last.fingerprint,
-            sum(self._queues.values()),
-            self._queues,
+            example.fingerprint,
+            sum(queues.values()),
+            queues,
             self._first.at_ms,
-            self._last.at_ms,
-            self._last,
+            example.at_ms,
+            example,
         )
+
+
+def _id(letter: DeadLetter) -> str:
+    return f"{letter.run}.{letter.generation}"

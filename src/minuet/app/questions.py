@@ -132,8 +132,9 @@ class Questions(Finder):
 
     @checked
     async def show_ended(self, run: Run) -> RunResult:
-        """How a run that is over has ended: nothing of it runs, so its history is enough."""
-        history = await self._reader.history(run.run)
+        """How a run that is over has ended: nothing of it runs, so its history is enough. It may
+        have been retried since: what comes after its end does not count."""
+        history = [one for one in await self._reader.history(run.run) if one[0] <= run.seq]
         if not history:
             raise RunNotFoundError(run.run)
         return await self._result(run.run, replay(history), history)

@@ -28,16 +28,15 @@ async def grant_again(
     return None if rows is None else await _grant(rows, (letter.run, letter.node, letter.scope))
 
 
-async def each_letter(
+async def letter_pages(
     store: Store, tenant: str, run: str | None, status: str | None, page: int
-) -> AsyncIterator[DeadLetter]:
-    """Dead letters, the oldest first, read by this many at once."""
+) -> AsyncIterator[list[DeadLetter]]:
+    """Dead letters, the oldest first, by at most this many at once."""
     after = FIRST_PLACE
     while found := await store.list_dead_letters(
         tenant, run=run, status=status, after=after, limit=page
     ):
-        for letter in found:
-            yield letter
+        yield found
         after = found[-1].place
 
 

@@ -143,4 +143,7 @@ def facts_of(snapshot: Snapshot, now_ms: int, *, max_expiry: int | None = None) 
         dead_letters=tuple(
             (letter.node, letter.scope, letter.generation) for letter in snapshot.dead_letters
         ),
+        pending_letters=tuple(
+            letter.generation for letter in snapshot.dead_letters if letter.status == "pending"
+        ),
     )

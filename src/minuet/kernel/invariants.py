@@ -58,6 +58,8 @@ class RunFacts(msgspec.Struct, frozen=True):
     leased: tuple[Leased, ...] = ()
     #: (node, scope, generation) of the dead letters.
     dead_letters: tuple[tuple[str, str, int], ...] = ()
+    #: The generations of those that nobody has dealt with.
+    pending_letters: tuple[int, ...] = ()
 
 
 class Evidence(msgspec.Struct, dict=True):
@@ -335,13 +337,17 @@ def _items_are_expected(
 
 
 def dead_letters_are_dead_tokens(seen: Evidence) -> Iterator[str]:
-    """I34: a token that failed with a reason is a dead letter, and nothing else is."""
+    """I34: a token that failed with a reason is a dead letter, and nothing else is. A retry takes
+    up what is pending."""
     failed = seen.ledger.dead_letters
     kept = set(seen.facts.dead_letters)
     for key in sorted(failed - kept):
         yield f"{key[:2]} failed in generation {key[2]} but is not a dead letter"
     for key in sorted(kept - failed):
         yield f"{key[:2]} is a dead letter of generation {key[2]}, in which it did not fail"
+    for generation in seen.facts.pending_letters:
+        if generation != seen.stored.generation:
+            yield f"the dead letter of generation {generation} is pending, and the run was retried"
 
 
 def signals_are_queues(seen: Evidence) -> Iterator[str]:

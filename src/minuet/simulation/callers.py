@@ -1,4 +1,4 @@
-"""The processes that start runs and deploy workflows."""
+"""The processes that start runs, deploy workflows and deal with dead letters."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from minuet.ids import Ids, SeededIds
 from minuet.simulation.checker import BrokenRule
 from minuet.simulation.client import Client, Promises, Script
 from minuet.simulation.coverage import Coverage
+from minuet.simulation.letters import Clerk, Handled
 from minuet.simulation.loop import Process, SimLoop
 from minuet.simulation.registry import Deployer, Shelf
 from minuet.simulation.streams import Streams
@@ -45,6 +46,9 @@ class Callers:
         self.promises = Promises()
         self.clients: list[Process] = []
         self.deployers: list[Process] = []
+        #: What was acknowledged to the clerks.
+        self.handled = Handled()
+        self.clerks: list[Process] = []
 
     def start_clients(self) -> None:
         """Start processes that share the scripts. A killed client starts again."""
@@ -93,11 +97,20 @@ class Callers:
             self._streams.make(f"deployer/{tenant}"),
             self._coverage,
         )
-        process.spawn(self._run_deployer(deployer, process))
+        process.spawn(self._run(deployer, process))
 
-    async def _run_deployer(self, deployer: Deployer, process: Process) -> None:
+    def start_clerk(self, tenant: str) -> None:
+        """Start a process that deals with the dead letters of a tenant."""
+        process = self._loop.process(f"clerk-{tenant}")
+        self.clerks.append(process)
+        chance = self._streams.make(f"clerk/{tenant}")
+        store, ids = self._make_store(process.name), SeededIds(chance.getrandbits(62))
+        app = App(store, worker=False, tenant=tenant, clock=self._clock, ids=ids)
+        process.spawn(self._run(Clerk(app, self.handled, chance, self._coverage), process))
+
+    async def _run(self, caller: Deployer | Clerk, process: Process) -> None:
         try:
-            await deployer.run()
+            await caller.run()
         except Exception as error:
             name = type(error).__name__
             self._fail(BrokenRule("client", f"{process.name} ended with {name}: {error}"))

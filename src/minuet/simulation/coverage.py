@@ -66,6 +66,7 @@ REQUIRED: tuple[str, ...] = (
     *("construct read", "construct child", "child run started", "child run cut off"),
     *("content put", "content deleted"),
     *("workflow deployed", "workflow deployed again", "run started by name"),
+    *(f"letter {what}" for what in ("retried", "left alone", "discarded")),
     "construct signal",
     *("construct function", "construct function node"),
     *(f"function {w}" for w in ("waited", "ended", "tried again", "error dropped")),

@@ -17,6 +17,7 @@ from minuet.kernel.view import run_output
 from minuet.simulation.approvals import is_lost, wrong_decisions
 from minuet.simulation.checker import BrokenRule
 from minuet.simulation.handlers import Start
+from minuet.simulation.letters import discarded_wrongly, retried_wrongly
 from minuet.simulation.logged import LogModel
 from minuet.simulation.server import apply
 from minuet.store.records import SIGNAL_WAIT, Key, Run
@@ -46,6 +47,7 @@ def judge(world: World) -> None:
         _starts_are_explained(world)
     if not world.model.timeline or world.log is not None:
         _promises_are_kept(world)
+        _letters_are_handled(world)
         _ends_stay(world)
         _order_is_kept(world)
         _inputs_stay(world)
@@ -118,6 +120,20 @@ def _promises_are_kept(world: World) -> None:
     for row in world.model.runs():
         for wrong in wrong_decisions(world.checker.events(row.run)):
             world.fail(BrokenRule("I21", wrong, row.run))
+
+
+def _letters_are_handled(world: World) -> None:
+    """I27: a dead letter that was retried is retried once, and one that was discarded stays so."""
+    handled, deleted = world.callers.handled, world.deleted
+    for message, run in retried_wrongly(
+        handled, lambda run: None if run in deleted else world.checker.events(run)
+    ):
+        world.fail(BrokenRule("I27", message, run))
+    if world.log is None:  # A log does not have discards.
+        for message, run in discarded_wrongly(
+            handled, lambda run: None if run in deleted else world.model.letters(run)
+        ):
+            world.fail(BrokenRule("I27", message, run))
 
 
 def _ends_stay(world: World) -> None:

@@ -14,7 +14,15 @@ from minuet.store.blob import BlobTable
 from minuet.store.exchange import Exchange, Take
 from minuet.store.logged.hot_memory import HotMemoryStore
 from minuet.store.memory.exchange import Taken
-from minuet.store.records import LEASE_MS_MAX, EventRecord, Run, Signal, Token, WorkflowVersion
+from minuet.store.records import (
+    LEASE_MS_MAX,
+    DeadLetter,
+    EventRecord,
+    Run,
+    Signal,
+    Token,
+    WorkflowVersion,
+)
 from minuet.store.reply import Room
 from minuet.store.rules.transition import Transition
 from minuet.store.rules.workflows import Named
@@ -186,6 +194,10 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
             signals={s.id: signal_view(s) for s in self._signals.of("run", run).values()},
         )
 
+    def letters(self, run: str) -> list[DeadLetter]:
+        """The dead letters of a run."""
+        return list(self._dead_letters.of("run", run).values())
+
     def facts(self, run: str) -> RunFacts:
         """What the store knows about a run beyond its state."""
         leased = [t for key, t in self._tokens.items() if key[0] == run and t.state == "leased"]
@@ -198,6 +210,9 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
                 (key[1], key[2], generation)
                 for key, generation in self._dead_letters
                 if key[0] == run
+            ),
+            pending_letters=tuple(
+                letter.generation for letter in self.letters(run) if letter.status == "pending"
             ),
         )
 

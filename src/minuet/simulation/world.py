@@ -48,7 +48,7 @@ from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.store.changes import Resume, SendSignal
-from minuet.store.records import DEFAULT_TENANT, FLOW_WAIT, LIVE_STATES, Key, Snapshot
+from minuet.store.records import DEFAULT_TENANT, FLOW_WAIT, LIVE_STATES, Key, Run, Snapshot
 from minuet.types import TERMINAL
 from minuet.worker.worker import Worker
 
@@ -149,6 +149,8 @@ class World:
         self.has_registry = drawn_registry if config.registry is None else config.registry
         drawn_functions = self.streams.get("functions").random() < 0.35
         self.has_functions = drawn_functions if config.functions is None else config.functions
+        drawn_letters = self.streams.get("letters").random() < 0.25
+        self.has_letters = drawn_letters if config.letters is None else config.letters
         self.functions = Functions(
             self.model,
             self.programs,
@@ -364,6 +366,9 @@ class World:
             if self.has_registry:
                 for tenant in self.tenants:
                     self.callers.start_deployer(tenant)
+            if self.has_letters:
+                for tenant in self.tenants:
+                    self.callers.start_clerk(tenant)
         while self.loop.time() < FAULTS_S and not self._is_over():  # noqa: ASYNC110
             await asyncio.sleep(0.25)
         self.trace("heal")
@@ -372,8 +377,8 @@ class World:
             self.log_server.heal()
         self.intruder.process.kill()
         self.foreman.process.kill()
-        for deployer in self.callers.deployers:
-            deployer.kill()
+        for caller in (*self.callers.deployers, *self.callers.clerks):
+            caller.kill()
         self.server.faults = self.outside.faults = self._left_over_faults()
         deadline = self.loop.time() + LIVENESS_S
         while not self._is_over():
@@ -402,10 +407,16 @@ class World:
             and len(self.callers.promises.finished) == len(self.scripts)
             and all(
                 run.status in TERMINAL
-                or (run.status == "PENDING" and (self.model.timeline or run.run in self.deleted))
+                or (run.status == "PENDING" and (self.model.timeline or self._was_deleted(run)))
                 for run in self.model.runs()
             )
         )
+
+    def _was_deleted(self, run: Run) -> bool:
+        """Whether a run was deleted and created again: under its name, or under the one that an
+        earlier call for the same key had for it."""
+        started = self.callers.promises.started.get(f"{run.tenant} {run.idempotency_key}")
+        return run.run in self.deleted or started in self.deleted
 
     def _is_logged(self) -> bool:
         """Whether the log, if there is one, has exactly what has happened."""

@@ -90,6 +90,23 @@ async def test_two_flushers_at_once_record_everything_once(pair: Pair) -> None:
     assert [await pair.is_logged(run) for run in runs] == [True] * 5
 
 
+async def test_callers_that_do_not_fit_into_a_pass_are_in_the_next(
+    pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not in the one that is made when nothing has happened for a while."""
+    monkeypatch.setattr("minuet.store.logged.flusher.RUNS_MAX", 2)
+    monkeypatch.setattr("minuet.store.logged.flusher.LEFT_MS", 3_600_000)
+    runs = [await pair.create() for _ in range(5)]
+    flusher = flusher_of(pair.hot, pair.log)
+    working = asyncio.create_task(flusher.work())
+
+    async with asyncio.timeout(30):
+        assert all(await asyncio.gather(*(flusher.durable(run) for run in runs)))
+
+    working.cancel()
+    assert [await pair.is_logged(run) for run in runs] == [True] * 5
+
+
 async def test_what_nobody_asked_for_is_found_after_a_while(pair: Pair, clock: Any) -> None:
     run = await pair.create()
     flusher = flusher_of(pair.hot, pair.log)

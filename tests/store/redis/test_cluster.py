@@ -17,9 +17,9 @@ from minuet.clock import ManualClock
 from minuet.errors import RunConflictError, SessionError
 from minuet.store.blob import blob_ref
 from minuet.store.changes import Cancel
-from minuet.store.exchange import Done, Held, Slot
+from minuet.store.exchange import Done, Failed, Held, Slot
 from minuet.store.memory import MemoryStore
-from minuet.store.records import WorkerRecord
+from minuet.store.records import FIRST_PLACE, WorkerRecord
 from minuet.store.redis import RedisStore
 
 from .conftest import Worker, new_run, to
@@ -125,6 +125,33 @@ async def test_results_come_in_the_order_of_the_items(store: RedisStore) -> None
     again = ["duplicate" if result == "applied" else result for result in expected]
     assert list(reply.results) == expected + again
     assert (await store.exchange(request)).results == reply.results
+
+
+async def test_dead_letters_of_all_servers_are_read_in_order_and_once(store: RedisStore) -> None:
+    await store.create_runs([new_run(name, "a") for name in RUNS])
+    worker = Worker(store)
+    for grant in (await worker.exchange()).granted:
+        await worker.exchange(
+            Failed(*(grant.run, grant.node, grant.scope, grant.lease), dead_letter="broken"),
+            limit=0,
+        )
+        assert isinstance(store._clock, ManualClock)
+        store._clock.advance(1)
+    whole = await store.list_dead_letters("default", limit=1000)
+    assert sorted(letter.run for letter in whole) == RUNS
+    assert [letter.place for letter in whole] == sorted(letter.place for letter in whole)
+
+    for limit in (1, 3, 20, 40):
+        pages, after = [], FIRST_PLACE
+        while page := await store.list_dead_letters("default", after=after, limit=limit):
+            assert len(page) <= limit
+            pages.append(page)
+            after = page[-1].place
+        assert [letter for page in pages for letter in page] == whole
+
+    (one,) = await store.list_dead_letters("default", run="r07")
+    assert one.run == "r07"
+    assert await store.list_dead_letters("default", limit=0) == []
 
 
 async def test_a_call_out_of_turn_is_refused_and_changes_nothing(store: RedisStore) -> None:

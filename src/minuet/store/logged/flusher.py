@@ -153,6 +153,8 @@ class Flusher:
             elif one.run in done:
                 one.answer.set_result(one.held is None or one.held in current)
         self._waiters = [one for one in self._waiters if not one.answer.done()]
+        if len(serving) < len(waiters):
+            self._due.set()  # The others are for the next pass.
         if not chosen <= done:
             # Another process was faster, or a run was rebuilt: try again, but not at once.
             await asyncio.sleep(PAUSE_S[0])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from typing import TypeVar
 
 from minuet import events
@@ -23,6 +23,9 @@ ANSWER_S = 30.0
 #: Seconds that a read waits for the log to catch up, and runs that it waits for.
 CATCH_UP_S = 2.0
 LIST_MAX = 1000
+
+#: From this many runs on, it is cheaper to ask first which of them are not logged.
+MANY_RUNS = 50
 
 
 class Gates:
@@ -89,11 +92,22 @@ class Gates:
         """The report gate: what is not durable is not answered."""
         try:
             async with asyncio.timeout(ANSWER_S):
-                await asyncio.gather(*(self._flusher.durable(run) for run in dict.fromkeys(runs)))
+                left = await self._may_be_unlogged(dict.fromkeys(runs))
+                await asyncio.gather(*(self._flusher.durable(run) for run in left))
         except TimeoutError:
             raise StoreUnavailableError(
                 "this has happened, but is not durable yet: the record cannot be written for now"
             ) from None
+
+    async def _may_be_unlogged(self, runs: Collection[str]) -> Collection[str]:
+        """Those of these runs that may have events that are not logged: of a long list, usually
+        none."""
+        if len(runs) < MANY_RUNS:
+            return runs
+        unlogged = await self._hot.list_unlogged(0, LIST_MAX)
+        if len(unlogged) == LIST_MAX:
+            return runs
+        return [run for run in unlogged if run in runs]
 
     async def _catch_up(self, *runs: str) -> None:
         """Before a read of the log: wait until it has all that has happened by now.

@@ -99,16 +99,22 @@ class LoggedReads(Gates):
                 tenant, run=run, status=status, after=after, limit=limit
             )
 
-        # As `_twice`; but one that is retried meanwhile is the same dead letter, and a page is only
-        # empty if none comes after it.
-        while before := await read():
-            await self._durable(*(letter.run for letter in before))
+        while True:
+            server = await self._hot.identity()
+            before = await read()
+            if not before:
+                return []
+            runs = dict.fromkeys(letter.run for letter in before)
+            if not await self._may_be_unlogged(runs) and await self._hot.identity() == server:
+                return before  # The log had them when they were read.
+            # As `_twice`; but one that is retried meanwhile is the same dead letter, and a page is
+            # only empty if none comes after it.
+            await self._durable(*runs)
             still = {letter.place for letter in await read()}
             found = [letter for letter in before if letter.place in still]
             if found:
                 return found
             after = before[-1].place
-        return []
 
     async def list_queues(self) -> list[QueueDepth]:
         return await self._hot.list_queues()

@@ -106,10 +106,22 @@ class RedisReads(RedisCalls):
     ) -> list[DeadLetter]:
         member = rows.letter_member(after)
         statuses = _LETTER_STATUSES if status is None else (status,)
-        found = await self._all("list_dead_letters", tenant, run, statuses, after[0], member, limit)
-        letters = [rows.dead_letter_of(name.decode(), data) for name, data in found]
+        # Each partition gives its share of a page, so that none is read again for every page.
+        homes = self._partitions.names if run is None else (self._home(run),)
+        share = -(-limit // len(homes))
+        letters, ends = [], []
+        for home in homes:
+            found = await self._run(
+                "list_dead_letters", home, tenant, run, statuses, after[0], member, share
+            )
+            some = [rows.dead_letter_of(name.decode(), data) for name, data in found]
+            letters += some
+            if some and len(some) == share:
+                ends.append(some[-1].place)
         letters.sort(key=lambda letter: letter.place)
-        return letters[:limit]
+        # What comes next in one of them may come before what another has given.
+        end = min(ends, default=None)
+        return [letter for letter in letters if end is None or letter.place <= end][:limit]
 
     async def list_queues(self) -> list[QueueDepth]:
         depths: dict[tuple[str, str], QueueDepth] = {}

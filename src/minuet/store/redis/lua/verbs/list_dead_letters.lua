@@ -47,9 +47,12 @@ if run and run[R_TENANT] == tenant then
   end
 end
 
-table.sort(found, function(a, b)
-  if a[1] ~= b[1] then return a[1] < b[1] end
-  return precedes(a[2], b[2])
-end)
+-- One list is in this order already.
+if name or #statuses > 1 then
+  table.sort(found, function(a, b)
+    if a[1] ~= b[1] then return a[1] < b[1] end
+    return precedes(a[2], b[2])
+  end)
+end
 for i = 1, math.min(limit, #found) do answers[i] = { found[i][3], found[i][4] } end
 return answers

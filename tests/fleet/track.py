@@ -1,0 +1,131 @@
+"""Two Apps on one store, on connections of their own, which do things to one run at the same time.
+
+A race is a coroutine that is given a track: it brings a run to a point, has several parties act on
+it at once, asserts that what they were answered fits together and fits the run, and returns who was
+first. After every change, by any of them, each invariant is checked and the run's events are folded
+and compared with its rows (`tests.scenario.harness`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from tests.requirements.hand import LEASE_MS, Hand
+from tests.scenario.harness import PATIENCE, CheckingStore, Scene
+
+from minuet.app.app import App
+from minuet.app.stores import make_store
+from minuet.clock import ManualClock
+from minuet.errors import MinuetError
+from minuet.store.exchange import Exchange, Failed, Grant, Item, Reply, Take
+from minuet.store.records import Run
+
+#: A party waits for up to so many turns of the loop before it acts: few or many, because some acts
+#: read before they change something, and some stores are far away.
+HEADSTARTS = (1, 10, 100, 1000)
+
+
+class Party(Hand):
+    """One of those who act: an App, and a worker that does what it is told to."""
+
+    def __init__(self, scene: Scene, session: str) -> None:
+        super().__init__(scene, session)
+        self.app, self.store = scene.app, scene.store
+
+    async def take_of(self, run: str, *queues: str) -> list[Grant]:
+        """What is granted of a run, in one call."""
+        return list((await self.exchange(take=(Take(queues, 10),), runs=(run,))).granted)
+
+    async def hand_in(self, item: Item) -> str:
+        """What becomes of a result."""
+        (result,) = (await self.exchange(hand_in=(item,))).results
+        return result
+
+    async def exchange(self, **fields: Any) -> Reply:
+        self.seq += 1
+        lease = f"{self.session}-{self.seq}"
+        return await self.store.exchange(
+            Exchange(self.session, self.seq, lease, LEASE_MS, **fields)
+        )
+
+
+class Track:
+    """A store and its two parties."""
+
+    def __init__(self, first: Party, second: Party, clock: ManualClock, seed: int) -> None:
+        self.first, self.second, self.clock = first, second, clock
+        self._chance = random.Random(seed)
+
+    async def start(self, document: Any, input: Any = None) -> str:
+        return str(await self.first.app.start(document, input))
+
+    async def at_once(self, *acts: Coroutine[Any, Any, Any]) -> list[Any]:
+        """Do these in any order; what each was answered, or the error that it got."""
+
+        async def do(act: Coroutine[Any, Any, Any]) -> Any:
+            for _ in range(self._chance.randrange(self._chance.choice(HEADSTARTS))):
+                await asyncio.sleep(0)
+            try:
+                return await act
+            except MinuetError as error:
+                return error
+
+        order = self._chance.sample(range(len(acts)), len(acts))
+        async with asyncio.timeout(PATIENCE):
+            found = await asyncio.gather(*(do(acts[number]) for number in order))
+        return [found[order.index(number)] for number in range(len(acts))]
+
+    async def row(self, run: str) -> Run:
+        return await self.first.app.runs.get(run)
+
+    async def events(self, run: str, *kinds: str) -> list[dict[str, Any]]:
+        return await self.first.scene.events(run, *kinds)  # type: ignore[no-any-return]
+
+    async def fail(self, grant: Grant) -> None:
+        """Hand in that a node has failed for good, and keep it as a dead letter."""
+        held = (grant.run, grant.node, grant.scope, grant.lease)
+        error = {"code": "handler_raised", "message": "no"}
+        assert await self.first.hand_in(Failed(*held, error=error, dead_letter="all")) == "applied"
+
+    async def complete(self, run: str, *queues: str) -> list[Grant]:
+        """Do all that is left of a run; what was granted for that."""
+        done: list[Grant] = []
+        while granted := await self.second.take_of(run, *queues):
+            for grant in granted:
+                assert await self.second.finish(grant) == "applied"
+            done += granted
+        assert (await self.row(run)).status == "COMPLETED"
+        return done
+
+    async def check(self, run: str) -> None:
+        """Every invariant of a run as it is now, and what was found on the way."""
+        store = self.first.store
+        snapshot = await store.read_snapshot((await self.row(run)).tenant, run)
+        assert snapshot is not None
+        await store.look_at(snapshot)
+        ends = [event["type"] for event in await self.events(run)]
+        over = [kind for kind in ends if kind in ("run.completed", "run.failed", "run.cancelled")]
+        assert len(over) == snapshot.run.generation, "a run ends once in each generation"
+        assert not store.problems + self.second.store.problems
+
+
+@asynccontextmanager
+async def open_track(url: str, *, worker: bool, seed: int) -> AsyncIterator[Track]:
+    """Two parties on a store; with `worker`, the first has a worker that does all there is."""
+    clock = ManualClock()
+    async with AsyncExitStack() as opened:
+        parties: list[Party] = []
+        # What is in memory is in one store.
+        shared = make_store(url, clock=clock) if url.startswith("memory:") else None
+        for name in ("first", "second"):
+            store = CheckingStore(shared or make_store(url, clock=clock), clock)
+            if parties:
+                store.runs = parties[0].store.runs
+            app = App(store, clock=clock, worker=worker and name == "first")
+            await opened.enter_async_context(app)
+            parties.append(Party(Scene(app, store), name))
+        yield Track(parties[0], parties[1], clock, seed)
