@@ -203,12 +203,20 @@ def _waiting_for(found: WaitView) -> Shape:
     }
 
 
-def event(seq: int, at_ms: int, found: Event | bytes, *, cause: int | None = None) -> Shape:
-    """An event, and the number of the one that led to it; an unreadable one as stored."""
+def event(
+    seq: int,
+    at_ms: int,
+    found: Event | bytes,
+    *,
+    cause: int | None = None,
+    name: str | None = None,
+) -> Shape:
+    """An event, and the number of the one that led to it; an unreadable one as stored. `name` is
+    another one than that of its type (`kernel.approvals.name_events`)."""
     if isinstance(found, bytes):
         kind, data = UNREADABLE, {"raw": found.decode("utf-8", "replace")}
     else:
-        kind, data = event_type(found), _fields(found)
+        kind, data = name or event_type(found), _fields(found)
     return {"seq": seq, "type": kind, "at": moment(at_ms), "data": data, "cause": cause}
 
 
