@@ -87,6 +87,7 @@ if TYPE_CHECKING:
         StoreUnavailableError,
         StoreUnusableError,
         TemplateError,
+        WebhookError,
         WorkflowNotFoundError,
     )
     from minuet.functions.flow import Flow
@@ -97,6 +98,7 @@ if TYPE_CHECKING:
     from minuet.nodes.secrets import SecretProvider
     from minuet.nodes.spec import Call, Wait
     from minuet.plan.plan import Retry
+    from minuet.webhooks.signing import verify_webhook
 
 __all__ = [
     "AlreadyDecidedError",
@@ -160,6 +162,7 @@ __all__ = [
     "Task",
     "TemplateError",
     "Wait",
+    "WebhookError",
     "Workflow",
     "WorkflowNotFoundError",
     "__version__",
@@ -176,6 +179,7 @@ __all__ = [
     "run",
     "task",
     "transform",
+    "verify_webhook",
     "wait",
     "workflow",
 ]
@@ -207,6 +211,7 @@ _HOMES = {
     "node_type": "minuet.nodes.registered",
     "run": "minuet.app.blocking",
     "task": "minuet.nodes.handler",
+    "verify_webhook": "minuet.webhooks.signing",
     "workflow": "minuet.functions.function",
 }
 

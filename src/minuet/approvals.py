@@ -23,6 +23,13 @@ SYSTEM = "system"
 #: `timeout`: nobody has decided in time.
 Verdict: TypeAlias = Literal["approve", "reject", "timeout"]
 
+#: Why a node waits (again): it asks for the first time, a decision before the quorum was counted,
+#: those who have not decided are reminded, or others are asked instead.
+News: TypeAlias = Literal["created", "counted", "reminded", "reassigned"]
+
+#: What is to be done when the time of a wait is over.
+AtDue: TypeAlias = Literal["decide", "remind", "reassign"]
+
 _ID = re.compile(r"(?P<run>[^:]+):(?P<node>[^:]+)(?::(?P<scope>\d+(?:\.\d+)*))?")
 
 
@@ -61,10 +68,12 @@ def read_id(text: str) -> tuple[str, str, Scope] | None:
     return found["run"], found["node"], scope
 
 
-def wait_key(id: str, decisions: int) -> str:
-    """The key of the wait for the next decision: another one after each decision, so that nobody
-    answers a question that has moved on."""
-    return id if not decisions else f"{id}#{decisions + 1}"
+def wait_key(id: str, decisions: int, round: int = 0) -> str:
+    """The key of the wait for the next decision: another one after each decision, and when others
+    are asked, so that nobody answers a question that has moved on."""
+    if not round:
+        return id if not decisions else f"{id}#{decisions + 1}"
+    return f"{id}#{decisions + 1}.{round}"
 
 
 def id_of(key: str) -> str:

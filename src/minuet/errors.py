@@ -16,6 +16,7 @@
     │   ├── ServiceUnavailableError   … but may do it later (Retryable)
     │   └── ServiceRefusedError       … and would not the next time (NonRetryable)
     │       └── EgressError           its address may not be reached from here
+    ├── WebhookError           a webhook that came is not signed as it must be, or is too old
     ├── RunError               about one run
     │   ├── DamagedRowError    what the store holds of it cannot be read
     │   ├── RunNotFoundError
@@ -491,6 +492,12 @@ class EgressError(ServiceRefusedError):
             f"{where} must not be called from here: it is a {kind} address. If it is meant, add "
             f"{address if kind == 'cloud metadata' else host} to MINUET_EGRESS_ALLOW"
         )
+
+
+class WebhookError(MinuetError, ValueError):
+    """A webhook that came is not from who it says, or is too old."""
+
+    code = "webhook-refused"
 
 
 class ChildFailedError(RunError):

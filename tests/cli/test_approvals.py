@@ -78,6 +78,7 @@ def test_the_user_of_the_machine_decides_and_must_be_an_approver(minuet: Any, wa
 
     assert called.code == 1
     assert f"is for ada, finance: {getpass.getuser()} is not one of them" in called.err
+    assert "--as NAME" in called.err
     account = ("-d", '{"account": 1}')
     assert minuet("approvals", "approve", waiting, "--group", "finance", *account).code == 0
 

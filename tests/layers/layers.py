@@ -27,7 +27,7 @@ BELOW_WORKER = BASE | {
     ),
     *("store", "telemetry", "bridge", "nodes", "functions"),
 }
-BELOW_APP = BELOW_WORKER | {"worker", "settings", "blobs"}
+BELOW_APP = BELOW_WORKER | {"worker", "webhooks", "settings", "blobs"}
 #: What programs and people touch reaches the store through the app only.
 OUTSIDE = (BELOW_APP | {"app", "minuet", "outcomes"}) - {"store", "blobs"}
 
@@ -59,6 +59,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     | {"clock", "events", "plan", "conditions", "templates", "kernel", "store", "nodes"},
     "functions": BASE | {"model", "nodes"},
     "builder": BASE | {"conditions", "templates", "model", "nodes", "bridge"},
+    "webhooks": BASE
+    | {"clock", "ids", "events", "approvals", "plan", "kernel", "store", "nodes", "bridge"},
     "worker": BELOW_WORKER,
     "app": BELOW_APP | {"outcomes"},
     "demo": OUTSIDE,

@@ -5,8 +5,8 @@
         result = await run.wait()
 
 The nouns hold the verbs: `app.runs`, `app.approvals`, `app.dead_letters`, `app.workflows`,
-`app.workers`, `app.retention`, `app.blobs`, `app.doctor`. The App itself has the few that nearly
-every program needs, as short forms.
+`app.workers`, `app.webhooks`, `app.retention`, `app.blobs`, `app.doctor`. The App itself has the
+few that nearly every program needs, as short forms.
 
 Leaving the block drains the worker. A run that was started lives in the store, not in the App:
 another App (or process) on the same store continues it.
@@ -32,6 +32,7 @@ from minuet.app.retention import Retention
 from minuet.app.runs import Runs
 from minuet.app.stores import chosen_blobs, chosen_store, make_store
 from minuet.app.tenant import Engine, Tenant
+from minuet.app.webhooks import Webhooks
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.clock import Clock, SystemClock
@@ -101,6 +102,12 @@ class Facade:
         """Contents that documents and inputs name by their references."""
         self._engine.check_open()
         return Blobs(self._engine.store, self._tenant.name)
+
+    @property
+    def webhooks(self) -> Webhooks:
+        """Who is sent webhooks, and how that goes."""
+        self._engine.check_open()
+        return self._engine.webhooks
 
     @property
     def doctor(self) -> Doctor:

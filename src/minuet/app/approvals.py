@@ -279,10 +279,11 @@ class Approvals:
             if not asked.is_waiting:
                 # Another decision of the quorum is being counted, by a worker.
                 if waited_ms >= COUNTING_MS:
+                    last = asked.decisions[-1].by if asked.decisions else ""
+                    first = f"count the decision of {last}" if last else "send a reminder"
                     raise AlreadyDecidedError(
                         run.run,
-                        f"a worker has to count the decision of {asked.decisions[-1].by} first: "
-                        "start one, and decide again",
+                        f"a worker has to {first} first: start one, and decide again",
                         shown,
                         status=run.status,
                     )

@@ -59,6 +59,9 @@ class OptionArguments(TypedDict, total=False):
     tune_process: bool
     observer: Observer | None
     tracer: Tracer | None
+    webhooks: Iterable[str]
+    webhook_give_up_seconds: Seconds
+    public_url: str
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +116,12 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     observer: Observer | None = None
     #: Gives runs and nodes a place in a trace.
     tracer: Tracer | None = None
+    #: Who is sent webhooks, as MINUET_WEBHOOKS has them. Only an App with a worker sends any.
+    webhooks: list[str] = []
+    #: When a webhook that was not accepted is given up.
+    webhook_give_up_seconds: float = default_seconds("MINUET_WEBHOOK_GIVE_UP")
+    #: Where the HTTP API is reached from outside.
+    public_url: str = ""
 
     @property
     def retry_policy(self) -> Retry:
@@ -128,12 +137,17 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         """What the worker says about itself when it registers."""
         return identity_here(self.name, self.capabilities, self.executors)
 
+    @property
+    def egress(self) -> Egress:
+        """What calls may reach."""
+        return Egress(self.egress_private, read_rules(self.egress_allow))
+
     def of_worker(self) -> dict[str, Any]:
         """What a Worker is made with, in its own names and units."""
         return {
             "secrets": self.secrets,
             "prices": read_prices(self.llm_prices),
-            "egress": Egress(self.egress_private, read_rules(self.egress_allow)),
+            "egress": self.egress,
             "concurrency": self.concurrency,
             "lease_ms": to_ms(self.lease_seconds),
             "lease_ms_by_queue": {
@@ -178,6 +192,9 @@ def worker_settings(settings: Settings) -> OptionArguments:
         if settings["MINUET_SECRETS"]
         else None,
         "retry": Retry(**settings.retry),
+        "webhooks": [settings["MINUET_WEBHOOKS"]] if settings["MINUET_WEBHOOKS"] else [],
+        "webhook_give_up_seconds": settings["MINUET_WEBHOOK_GIVE_UP"],
+        "public_url": settings["MINUET_PUBLIC_URL"] or "",
         "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
         **liveness_settings(settings),
     }

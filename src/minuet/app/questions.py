@@ -22,6 +22,7 @@ from minuet.bridge.recording import Recorder, Recording
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.functions.steps import StepView, steps_of
+from minuet.kernel.approvals import name_events
 from minuet.kernel.explain.answer import Explanation, explain, find_node, no_instance
 from minuet.kernel.explain.waiting import Fact
 from minuet.kernel.fold import Fold, NumberedEvent, replay
@@ -67,7 +68,12 @@ class Questions(Finder):
         readable = [(seq, at, one) for seq, at, one in stored if not isinstance(one, bytes)]
         # What comes after a gap in the history cannot be folded, so it is not known what led to it.
         led = causes(readable) if len(readable) == len(stored) else {}
-        return [shapes.event(*one, cause=led.get(one[0])) for one in stored if one[0] > after]
+        named = name_events(readable)
+        return [
+            shapes.event(*one, cause=led.get(one[0]), name=named.get(one[0]))
+            for one in stored
+            if one[0] > after
+        ]
 
     @checked
     async def causes(self, run_id: str) -> dict[int, int | None]:

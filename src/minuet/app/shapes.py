@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, WaitView
+    from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
@@ -200,12 +201,20 @@ def _waiting_for(found: WaitView) -> Shape:
     }
 
 
-def event(seq: int, at_ms: int, found: Event | bytes, *, cause: int | None = None) -> Shape:
-    """An event, and the number of the one that led to it; an unreadable one as stored."""
+def event(
+    seq: int,
+    at_ms: int,
+    found: Event | bytes,
+    *,
+    cause: int | None = None,
+    name: str | None = None,
+) -> Shape:
+    """An event, and the number of the one that led to it; an unreadable one as stored. `name` is
+    another one than that of its type (`kernel.approvals.name_events`)."""
     if isinstance(found, bytes):
         kind, data = UNREADABLE, {"raw": found.decode("utf-8", "replace")}
     else:
-        kind, data = event_type(found), _fields(found)
+        kind, data = name or event_type(found), _fields(found)
     return {"seq": seq, "type": kind, "at": moment(at_ms), "data": data, "cause": cause}
 
 
@@ -264,6 +273,22 @@ def approval(found: Approval) -> Shape:
 
 
 # ── workers ─────────────────────────────────────────────────────────────────────────────────
+
+
+def webhook_receiver(found: WebhookReceiver) -> Shape:
+    """A receiver of webhooks, and how it does."""
+    return {
+        "name": found.name,
+        "url": found.url,
+        "events": list(found.events),
+        "waiting": found.waiting,
+        "oldest_at": moment(found.oldest_ms),
+        "given_up": found.given_up,
+        "failures": found.failures,
+        "error": found.error or None,
+        "next_at": moment(found.due_ms),
+        "sent_at": moment(found.sent_ms),
+    }
 
 
 def worker(found: WorkerView) -> Shape:

@@ -31,6 +31,7 @@ from minuet.app.portal import Portal
 from minuet.app.results import RunResult
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
+from minuet.app.webhooks import Webhooks
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.clock import Clock
@@ -415,6 +416,13 @@ class SyncBlobs(Twin):
     read = iterating(Blobs.read)
 
 
+class SyncWebhooks(Twin):
+    """Who is sent webhooks, and how that goes, without `await`."""
+
+    list = blocking(Webhooks.list)
+    test = blocking(Webhooks.test)
+
+
 class SyncDoctor(Twin):
     """Whether a store is sound, without `await`."""
 
@@ -442,6 +450,7 @@ class SyncFacade(_Starting):
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
+        self._webhooks = SyncWebhooks(portal, lambda: facade.webhooks)
 
     @property
     def runs(self) -> SyncRuns:
@@ -467,6 +476,11 @@ class SyncFacade(_Starting):
     def dead_letters(self) -> SyncDeadLetters:
         """Node instances that failed for good: look at them, retry or discard them."""
         return self._dead_letters
+
+    @property
+    def webhooks(self) -> SyncWebhooks:
+        """Who is sent webhooks, and how that goes."""
+        return self._webhooks
 
     @property
     def retention(self) -> SyncRetention:

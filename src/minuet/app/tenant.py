@@ -12,12 +12,14 @@ from collections.abc import Iterable
 from minuet.app.compiling import compile_child
 from minuet.app.handlers import make_handlers
 from minuet.app.options import Options
+from minuet.app.webhooks import Webhooks
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.registry import Registry
 from minuet.clock import Clock
 from minuet.errors import NotOpenError
 from minuet.ids import Ids
 from minuet.store.base import Store
+from minuet.webhooks.notifier import Notifier
 from minuet.worker.process import tune_process
 from minuet.worker.raised import RaisedHere
 from minuet.worker.worker import Worker
@@ -34,6 +36,9 @@ class Engine:
         self.programs = Programs(store)
         self.registry = Registry(store)
         self.handlers = make_handlers(options.handlers)
+        self.webhooks = Webhooks(store, options, clock, ids)
+        self._notifier: Notifier | None = None
+        self._notifying: asyncio.Task[None] | None = None
         self._tenants: dict[str, Tenant] = {}
         self._loop: asyncio.AbstractEventLoop | None = None
         self._was_open = False
@@ -42,6 +47,8 @@ class Engine:
         """Open the store and start the workers."""
         if self._loop is not None:
             raise NotOpenError("this App is open already: close it before opening it again")
+        # Those who work also send: a program that only looks must not.
+        self._notifier = self.webhooks.make_notifier() if self.options.worker else None
         self._loop = asyncio.get_running_loop()
         if self.options.tune_process:
             tune_process()
@@ -52,6 +59,8 @@ class Engine:
             raise
         for tenant in self._tenants.values():
             tenant.begin()
+        if self._notifier is not None:
+            self._notifying = self._loop.create_task(self._notifier.run())
 
     async def close(self) -> None:
         """Drain the workers and close the store. Closing what is not open does nothing."""
@@ -68,11 +77,20 @@ class Engine:
         try:
             # Each gets its time, also when another one fails.
             ended = await asyncio.gather(*ending, return_exceptions=True)
+            await self._end_notifier()
         finally:
             await self.store.close()
         for error in ended:
             if error is not None:
                 raise error
+
+    async def _end_notifier(self) -> None:
+        notifier, notifying = self._notifier, self._notifying
+        self._notifier = self._notifying = None
+        if notifier is not None and notifying is not None:
+            await notifier.stop()
+            await notifying
+        await self.webhooks.close()
 
     def check_open(self) -> None:
         """NotOpenError unless the App can be used here and now."""

@@ -136,12 +136,14 @@ def human(
     payload: Any = None,
     approvers: Sequence[str] | Any | None = None,
     timeout_seconds: float | None = None,
-    escalation_policy: str | None = None,
+    escalation_policy: str | dict[str, Any] | None = None,
     form: dict[str, Any] | None = None,
     quorum: int | None = None,
     approval_ui_url: str | Any | None = None,
     on_reject: str | None = None,
     four_eyes: bool | None = None,
+    remind_after_seconds: float | None = None,
+    remind_every_seconds: float | None = None,
     **config: Any,
 ) -> Node:
     """Add a node that waits for a person's decision. Other arguments are its `config`, which is
@@ -158,6 +160,8 @@ def human(
         "approval_ui_url": approval_ui_url,
         "on_reject": on_reject,
         "four_eyes": four_eyes,
+        "remind_after_seconds": remind_after_seconds,
+        "remind_every_seconds": remind_every_seconds,
     }
     given = {name: value for name, value in asked.items() if value is not None}
     return _typed("human", id, config, human_config=given or None)

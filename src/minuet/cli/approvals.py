@@ -23,7 +23,7 @@ from minuet.cli.output import (
 )
 from minuet.cli.stores import command_line, find_run, with_app
 from minuet.cli.user import user_name
-from minuet.errors import ConfigError
+from minuet.errors import ConfigError, NotAnApproverError
 
 
 def list_approvals(arguments: Namespace) -> int:
@@ -123,14 +123,18 @@ def _decide(arguments: Namespace, decision: Verdict) -> int:
         raise ConfigError("this machine does not say who you are: name the person with --as NAME")
 
     async def ask(app: App) -> None:
-        found = await app.approvals.decide(
-            arguments.id,
-            decision,
-            by=by,
-            comments=arguments.comment,
-            data=data,
-            groups=arguments.group,
-        )
+        try:
+            found = await app.approvals.decide(
+                arguments.id,
+                decision,
+                by=by,
+                comments=arguments.comment,
+                data=data,
+                groups=arguments.group,
+            )
+        except NotAnApproverError as error:
+            how = "say who decides with --as NAME, and that person's groups with --group NAME"
+            raise NotAnApproverError(f"{error}; {how}") from error
         if arguments.output == "json":
             print_json(shapes.approval(found))
             return

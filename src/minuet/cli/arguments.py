@@ -29,6 +29,7 @@ from minuet.cli.parser import (
 from minuet.cli.run_arguments import add_runs, add_signal
 from minuet.cli.store_arguments import add_blobs, add_fleet, add_operations
 from minuet.cli.testing_arguments import add_test
+from minuet.cli.webhook_arguments import add_webhooks
 from minuet.cli.workflow_arguments import add_deploy, add_workflows
 
 #: What can go wrong in a simulated world (`minuet.rehearsal.scenario` says how).
@@ -66,6 +67,7 @@ def build_parser() -> Parser:
     add_approvals(commands)
     add_signal(commands)
     add_dead_letters(commands)
+    add_webhooks(commands)
     add_fleet(commands)
     add_blobs(commands)
     add_operations(commands)

@@ -159,8 +159,7 @@ def events(arguments: Namespace) -> int:
         if arguments.output == "json":
             print_json(await app.runs.events(run_id, after=arguments.after))
             return
-        from minuet.events import event_type
-
+        shown = {one["seq"]: one["type"] for one in await app.runs.events(run_id)}
         rows = []
         for seq, at_ms, event in await app.runs.stored_events(run_id, after=arguments.after):
             moment = format_clock(at_ms)
@@ -169,7 +168,7 @@ def events(arguments: Namespace) -> int:
                 rows.append((str(seq), moment, shapes.UNREADABLE, "", clean(raw)))
                 continue
             line = describe_event(at_ms, event)
-            rows.append((str(seq), moment, event_type(event), clean(line.node), clean(line.text)))
+            rows.append((str(seq), moment, shown[seq], clean(line.node), clean(line.text)))
         print_table(("seq", "time", "event", "node", ""), rows, names=("node",))
 
     return _ask(arguments, ask)

@@ -21,9 +21,9 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
     An option on the command line wins over the setting of the same meaning.
     """
     settings = arguments.settings
-    capabilities = _capabilities(_listed(settings["MINUET_WORKER_CAPABILITIES"]))
+    capabilities = _capabilities(listed(settings["MINUET_WORKER_CAPABILITIES"]))
     capabilities |= _capabilities(arguments.capability)
-    labels = arguments.label or _listed(settings["MINUET_WORKER_LABELS"])
+    labels = arguments.label or listed(settings["MINUET_WORKER_LABELS"])
     if labels:
         capabilities["labels"] = sorted(set(labels))
     handlers = make_handlers(modules).names()
@@ -35,14 +35,15 @@ def read_worker_options(arguments: Namespace, modules: Sequence[ModuleType]) -> 
         "lease_seconds_by_queue": settings.queue_leases(handlers),
         "name": arguments.name or settings["MINUET_WORKER_NAME"],
         "capabilities": capabilities,
-        "egress_allow": _listed(settings["MINUET_EGRESS_ALLOW"]),
+        "egress_allow": listed(settings["MINUET_EGRESS_ALLOW"]),
         "llm_prices": settings["MINUET_LLM_PRICES"],
-        "executors": arguments.executor or _listed(settings["MINUET_WORKER_EXECUTORS"]),
+        "executors": arguments.executor or listed(settings["MINUET_WORKER_EXECUTORS"]),
         "tracer": make_tracer() if settings["MINUET_TRACING"] else None,
     }
 
 
-def _listed(text: str | None) -> list[str]:
+def listed(text: str | None) -> list[str]:
+    """The entries of a setting that is a list."""
     return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 

@@ -8,7 +8,16 @@ from typing import Any, Literal
 import msgspec
 
 from minuet import events as happened
-from minuet.approvals import APPROVAL_WAIT, SYSTEM, Answer, Decision, Verdict, find_verdict
+from minuet.approvals import (
+    APPROVAL_WAIT,
+    SYSTEM,
+    Answer,
+    AtDue,
+    Decision,
+    News,
+    Verdict,
+    find_verdict,
+)
 from minuet.events import Place
 from minuet.kernel.fold import NumberedEvent
 
@@ -27,6 +36,9 @@ class Asked(msgspec.Struct):
     #: When the time is over. None: never.
     due_ms: int | None
     decisions: list[Decision]
+    #: Why the node waits, and what is to be done when that wait is over without a decision.
+    news: News
+    at_due: AtDue
     is_waiting: bool = True
     timed_out_ms: int | None = None
     cut_off_ms: int | None = None
@@ -81,18 +93,50 @@ def find_approvals(history: Iterable[NumberedEvent]) -> dict[Place, Asked]:
     return found
 
 
+#: What an approval's waits are called in the history that people see.
+_NAMES: dict[News, str] = {
+    "created": "approval.created",
+    "reminded": "approval.reminded",
+    "reassigned": "approval.reassigned",
+}
+
+
+def name_events(history: Iterable[NumberedEvent]) -> dict[int, str]:
+    """What events of approvals are called in the history that people see, by their numbers.
+
+    There are no such events: an approval is a token that waits, and is decided when its wait is
+    over. The events that say so have these names beside their own.
+    """
+    named: dict[int, str] = {}
+    waits: dict[Place, Asked] = {}
+    for seq, at_ms, event in history:
+        if isinstance(event, happened.NodeWaiting) and event.kind == APPROVAL_WAIT:
+            asked = waits[event.node, event.scope] = _asked(event, at_ms)
+            if asked.news in _NAMES:
+                named[seq] = _NAMES[asked.news]
+        elif isinstance(event, happened.NodeResumed):
+            ended = waits.pop((event.node, event.scope), None)
+            if ended is not None and (not event.timed_out or ended.at_due == "decide"):
+                named[seq] = "approval.decided"
+    return named
+
+
 def _asked(event: happened.NodeWaiting, at_ms: int) -> Asked:
     question: dict[str, Any] = msgspec.json.decode(event.data)
     decisions = msgspec.convert(question.pop("decisions", []), list[Decision])
     asked_ms = question.pop("asked_ms", at_ms)
+    due_ms = question.pop("timeout_ms", event.due_ms)
+    news = question.pop("news", "counted" if decisions else "created")
+    at_due = question.pop("at_due", "decide")
     place = (event.node, event.scope)
-    return Asked(place, event.key, question, asked_ms, event.due_ms, decisions)
+    return Asked(place, event.key, question, asked_ms, due_ms, decisions, news, at_due)
 
 
 def _answer(asked: Asked, event: happened.NodeResumed, at_ms: int) -> None:
     asked.is_waiting = False
     if event.timed_out:
-        asked.timed_out_ms = at_ms
+        # Otherwise the node goes on asking.
+        asked.timed_out_ms = at_ms if asked.at_due == "decide" else None
     else:
         answer = msgspec.json.decode(event.resolution, type=Answer)
         asked.decisions.append(answer.decision)

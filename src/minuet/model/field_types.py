@@ -12,6 +12,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+import msgspec
+
 from minuet.model.diagnostics import quote
 from minuet.model.problem import BROKEN, Code, Problem, Problems
 from minuet.types import Json, Path
@@ -285,6 +287,8 @@ class Either(FieldType):
         return wrong_type(self, value, path, problems)
 
     def dump(self, value: Any) -> Json:
+        if isinstance(value, msgspec.Struct):
+            return next(kind for kind in self._alternatives if dict in kind.accepts).dump(value)
         return list(value) if isinstance(value, tuple) else value
 
     def schema(self) -> dict[str, Any]:

@@ -39,6 +39,7 @@ from minuet.model.workflow import (
     Node,
     OnFailure,
     Placement,
+    Reassign,
     Retry,
     Rule,
     Workflow,
@@ -276,6 +277,50 @@ FOREACH = ObjectType(
     ),
 )
 
+POLICY = Choice(
+    "reject",
+    "approve",
+    "fail",
+    also={
+        "auto_reject": "reject",
+        "auto_reject_after_timeout": "reject",
+        "auto_approve": "approve",
+        "auto_approve_after_timeout": "approve",
+    },
+)
+
+REASSIGN = ObjectType(
+    "Reassign",
+    "an escalation_policy",
+    Reassign,
+    Field(
+        "reassign",
+        Either("a list of names, or a template", TEMPLATE, LABELS),
+        "Who decides from then on, instead of the approvers.",
+    ),
+    Field(
+        "timeout_seconds",
+        SECONDS,
+        "How long they have; without it, forever.",
+        spellings=("timeout",),
+        converted={"timeout_hours": HOURS},
+    ),
+    Field("then", POLICY, "The decision when their time is over too."),
+)
+
+
+def _check_times(
+    values: dict[str, Any], helpers: dict[str, Any], path: Path, problems: Problems
+) -> bool:
+    """Nobody is ever asked instead of the approvers if those have forever."""
+    policy = values.get("escalation_policy")
+    if isinstance(policy, Reassign) and "timeout_seconds" not in values:
+        message = "the approval is never reassigned: its approvers have no time limit"
+        hint = "say in `timeout_hours` or `timeout_seconds` how long they have"
+        problems.add(Problem("wrong-value", message, (*path, "escalation_policy"), hint))
+    return True
+
+
 HUMAN_CONFIG = ObjectType(
     "HumanConfig",
     "the human_config of a node",
@@ -294,19 +339,9 @@ HUMAN_CONFIG = ObjectType(
     ),
     Field(
         "escalation_policy",
-        Choice(
-            "reject",
-            "approve",
-            "fail",
-            also={
-                "auto_reject": "reject",
-                "auto_reject_after_timeout": "reject",
-                "auto_approve": "approve",
-                "auto_approve_after_timeout": "approve",
-            },
-        ),
-        "The decision when the time is over. `auto_reject`, `auto_approve` and both "
-        "with `_after_timeout` are accepted too.",
+        Either("`reject`, `approve`, `fail`, or an object with `reassign`", POLICY, REASSIGN),
+        "The decision when the time is over, or who decides then. `auto_reject`, `auto_approve` "
+        "and both with `_after_timeout` are accepted too.",
     ),
     Field("form", SCHEMA, "JSON Schema of the data of a decision."),
     Field("quorum", COUNT, "How many people must approve. One rejection rejects."),
@@ -324,6 +359,19 @@ HUMAN_CONFIG = ObjectType(
         "What a rejection does without a `rejection_path`: fail the run, or only end this path.",
     ),
     Field("four_eyes", FLAG, "`true`: the person who started the run cannot decide."),
+    Field(
+        "remind_after_seconds",
+        SECONDS,
+        "When to remind those who have not decided; without it, after `remind_every_seconds`.",
+        converted={"remind_after_hours": HOURS},
+    ),
+    Field(
+        "remind_every_seconds",
+        SECONDS,
+        "How often to remind them from then on; without it, once.",
+        converted={"remind_every_hours": HOURS},
+    ),
+    settle=_check_times,
 )
 
 AGENT_CONFIG = ObjectType(

@@ -109,13 +109,22 @@ class Foreach(Value, frozen=True):
     on_item_error: Literal["fail", "continue"] = "fail"
 
 
+class Reassign(Value, frozen=True):
+    """Others who decide when the time is over, and what happens when theirs is over too."""
+
+    #: Names of people and groups, or a template that gives a list of them.
+    reassign: tuple[str, ...] | str
+    timeout_seconds: float | None = None
+    then: Literal["reject", "approve", "fail"] = "reject"
+
+
 class HumanConfig(Value, frozen=True):
     """Who decides, by when, and what happens otherwise."""
 
     #: Names of people and groups, or a template that gives a list of them.
     approvers: tuple[str, ...] | str = ()
     timeout_seconds: float | None = None
-    escalation_policy: Literal["reject", "approve", "fail"] = "reject"
+    escalation_policy: Literal["reject", "approve", "fail"] | Reassign = "reject"
     form: dict[str, Any] | None = None
     quorum: int = 1
     title: str | None = None
@@ -124,6 +133,9 @@ class HumanConfig(Value, frozen=True):
     approval_ui_url: str | None = None
     on_reject: Literal["fail", "complete"] = "fail"
     four_eyes: bool = False
+    #: When to remind them first, and how often from then on.
+    remind_after_seconds: float | None = None
+    remind_every_seconds: float | None = None
 
 
 class AgentConfig(Value, frozen=True):

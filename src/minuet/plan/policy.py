@@ -79,11 +79,19 @@ def collect_extra(node: model.Node) -> dict[str, Any]:
     return extra
 
 
+def reassigned_to(asked: model.HumanConfig) -> Any:
+    """Who decides when the time of the approvers is over; None: nobody else."""
+    policy = asked.escalation_policy
+    return policy.reassign if isinstance(policy, model.Reassign) else None
+
+
 def collect_config(node: model.Node) -> dict[str, Any] | None:
     """What is rendered for each instance: the config, and what a human node shows to people."""
     if node.type == "human" and node.human_config is not None:
         asked = msgspec.json.decode(msgspec.json.encode(node.human_config))
         shown = {field: asked[field] for field in RENDERED if field in asked}
+        if reassigned_to(node.human_config) is not None:
+            shown["reassign"] = asked["escalation_policy"]["reassign"]
         return {**node.config, "human_config": shown}
     return node.config if node.config or node.config_ref is None else None
 

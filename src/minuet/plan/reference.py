@@ -15,7 +15,7 @@ from minuet.plan.enclosing import Enclosing, count_common
 from minuet.plan.graph import Graph
 from minuet.plan.loop import Loops
 from minuet.plan.plan import Read
-from minuet.plan.policy import RENDERED
+from minuet.plan.policy import RENDERED, reassigned_to
 from minuet.plan.problems import Problems
 from minuet.plan.text import is_template, strings
 from minuet.types import Path
@@ -88,6 +88,9 @@ def rendered_parts(place: int, node: Node) -> Iterator[tuple[Path, Any]]:
     if node.type == "human" and node.human_config is not None:
         for field in RENDERED:
             yield ("nodes", place, "human_config", field), getattr(node.human_config, field)
+        others = reassigned_to(node.human_config)
+        if others is not None:
+            yield ("nodes", place, "human_config", "escalation_policy", "reassign"), others
 
 
 class _Reader:

@@ -173,6 +173,32 @@ TABLE: tuple[Setting, ...] = (
         "where they go.",
     ),
     Setting(
+        name="MINUET_WEBHOOKS",
+        kind="text",
+        help="Who is sent webhooks: URLs, separated by spaces. Each can end with `#` and, with `&` "
+        "between them, `name=…`, `events=run.failed,approval.*` (all without it) and `secret=NAME` "
+        "(the secret that signs them). All processes of a store need the same.",
+    ),
+    Setting(
+        name="MINUET_WEBHOOK_SECRET",
+        kind="secret",
+        help="Signs the webhooks of receivers that name no other secret. A process with its own "
+        "provider of secrets asks it for this name.",
+    ),
+    Setting(
+        name="MINUET_WEBHOOK_GIVE_UP",
+        kind="seconds",
+        default=3 * 24 * 3600.0,
+        least=60,
+        help="After this time, a webhook that was not accepted is given up.",
+    ),
+    Setting(
+        name="MINUET_PUBLIC_URL",
+        kind="text",
+        help="Where the HTTP API is reached from outside, such as `https://minuet.example.com`: "
+        "webhooks name the addresses of decisions there.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

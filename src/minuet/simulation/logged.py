@@ -25,6 +25,8 @@ from minuet.store.logged.memory import MemoryLog
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
+    Cell,
+    CellChange,
     Deployed,
     DeployedWorkflow,
     EventRecord,
@@ -330,6 +332,14 @@ class SimLog:
     ) -> list[WorkflowVersion]:
         return await self._server.call(
             "list_versions", lambda: self._log.list_versions(tenant, after=after, limit=limit)
+        )
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        return await self._server.call("write_cells", lambda: self._log.write_cells(changes))
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
+        return await self._server.call(
+            "list_cells", lambda: self._log.list_cells(prefix, after=after, limit=limit)
         )
 
     async def put_blob(

@@ -16,6 +16,8 @@ from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
     BlobEntry,
+    Cell,
+    CellChange,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
@@ -327,6 +329,26 @@ class SimStore:
         model = self._server.model
         return await self._call(
             "list_versions", lambda: model.list_versions(tenant, after=after, limit=limit)
+        )
+
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        model = self._server.model
+        return await self._call(
+            "list_notable", lambda: model.list_notable(after=after, limit=limit)
+        )
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        model = self._server.model
+        return await self._call("mark_noted", lambda: model.mark_noted(tenant, run, upto))
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        model = self._server.model
+        return await self._call("write_cells", lambda: model.write_cells(changes))
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
+        model = self._server.model
+        return await self._call(
+            "list_cells", lambda: model.list_cells(prefix, after=after, limit=limit)
         )
 
     async def put_blob(

@@ -35,6 +35,8 @@ from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
     BlobEntry,
+    Cell,
+    CellChange,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
@@ -182,6 +184,16 @@ class Store(Protocol):
     async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
         """Note that the relatives of a run know what happened to it up to event `seq`; False: it
         has moved on since, or was marked before."""
+        ...
+
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        """Runs of all tenants with events that people outside may want to know of (`Run.notable`),
+        by name; `after` is the last one of the previous page."""
+        ...
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        """Note that the events of a run up to this one were passed on; False: that was noted
+        before, or there is no such run. Later events may be notable as well."""
         ...
 
     async def put_run(
@@ -369,6 +381,18 @@ class Store(Protocol):
     ) -> list[WorkflowVersion]:
         """All versions of all workflows, by name and number; `after` has both of the last one of
         the previous page."""
+        ...
+
+    # ── cells ───────────────────────────────────────────────────────────────────────────
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        """Write and remove cells, all in one step. False: one that is checked was not as expected,
+        and nothing changed."""
+        ...
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
+        """Cells whose names begin with `prefix`, in the order of their names' bytes; `after` is
+        the last name of the previous page."""
         ...
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────

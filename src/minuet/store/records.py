@@ -65,6 +65,9 @@ SIGNAL_WAIT = "signal"
 #: over when there is one of them, which stays kept: the function receives it by a step.
 FLOW_WAIT = "flow"
 
+#: The kind of wait that ends with a decision of people.
+APPROVAL_WAIT = "approval"
+
 #: Begins the names of signals that only this package sends. No limit applies to them.
 RESERVED_SIGNAL = "$"
 
@@ -154,6 +157,9 @@ class Run(msgspec.Struct, gc=False):
     unreported: bool = False
     #: Which child of that instance it is: see `NewRun`.
     parent_number: int = 0
+    #: Number of the first event that people outside may want to know of and that nobody has passed
+    #: on: an approval, a failure, a cancellation. 0: there is none.
+    notable: int = 0
 
 
 class Token(msgspec.Struct, gc=False):
@@ -300,6 +306,24 @@ class Snapshot(Record, frozen=True):
     steps: tuple[tuple[str, str, str, bytes], ...] = ()
     dead_letters: tuple[DeadLetter, ...] = ()
     signals: tuple[Signal, ...] = ()
+
+
+class Cell(Record, frozen=True):
+    """A small value with a name that belongs to no run."""
+
+    name: str
+    data: bytes
+
+
+class CellChange(Record, frozen=True):
+    """A cell to write."""
+
+    name: str
+    #: None: the cell is removed.
+    data: bytes | None
+    #: Whether the cell must be as expected: have this content, or (None) not exist.
+    is_checked: bool = False
+    expected: bytes | None = None
 
 
 class WorkerRecord(Record, frozen=True):

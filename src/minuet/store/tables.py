@@ -108,6 +108,7 @@ class RunTable(Table[str, Run]):
         super().__init__()
         self.open: dict[str, Run] = {}
         self.unreported: set[str] = set()
+        self.notable: set[str] = set()
         #: Who has an idempotency key, by tenant and key.
         self.owners: dict[tuple[str, str], str] = {}
 
@@ -122,6 +123,10 @@ class RunTable(Table[str, Run]):
             self.unreported.add(key)
         else:
             self.unreported.discard(key)
+        if row.notable:
+            self.notable.add(key)
+        else:
+            self.notable.discard(key)
         if row.idempotency_key is not None:
             self.owners[row.tenant, row.idempotency_key] = key
 
@@ -130,6 +135,7 @@ class RunTable(Table[str, Run]):
         super().__delitem__(key)
         self.open.pop(key, None)
         self.unreported.discard(key)
+        self.notable.discard(key)
 
     def _free_key(self, run: str) -> None:
         row = self.get(run)
@@ -142,4 +148,5 @@ class RunTable(Table[str, Run]):
         super().clear()
         self.open.clear()
         self.unreported.clear()
+        self.notable.clear()
         self.owners.clear()

@@ -19,6 +19,7 @@ from minuet.approvals import (
 from minuet.errors import ApprovalTimeoutError, OutputError
 from minuet.moments import moment
 from minuet.nodes.context import Context
+from minuet.nodes.io.rounds import Question, Times, keep, load_last
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.types import Json
 
@@ -33,8 +34,11 @@ async def run(call: Call, context: Context) -> Json | Wait:
     """Ask, wait until enough people have decided or the time is over, and return the decision."""
     asked: dict[str, Any] = call.parts.get("human_config") or {}
     shown: dict[str, Any] = call.config.get("human_config") or {}
+    times = Times.read(asked)
+    if times.has_rounds:
+        return await _run_in_rounds(call, context, times)
     if call.timed_out:
-        return _escalate(call, asked, shown)
+        return _escalate(call, shown, times.policy, times.total_s(0))
     quorum: int = asked.get("quorum", 1)
     answer = msgspec.convert(call.resolution, Answer) if call.resumed else None
     decisions = await _keep(context, answer, quorum)
@@ -42,7 +46,7 @@ async def run(call: Call, context: Context) -> Json | Wait:
     if verdict is not None:
         return _output(_payload(call, shown), verdict, decisions, quorum)
     id = approval_id(context.run_id, context.node_id, context.scope)
-    seconds = asked.get("timeout_seconds")
+    seconds = times.timeout_s
     delay_ms = None if seconds is None or answer is not None else max(1, round(seconds * 1000))
     return Wait(
         APPROVAL_WAIT,
@@ -50,11 +54,61 @@ async def run(call: Call, context: Context) -> Json | Wait:
         due_ms=None if answer is None else answer.due_ms,
         delay_ms=delay_ms,
         data={
-            **_question(call, asked, shown),
+            **_question(call, asked, shown, times.policy),
             "asked_ms": call.taken_ms if answer is None else answer.asked_ms,
             "decisions": [msgspec.to_builtins(one) for one in decisions],
         },
     )
+
+
+async def _run_in_rounds(call: Call, context: Context, times: Times) -> Json | Wait:
+    """As `run`, for an approval that reminds people or is reassigned."""
+    asked: dict[str, Any] = call.parts.get("human_config") or {}
+    shown: dict[str, Any] = call.config.get("human_config") or {}
+    quorum: int = asked.get("quorum", 1)
+    answer = None
+    if call.resumed and not call.timed_out:
+        answer = msgspec.convert(call.resolution, Answer)
+    decisions = await _keep(context, answer, quorum)
+    verdict = find_verdict(decisions, quorum)
+    if verdict is not None:
+        return _output(_payload(call, shown), verdict, decisions, quorum)
+    question = await _ask(call, context, times, is_answered=answer is not None)
+    if question is None:
+        return _escalate(call, shown, times.policy, times.total_s(1 if times.reassigns else 0))
+    if question.round:
+        shown = {**shown, "approvers": shown["reassign"]}
+    id = approval_id(context.run_id, context.node_id, context.scope)
+    return Wait(
+        APPROVAL_WAIT,
+        wait_key(id, len(decisions), question.round),
+        due_ms=question.due_ms,
+        data={
+            **_question(call, asked, shown, times.policy),
+            "asked_ms": question.asked_ms,
+            "timeout_ms": question.until_ms,
+            "at_due": question.at_due,
+            "news": question.news,
+            "decisions": [msgspec.to_builtins(one) for one in decisions],
+        },
+    )
+
+
+async def _ask(call: Call, context: Context, times: Times, *, is_answered: bool) -> Question | None:
+    """Whom to ask now, and until when; None: the time is over for good."""
+    now_ms = call.taken_ms
+    last, number = await load_last(context)
+    if last is None or not call.resumed:
+        return await keep(context, number + 1, times.first(now_ms))
+    if is_answered:
+        return await keep(context, number + 1, times.again(last, "counted", now_ms))
+    if last.due_ms is not None and now_ms < last.due_ms:
+        return last  # A worker has kept it, and died before it could wait.
+    if last.at_due == "decide":
+        return None
+    is_reminder = last.at_due == "remind"
+    following = times.again(last, "reminded", now_ms) if is_reminder else times.others(last, now_ms)
+    return await keep(context, number + 1, following)
 
 
 async def _keep(context: Context, answer: Answer | None, quorum: int) -> list[Decision]:
@@ -75,7 +129,9 @@ async def _keep(context: Context, answer: Answer | None, quorum: int) -> list[De
     return decisions
 
 
-def _question(call: Call, asked: dict[str, Any], shown: dict[str, Any]) -> dict[str, Json]:
+def _question(
+    call: Call, asked: dict[str, Any], shown: dict[str, Any], policy: str
+) -> dict[str, Json]:
     """What those who decide see."""
     payload = _payload(call, shown)
     size = len(msgspec.json.encode(payload))
@@ -87,7 +143,7 @@ def _question(call: Call, asked: dict[str, Any], shown: dict[str, Any]) -> dict[
         "form": asked.get("form"),
         "payload": payload if size <= SHOWN_BYTES_MAX else None,
         "approval_ui_url": _text(shown, "approval_ui_url"),
-        "escalation_policy": asked.get("escalation_policy", "reject"),
+        "escalation_policy": policy,
         "four_eyes": asked.get("four_eyes", False),
         "metadata": {name: value for name, value in call.config.items() if name != "human_config"},
     }
@@ -121,8 +177,7 @@ def _payload(call: Call, shown: dict[str, Any]) -> Json:
     return dict(call.inputs) if call.inputs else call.input
 
 
-def _escalate(call: Call, asked: dict[str, Any], shown: dict[str, Any]) -> Json:
-    policy, seconds = asked.get("escalation_policy", "reject"), asked.get("timeout_seconds") or 0
+def _escalate(call: Call, shown: dict[str, Any], policy: str, seconds: float) -> Json:
     if policy == "fail":
         raise ApprovalTimeoutError(seconds)
     decided = Decision(
@@ -159,9 +214,10 @@ HUMAN = NodeType(
     "decision wins; with a `quorum`, so many people must approve, and one rejection ends it.\n\n"
     "After an approval the run goes on to the node's dependents. After a rejection it takes the "
     "`rejection_path`; without one the run fails with `rejected`, or that path of it just ends "
-    "(`on_reject: complete`). When the time is over, `escalation_policy` decides.\n\n"
-    "Templates in `title`, `description`, `payload`, `approvers` and `approval_ui_url` are "
-    "rendered. `config` is shown with the approval as its metadata.",
+    "(`on_reject: complete`). When the time is over, `escalation_policy` decides, "
+    "or others are asked (`reassign`).\n\n"
+    "Templates in `title`, `description`, `payload`, `approvers`, `reassign` and "
+    "`approval_ui_url` are rendered. `config` is shown with the approval as its metadata.",
     output="the payload with `decision` (`approve`, `reject` or `timeout`), `comments`, `data`, "
     "`decided_by` and `decided_at`; with a quorum also `decisions`",
     output_schema={

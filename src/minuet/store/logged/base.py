@@ -18,6 +18,8 @@ from minuet.store.exchange import Held
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
+    Cell,
+    CellChange,
     Deployed,
     DeployedWorkflow,
     EventRecord,
@@ -281,6 +283,14 @@ class Log(Protocol):
     async def list_versions(
         self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
     ) -> list[WorkflowVersion]:
+        """As a store does."""
+        ...
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        """As a store does."""
+        ...
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
         """As a store does."""
         ...
 

@@ -9,6 +9,7 @@ import msgspec
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
+from minuet.store.cells import MemoryCells
 from minuet.store.changes import NewRun
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
@@ -21,7 +22,7 @@ from minuet.store.workflows import MemoryWorkflows
 from minuet.types import TERMINAL, RunStatus
 
 
-class MemoryLog(MemoryBlobs, MemoryWorkflows):
+class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
     """A log that lives as long as this object."""
 
     def __init__(
@@ -44,7 +45,7 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows):
         #: Identity, owner, until when; "done": the comparison is over.
         self._comparison = ("", "done", 0)
         self._blobs = BlobTable()
-        self._named, self._versions = {}, {}
+        self._named, self._versions, self._cells = {}, {}, {}
         self._identity = LogIdentity(identity, f"memory {identity}")
 
     @property

@@ -174,6 +174,15 @@ class LoggedRuns(Gates):
     async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
         return await self._hot.mark_reported(tenant, run, seq)
 
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        async def read() -> list[Run]:
+            return await self._hot.list_notable(after=after, limit=limit)
+
+        return await self._twice(read, lambda run: run.run)
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        return await self._hot.mark_noted(tenant, run, upto)
+
     async def put_run(
         self,
         tenant: str,

@@ -31,6 +31,8 @@ from minuet.store.logged.runs import LoggedRuns
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
+    Cell,
+    CellChange,
     Deployed,
     DeployedWorkflow,
     Forgotten,
@@ -154,6 +156,14 @@ class LoggedStore(LoggedRuns, LoggedReads):
         self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
     ) -> list[WorkflowVersion]:
         return await self._log.list_versions(tenant, after=after, limit=limit)
+
+    # ── cells: the log has them ─────────────────────────────────────────────────────────
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        return await self._log.write_cells(changes)
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
+        return await self._log.list_cells(prefix, after=after, limit=limit)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

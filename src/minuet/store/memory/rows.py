@@ -62,6 +62,7 @@ class MemoryRows:
         self._blobs = BlobTable()
         self._named: dict[tuple[str, str], Named] = {}
         self._versions: dict[tuple[str, str, int], WorkflowVersion] = {}
+        self._cells: dict[str, bytes] = {}
         #: By tenant and id; removed ones are kept until they are forgotten.
         self._workers: dict[tuple[str, str], WorkerEntry] = {}
         self._removed: dict[tuple[str, str], WorkerEntry] = {}

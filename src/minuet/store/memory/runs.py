@@ -90,6 +90,16 @@ class MemoryRuns(MemoryRows):
         self._commit(step)
         return marked
 
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        names = sorted(run for run in self._runs.notable if run > after)
+        return [copy.copy(self._runs[run]) for run in names[: max(limit, 0)]]
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        step = self._transition(self, self._clock.now_ms())
+        marked = step.mark_noted(tenant, run, upto)
+        self._commit(step)
+        return marked
+
     def _delete(self, runs: Collection[str]) -> int:
         for run in runs:
             del self._runs[run], self._events[run]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from minuet.errors import RunNotFoundError
 from minuet.store.blob import MemoryBlobs, blob_ref
+from minuet.store.cells import MemoryCells
 from minuet.store.memory.exchange import MemoryExchange
 from minuet.store.memory.reads import MemoryReads
 from minuet.store.memory.workers import MemoryWorkers
@@ -16,7 +17,9 @@ from minuet.store.records import DEFAULT_TENANT
 from minuet.store.workflows import MemoryWorkflows
 
 
-class MemoryStore(MemoryExchange, MemoryReads, MemoryWorkers, MemoryBlobs, MemoryWorkflows):
+class MemoryStore(
+    MemoryExchange, MemoryReads, MemoryWorkers, MemoryBlobs, MemoryWorkflows, MemoryCells
+):
     """A store that lives as long as this object."""
 
     overlaps = False

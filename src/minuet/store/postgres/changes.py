@@ -239,6 +239,11 @@ async def mark_reported(link: Link, wanted: Wanted, run: str, seq: int, now_ms: 
     return await change_rows(link, rows, lambda step: step.mark_reported(tenant, run, seq))
 
 
+async def mark_noted(link: Link, wanted: Wanted, run: str, upto: int, now_ms: int | None) -> bool:
+    tenant, rows = await _load(link, wanted, now_ms, inputs=False)
+    return await change_rows(link, rows, lambda step: step.mark_noted(tenant, run, upto))
+
+
 async def delete_runs(link: Link, tenant: str, runs: Sequence[str]) -> tuple[int, int]:
     """Delete runs; say how many, and how many bytes of blobs went with them."""
     return await _delete(link, await link.rows(_LOCK_DELETABLE_RUNS, sorted(set(runs)), tenant))

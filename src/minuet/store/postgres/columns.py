@@ -46,7 +46,7 @@ _KNOWN_OF_TAKEN = (
 _RUN_NOT_GRANTED = (
     *("run", "tenant", "idempotency_key", "started_ms", "ended_ms"),
     *("error", "dead_letters", "input", "version", "tag"),
-    *("parent_node", "parent_scope", "depth", "unreported", "parent_number"),
+    *("parent_node", "parent_scope", "depth", "unreported", "parent_number", "notable"),
 )
 
 

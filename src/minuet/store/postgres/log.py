@@ -24,11 +24,11 @@ from minuet.store.logged.judge import judge
 from minuet.store.logged.submission import created, refusal, submitted
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.blobs import list_blob_tenants
+from minuet.store.postgres.cells import SharedCells
 from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
-from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import DEFAULT_TENANT, EventRecord, Run, Snapshot
 from minuet.store.rules.shared import key_conflict
 from minuet.types import TERMINAL, RunStatus
@@ -75,7 +75,7 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 _decode_new = msgspec.msgpack.Decoder(NewRun).decode
 
 
-class PostgresLog(SharedWorkflows):
+class PostgresLog(SharedCells):
     """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     def __init__(self, url: str, *, clock: Clock | None = None) -> None:

@@ -32,6 +32,7 @@ from minuet.types import RunStatus
 
 # The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
 _READ_RUN = statement("read_run")
+_LIST_NOTABLE = statement("list_notable")
 _LIST_UNREPORTED = statement("list_unreported")
 _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
@@ -61,6 +62,10 @@ async def read_run(link: Link, tenant: str, run: str) -> Run | None:
 
 async def list_unreported(link: Link, after: str, limit: int) -> list[Run]:
     return [run_of(row) for row in await link.rows(_LIST_UNREPORTED, after, max(limit, 0))]
+
+
+async def list_notable(link: Link, after: str, limit: int) -> list[Run]:
+    return [run_of(row) for row in await link.rows(_LIST_NOTABLE, after, max(limit, 0))]
 
 
 async def list_runs(

@@ -28,6 +28,7 @@ from minuet.store.ends import Ends
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
+from minuet.store.postgres.cells import SharedCells
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import Exchanged, exchange, exchange_known
 from minuet.store.postgres.hints import Hints
@@ -35,7 +36,6 @@ from minuet.store.postgres.known import Known
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.postgres.wanted import MissingRows, Wanted
-from minuet.store.postgres.workflows import SharedWorkflows
 from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
@@ -75,7 +75,7 @@ _log = logging.getLogger("minuet.store.postgres")
 _FORGET_SESSIONS = statement("forget_sessions")
 
 
-class PostgresStore(SharedWorkflows):
+class PostgresStore(SharedCells):
     """Runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
     # Whether it would gain has not been measured.
@@ -320,6 +320,17 @@ class PostgresStore(SharedWorkflows):
         return await self._step(
             wanted,
             lambda link, wanted: changes.mark_reported(link, wanted, run, seq, self._now_ms()),
+        )
+
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        return await self._database.read(lambda link: reads.list_notable(link, after, limit))
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        wanted = Wanted(tenant)
+        wanted.runs[run] = None
+        return await self._step(
+            wanted,
+            lambda link, wanted: changes.mark_noted(link, wanted, run, upto, self._now_ms()),
         )
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:

@@ -35,7 +35,7 @@ _READING = frozenset(
         *("list_waiting", "list_dead_letters", "list_queues", "find_work"),
         *("read_seq", "list_unlogged", "read_unlogged", "read_standings"),
         *("list_unreported", "list_workers", "find_queues", "find_ended", "list_blobs"),
-        *("read_workflow", "list_workflows", "list_versions"),
+        *("read_workflow", "list_workflows", "list_versions", "list_notable", "list_cells"),
     }
 )
 

@@ -111,6 +111,13 @@ class RedisRuns(RedisReads):
     async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
         return bool(await self._run("mark_reported", self._home(run), tenant, run, seq))
 
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        found = [rows.run_of(row) for row in await self._all("list_notable", after, limit)]
+        return sorted(found, key=lambda run: run.run)[: max(limit, 0)]
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        return bool(await self._run("mark_noted", self._home(run), tenant, run, upto))
+
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         count = 0
         for partition, names in self._partitions.by_run(runs, lambda name: name):

@@ -67,6 +67,7 @@ def _names() -> dict[str, str]:
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
     names |= {"L_SIGNAL_WAIT": _quote(records.SIGNAL_WAIT)}
+    names |= {"L_APPROVAL_WAIT": _quote(records.APPROVAL_WAIT)}
     names |= {"L_FLOW_WAIT": _quote(records.FLOW_WAIT)}
     names |= {"L_RESERVED_SIGNAL": _quote(records.RESERVED_SIGNAL)}
     names |= {"L_TIMED_OUT": _quote(records.TIMED_OUT.decode())}

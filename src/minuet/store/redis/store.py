@@ -23,6 +23,7 @@ from minuet.store.exchange import Exchange, Held, Reply, Swept
 from minuet.store.records import DEFAULT_TENANT, SESSION_MS_MAX, TIMED_OUT, BlobEntry
 from minuet.store.redis import request as requests
 from minuet.store.redis.calls import LISTENING_POLL_MS, POLL_MS, check_key
+from minuet.store.redis.cells import RedisCells
 from minuet.store.redis.layout import check_layout
 from minuet.store.redis.listen import Listener
 from minuet.store.redis.packing import opaque
@@ -30,11 +31,10 @@ from minuet.store.redis.partitions import Partitions
 from minuet.store.redis.runs import RedisRuns
 from minuet.store.redis.server import check_servers
 from minuet.store.redis.workers import RedisWorkers
-from minuet.store.redis.workflows import RedisWorkflows
 from minuet.store.retention import DELETED_PER_SWEEP
 
 
-class RedisStore(RedisRuns, RedisWorkers, RedisWorkflows):
+class RedisStore(RedisRuns, RedisWorkers, RedisCells):
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
 
     overlaps = True

@@ -19,6 +19,7 @@ from minuet.store.exchange import (
 )
 from minuet.store.identifiers import are_long, is_long
 from minuet.store.records import (
+    APPROVAL_WAIT,
     CHILD_ENDED,
     FLOW_WAIT,
     PAYLOAD_BYTES_MAX,
@@ -145,6 +146,7 @@ class Items(Runs):
                 token.taken_ms,
             ),
         )
+        self._note(run)
         self._append(run, events.RunFailed(token.node, token.scope, item.error))
         self._close(run, "FAILED", {**item.error, "node": token.node, "scope": token.scope})
 
@@ -170,6 +172,8 @@ class Items(Runs):
                 token.taken_ms,
             ),
         )
+        if item.kind == APPROVAL_WAIT:
+            self._note(run)
         if item.kind == "child" and self._is_over(run, item.key):
             # It has ended before anything waited for it.
             self.resume(run.tenant, token.key, CHILD_ENDED, by=item.key)

@@ -60,6 +60,7 @@ class Runs(Steps):
 
     def _cancel(self, run: Run, reason: str, by: str) -> None:
         self._append(run, events.RunCancelled(reason, by))
+        self._note(run)
         self._close(run, "CANCELLED", {"code": reason, "message": reason})
 
     def _start(
@@ -300,6 +301,17 @@ class Runs(Steps):
         if run is None or run.tenant != tenant or run.seq != seq or not run.unreported:
             return False
         run.unreported = False
+        self.changed_runs.add(run.run)
+        self.rewritten_runs.add(run.run)
+        return True
+
+    def mark_noted(self, tenant: str, run_id: str, upto: int) -> bool:
+        """Note that what is notable of a run up to this event was passed on."""
+        run = self.run(run_id)
+        if run is None or run.tenant != tenant or not 0 < run.notable <= upto:
+            return False
+        # What comes after may be notable: whoever looks through it finds out.
+        run.notable = 0 if run.seq <= upto else upto + 1
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
         return True

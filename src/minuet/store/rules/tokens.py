@@ -8,7 +8,7 @@ import msgspec
 
 from minuet import events
 from minuet.store.exchange import Delivery
-from minuet.store.records import TIMED_OUT, Key, Read, Run, Token, TokenOutcome
+from minuet.store.records import APPROVAL_WAIT, TIMED_OUT, Key, Read, Run, Token, TokenOutcome
 from minuet.store.rules.slots import Slots, lane_of
 
 
@@ -104,12 +104,21 @@ class Tokens(Slots):
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)
 
+    def _note(self, run: Run) -> None:
+        """The last event of a run is notable."""
+        if not run.notable:
+            run.notable = run.seq
+            self.changed_runs.add(run.run)
+            self.rewritten_runs.add(run.run)
+
     def _end_wait(
         self, run: Run, token: Token, resolution: bytes, resumed: events.NodeResumed
     ) -> None:
         """What a token waits for has come: a worker may take it."""
         token.resolution = resolution
         self._append(run, resumed)
+        if token.wait == APPROVAL_WAIT:
+            self._note(run)
         token.lease = ""
         self._make_ready(run, token, self.now_ms)
 

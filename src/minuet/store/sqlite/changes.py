@@ -106,6 +106,12 @@ def mark_reported(change: Change, tenant: str, run: str, seq: int) -> bool:
     return marked
 
 
+def mark_noted(change: Change, tenant: str, run: str, upto: int) -> bool:
+    marked = change.step.mark_noted(tenant, run, upto)
+    change.write()
+    return marked
+
+
 def record_steps(change: Change, tenant: str, steps: Sequence[NewStep]) -> list[bytes | Refusal]:
     change.rows.load_tokens((new.run, new.node, new.scope) for new in steps)
     change.rows.load_runs(new.run for new in steps)

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     import apsw
 
 _READ_RUN = statement("read_run")
+_LIST_NOTABLE = statement("list_notable")
 _LIST_UNREPORTED = statement("list_unreported")
 _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
@@ -74,6 +75,11 @@ def read_run(db: apsw.Connection, tenant: str, run: str) -> Run | None:
 
 def list_unreported(db: apsw.Connection, after: str, limit: int) -> list[Run]:
     rows = db.execute(_LIST_UNREPORTED, {"after": after, "limit": max(limit, 0)})
+    return [run_of(row) for row in rows]
+
+
+def list_notable(db: apsw.Connection, after: str, limit: int) -> list[Run]:
+    rows = db.execute(_LIST_NOTABLE, {"after": after, "limit": max(limit, 0)})
     return [run_of(row) for row in rows]
 
 

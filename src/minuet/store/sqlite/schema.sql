@@ -19,6 +19,8 @@ CREATE UNIQUE INDEX runs_idempotency ON runs (tenant, idempotency_key)
 
 CREATE INDEX runs_newest ON runs (tenant, run);
 
+CREATE INDEX runs_notable ON runs (run) WHERE notable > 0;
+
 CREATE INDEX runs_unreported ON runs (run) WHERE unreported = 1;
 
 CREATE INDEX signals_kept ON signals (run, seq) WHERE node = '';
@@ -56,6 +58,11 @@ CREATE TABLE blobs (
     data BLOB NOT NULL, touched_ms INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (tenant, ref)
 ) STRICT;
+
+CREATE TABLE cells (
+    name TEXT NOT NULL PRIMARY KEY,
+    data BLOB NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE dead_letters (
     run TEXT NOT NULL,
@@ -132,7 +139,7 @@ CREATE TABLE runs (
     error TEXT,
     dead_letters INTEGER NOT NULL,
     parent TEXT, version INTEGER, tag TEXT, parent_node TEXT NOT NULL DEFAULT '', parent_scope TEXT NOT NULL DEFAULT '', depth INTEGER NOT NULL DEFAULT 0, children INTEGER NOT NULL DEFAULT 0, unreported INTEGER NOT NULL DEFAULT 0
-    CHECK (unreported = 0 OR unreported = 1), parent_number INTEGER NOT NULL DEFAULT 0,
+    CHECK (unreported = 0 OR unreported = 1), parent_number INTEGER NOT NULL DEFAULT 0, notable INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT counter_is_zero_exactly_when_not_open
         CHECK ((counter > 0) = (status = 'RUNNING' OR status = 'PAUSED') AND counter >= 0),
     CONSTRAINT ended_exactly_when_over

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.store.cells import check_cells
 from minuet.store.changes import Change, NewRun
 from minuet.store.check import (
     check_change,
@@ -32,6 +33,8 @@ from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
     BlobEntry,
+    Cell,
+    CellChange,
     DeadLetter,
     Deployed,
     DeployedWorkflow,
@@ -49,7 +52,7 @@ from minuet.store.records import (
     WorkflowVersion,
 )
 from minuet.store.sqlite import blobs as shared
-from minuet.store.sqlite import changes, reads, workers, workflows
+from minuet.store.sqlite import cells, changes, reads, workers, workflows
 from minuet.store.sqlite.connection import Durability, connect_to_read, failure, options_of, path_of
 from minuet.store.sqlite.thread import CallThread
 from minuet.store.sqlite.writer import WriteCall, Writer
@@ -260,6 +263,15 @@ class SqliteStore:
         )
         return marked
 
+    async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:
+        return await self._read(reads.list_notable, after, limit)
+
+    async def mark_noted(self, tenant: str, run: str, upto: int) -> bool:
+        marked: bool = await self._write(
+            lambda change: changes.mark_noted(change, tenant, run, upto)
+        )
+        return marked
+
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         count: int = await self._write(lambda change: changes.delete_runs(change, tenant, runs))
         return count
@@ -413,6 +425,16 @@ class SqliteStore:
         self, tenant: str, *, after: tuple[str, int] = ("", 0), limit: int = 1000
     ) -> list[WorkflowVersion]:
         return await self._read(workflows.list_versions, tenant, after, limit)
+
+    # ── cells ───────────────────────────────────────────────────────────────────────────
+
+    async def write_cells(self, changes: Sequence[CellChange]) -> bool:
+        check_cells(changes)
+        written: bool = await self._write(lambda change: cells.write_cells(change, changes))
+        return written
+
+    async def list_cells(self, prefix: str, *, after: str = "", limit: int = 1000) -> list[Cell]:
+        return await self._read(cells.list_cells, prefix, after, limit)
 
     # ── blobs ───────────────────────────────────────────────────────────────────────────
 

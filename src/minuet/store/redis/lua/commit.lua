@@ -61,6 +61,7 @@ local function move_runs()
       if ended_ms then enter(ENDED, name, ended_ms) else leave(ENDED, name) end
     end
     if run[R_UNREPORTED] then enter(UNREPORTED, name, 0) end
+    if run[R_NOTABLE] then enter(NOTABLE, name, 0) end
     put(run, F_RUN, pack_run(run))
   end
 end

@@ -4,7 +4,7 @@
 --: The partition, and the names of its keys.
 local base
 local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BORN, RECORD, BEATS
-local WAKE, ENDS, UNREPORTED
+local WAKE, ENDS, UNREPORTED, NOTABLE
 local RUN, READY, ASIDE
 
 local function use_partition(name)
@@ -14,7 +14,7 @@ local function use_partition(name)
   ENDED, QUEUES, SLOTS = base .. ':ended', base .. ':queues', base .. ':slots'
   WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
   UNLOGGED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
-  BEATS, UNREPORTED = base .. ':beats', base .. ':unreported'
+  BEATS, UNREPORTED, NOTABLE = base .. ':beats', base .. ':unreported', base .. ':notable'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 end
 

@@ -15,6 +15,7 @@ local function hide_run(run, letters)
   leave(ENDED, name)
   leave(DEADLINES, name)
   leave(UNREPORTED, name)
+  leave(NOTABLE, name)
   local origin = { unpack_row(call('HGET', run[R_KEY], F_ORIGIN)) }
   return origin[O_IDEMPOTENCY_KEY]
 end

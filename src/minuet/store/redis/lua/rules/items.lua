@@ -75,6 +75,7 @@ local function failed(run, token, ITEM)
   end_token(run, token, 'dead', 'failed')
   if dead_letter then keep_letter(run, token, dead_letter, error, item.fingerprint) end
   append(run, events.node_failed(token, run[R_COUNTER], error, dead_letter))
+  note(run)
   append(run, events.run_failed(token, error))
   close(run, 'FAILED', item.run_error)
 end
@@ -87,6 +88,7 @@ local function waiting(run, token, ITEM)
   token[T_WAIT], token[T_WAIT_KEY], token[T_RESOLUTION] = kind, key, nil
   free_slot(token)
   token[T_WAIT_EVENT] = append(run, events.node_waiting(token, item.data))
+  if kind == L_APPROVAL_WAIT then note(run) end
   if kind == 'child' and is_over(run, key) then
     -- It has ended before anything waited for it.
     resume(run[R_TENANT], run[R_NAME], token[T_NODE], token[T_SCOPE], CHILD_ENDED, key)

@@ -2,7 +2,7 @@
 
 -- Exports. Everything else stays local to this block.
 local is_expected, close, complete, is_over, create_run, check_same, change_run, mark_reported
-local pass_deadline, put_run
+local mark_noted, pass_deadline, put_run
 
 do
 
@@ -31,6 +31,7 @@ end
 
 local function cancel(run, reason, by)
   append(run, events.run_cancelled(reason, by))
+  note(run)
   close(run, 'CANCELLED', reason_error(reason))
 end
 
@@ -253,6 +254,20 @@ function mark_reported(tenant, name, seq)
   end
   run[R_UNREPORTED] = nil
   leave(UNREPORTED, name)
+  -- This is not an event, so nothing of it goes to a log.
+  put(run, F_RUN, pack_run(run))
+  return true
+end
+
+-- Note that what is notable of a run up to this event was passed on.
+function mark_noted(tenant, name, upto)
+  local run = load_run(name)
+  if not run or run[R_TENANT] ~= tenant or not run[R_NOTABLE] or run[R_NOTABLE] > upto then
+    return false
+  end
+  -- What comes after may be notable: whoever looks through it finds out.
+  run[R_NOTABLE] = run[R_SEQ] > upto and upto + 1 or nil
+  if not run[R_NOTABLE] then leave(NOTABLE, name) end
   -- This is not an event, so nothing of it goes to a log.
   put(run, F_RUN, pack_run(run))
   return true

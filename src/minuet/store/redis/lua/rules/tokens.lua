@@ -1,7 +1,7 @@
 -- Tokens: how they come, wait, become ready again and end.
 
 -- Exports. Everything else stays local to this block.
-local emit, issue, end_token, make_ready, leave_unreported, end_wait, resume
+local emit, issue, end_token, make_ready, leave_unreported, note, end_wait, resume
 
 do
 
@@ -77,11 +77,19 @@ function leave_unreported(run)
   unreported[#unreported + 1] = run[R_NAME]
 end
 
+-- The last event of a run is notable.
+function note(run)
+  if run[R_NOTABLE] then return end
+  touch_run(run)
+  run[R_NOTABLE] = run[R_SEQ]
+end
+
 -- What a token waits for has come: a worker may take it.
 function end_wait(run, token, resolution, resumed)
   touch_token(token)
   token[T_RESOLUTION] = resolution
   append(run, resumed)
+  if token[T_WAIT] == L_APPROVAL_WAIT then note(run) end
   token[T_LEASE] = ''
   make_ready(run, token, now)
 end

@@ -1,0 +1,1 @@
+"""Webhooks: tell people outside of approvals and failures, from a durable outbox."""
