@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 
 from minuet import events as happened
-from minuet.approvals import approval_id, moment
+from minuet.approvals import approval_id
 from minuet.bridge.reporting import MOVED
 from minuet.events import Place
 from minuet.kernel.approvals import Asked, find_approvals, name_events
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.scope import decode
+from minuet.moments import moment
 from minuet.plan.plan import author_of
 from minuet.store.records import Run
 from minuet.types import Json
