@@ -310,7 +310,7 @@ class Runs(Steps):
         run = self.run(run_id)
         if run is None or run.tenant != tenant or not 0 < run.notable <= upto:
             return False
-        # What comes after may be notable: whoever looks through it finds out.
+        # What comes after may be notable: the next look at the run finds out.
         run.notable = 0 if run.seq <= upto else upto + 1
         self.changed_runs.add(run.run)
         self.rewritten_runs.add(run.run)

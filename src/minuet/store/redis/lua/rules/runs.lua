@@ -265,7 +265,7 @@ function mark_noted(tenant, name, upto)
   if not run or run[R_TENANT] ~= tenant or not run[R_NOTABLE] or run[R_NOTABLE] > upto then
     return false
   end
-  -- What comes after may be notable: whoever looks through it finds out.
+  -- What comes after may be notable: the next look at the run finds out.
   run[R_NOTABLE] = run[R_SEQ] > upto and upto + 1 or nil
   if not run[R_NOTABLE] then leave(NOTABLE, name) end
   -- This is not an event, so nothing of it goes to a log.
