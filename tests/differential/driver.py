@@ -852,6 +852,7 @@ class Driver:
                 )
             ),
             "list_queues": await self._ask(lambda s: s.list_queues()),
+            "count_runs": await self._ask(lambda s: s.count_runs(tenant)),
             "list_tenants": await self._ask(lambda s: s.list_tenants()),
         }
         for name, rows in found.items():

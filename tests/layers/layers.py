@@ -51,7 +51,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "blobs": BASE,
     "store": BASE | {"events", "scopes", "clock", "blobs"},
     "settings": BASE,
-    "telemetry": BASE | {"store"},
+    "telemetry": BASE | {"clock", "store"},
     "outcomes": BASE,
     "nodes": BASE | {"approvals", "schemas", "templates", "conditions"},
     # The only part that knows the kernel's types and the store's.

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from minuet.store.changes import Cancel, Pause
-from minuet.store.exchange import Take
-from minuet.store.records import QueueDepth
+from minuet.store.exchange import Failed, Take
+from minuet.store.records import QueueDepth, RunCounts
+from minuet.types import OPEN
 
 
 async def test_runs_are_listed_newest_first_page_by_page(world: Any) -> None:
@@ -148,3 +149,17 @@ async def test_waiting_for_the_end_of_a_run_ends_when_it_is_cancelled(world: Any
 
 async def test_waiting_for_the_end_of_a_run_that_is_not_there_ends_in_time(world: Any) -> None:
     assert not await world.store.wait_for_end("no-such-run", 1)
+
+
+async def test_open_runs_and_pending_dead_letters_are_counted(world: Any) -> None:
+    nothing = dict.fromkeys(OPEN, 0)
+    assert await world.store.count_runs("a") == RunCounts(nothing, 0)
+    await world.start("a")
+    grant = await world.take_one()
+    name = (grant.run, grant.node, grant.scope, grant.lease)
+    await world.hand_in(Failed(*name, dead_letter="non_retryable"))
+    await world.start("a")
+    await world.change(await world.start("a"), Pause())
+
+    assert await world.store.count_runs("a") == RunCounts({**nothing, "RUNNING": 1, "PAUSED": 1}, 1)
+    assert await world.store.count_runs("b") == RunCounts(nothing, 0)

@@ -27,6 +27,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -259,6 +260,10 @@ class SimStore:
             "discard_dead_letter",
             lambda: model.discard_dead_letter(tenant, run, generation, why),
         )
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        model = self._server.model
+        return await self._call("count_runs", lambda: model.count_runs(tenant))
 
     async def list_queues(self) -> list[QueueDepth]:
         model = self._server.model

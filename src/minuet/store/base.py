@@ -46,6 +46,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -287,6 +288,11 @@ class Store(Protocol):
     ) -> list[DeadLetter]:
         """Dead letters, the oldest first; those that come after a place in this order. A page may
         be short although there are more; only one without any is the last."""
+        ...
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        """How many runs are open, and how many dead letters are pending. An estimate: what
+        changes meanwhile may be counted or not."""
         ...
 
     async def list_queues(self) -> list[QueueDepth]:

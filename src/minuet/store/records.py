@@ -411,6 +411,15 @@ class Forgotten(Record, frozen=True):
     workers: int = 0
 
 
+class RunCounts(Record, frozen=True):
+    """How many runs a tenant has that are not over, and what people have to look at."""
+
+    #: By status.
+    open: dict[RunStatus, int]
+    #: Those that nobody has dealt with.
+    dead_letters: int
+
+
 class QueueDepth(Record, frozen=True):
     """How much waits in a queue."""
 

@@ -13,6 +13,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -115,6 +116,9 @@ class LoggedReads(Gates):
             if found:
                 return found
             after = before[-1].place
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        return await self._hot.count_runs(tenant)
 
     async def list_queues(self) -> list[QueueDepth]:
         return await self._hot.list_queues()

@@ -14,12 +14,13 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
 )
 from minuet.store.tables import newest_runs
-from minuet.types import RunStatus
+from minuet.types import OPEN, RunStatus
 
 
 class MemoryReads(MemoryRows):
@@ -115,6 +116,14 @@ class MemoryReads(MemoryRows):
             and v.place > after
         ]
         return sorted(rows, key=lambda v: v.place)[:limit]
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        mine = [run.status for run in self._runs.values() if run.tenant == tenant]
+        letters = (v for v in self._dead_letters.values() if v.tenant == tenant)
+        return RunCounts(
+            {status: mine.count(status) for status in OPEN},
+            sum(letter.status == "pending" for letter in letters),
+        )
 
     async def list_queues(self) -> list[QueueDepth]:
         groups: dict[tuple[str, str], list[Token]] = {}

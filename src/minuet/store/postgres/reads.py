@@ -24,11 +24,12 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
 )
-from minuet.types import RunStatus
+from minuet.types import OPEN, RunStatus
 
 # The reads of a store have the same names in `sqlite.reads`. The SQL and the drivers differ.
 _READ_RUN = statement("read_run")
@@ -47,6 +48,8 @@ _LIST_WAITING_FOR_KEY = statement("list_waiting_for_key")
 _LIST_DEAD_LETTERS = statement("list_dead_letters")
 _LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
 _LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
+_COUNT_OPEN_RUNS = statement("count_open_runs")
+_COUNT_PENDING_DEAD_LETTERS = statement("count_pending_dead_letters")
 _LIST_QUEUES = statement("list_queues")
 _LIST_TENANTS = statement("list_tenants")
 _NEXT_WORK = statement("next_work")
@@ -148,6 +151,13 @@ async def list_dead_letters(
     else:
         rows = await link.rows(_LIST_DEAD_LETTERS, *page, status)
     return [dead_letter_of(row) for row in rows]
+
+
+async def count_runs(link: Link, tenant: str) -> RunCounts:
+    found: dict[RunStatus, int] = dict.fromkeys(OPEN, 0)
+    found |= dict(await link.rows(_COUNT_OPEN_RUNS, tenant, list(OPEN)))
+    ((letters,),) = await link.rows(_COUNT_PENDING_DEAD_LETTERS, tenant)
+    return RunCounts(found, letters)
 
 
 async def list_queues(link: Link) -> list[QueueDepth]:

@@ -47,6 +47,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -447,6 +448,9 @@ class PostgresStore(SharedCells):
                 link, tenant, run, generation, why, self._now_ms()
             )
         )
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        return await self._database.read(lambda link: reads.count_runs(link, tenant))
 
     async def list_queues(self) -> list[QueueDepth]:
         return await self._database.read(reads.list_queues)

@@ -12,6 +12,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -19,7 +20,7 @@ from minuet.store.records import (
 from minuet.store.redis import rows
 from minuet.store.redis.calls import RedisCalls
 from minuet.store.redis.columns import FIELDS
-from minuet.types import RunStatus
+from minuet.types import OPEN, RunStatus
 
 _STATUSES: tuple[RunStatus, ...] = (
     *("PENDING", "RUNNING", "PAUSED"),
@@ -122,6 +123,14 @@ class RedisReads(RedisCalls):
         # What comes next in one of them may come before what another has given.
         end = min(ends, default=None)
         return [letter for letter in letters if end is None or letter.place <= end][:limit]
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        answers = [
+            await self._run("count_runs", partition, tenant, OPEN)
+            for partition in self._partitions.names
+        ]
+        *runs, letters = [sum(numbers) for numbers in zip(*answers, strict=True)]
+        return RunCounts(dict(zip(OPEN, runs, strict=True)), letters)
 
     async def list_queues(self) -> list[QueueDepth]:
         depths: dict[tuple[str, str], QueueDepth] = {}

@@ -16,6 +16,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -30,7 +31,7 @@ from minuet.store.sqlite.rows import (
     token_of,
 )
 from minuet.store.sqlite.statements import statement
-from minuet.types import RunStatus
+from minuet.types import OPEN, RunStatus
 
 if TYPE_CHECKING:
     import apsw
@@ -56,6 +57,8 @@ _LIST_DEAD_LETTERS = statement("list_dead_letters")
 _LIST_PENDING_DEAD_LETTERS = statement("list_pending_dead_letters")
 _LIST_DEAD_LETTERS_OF_RUN = statement("list_dead_letters_of_run")
 _AFTER = ("after_ms", "after_run", "after_node", "after_scope", "after_generation")
+_COUNT_OPEN_RUNS = statement("count_open_runs")
+_COUNT_PENDING_DEAD_LETTERS = statement("count_pending_dead_letters")
 _LIST_QUEUES = statement("list_queues")
 _LIST_TENANTS = statement("list_tenants")
 _HAS_WORK = statement("has_work")
@@ -187,6 +190,14 @@ def list_dead_letters(
     bindings = {"tenant": tenant, "run": run, "status": status, "limit": max(limit, 0)}
     bindings |= zip(_AFTER, after, strict=True)
     return [dead_letter_of(row) for row in db.execute(text, bindings)]
+
+
+def count_runs(db: apsw.Connection, tenant: str) -> RunCounts:
+    found = {
+        status: db.execute(_COUNT_OPEN_RUNS, {"tenant": tenant, "status": status}).get
+        for status in OPEN
+    }
+    return RunCounts(found, db.execute(_COUNT_PENDING_DEAD_LETTERS, {"tenant": tenant}).get)
 
 
 def list_queues(db: apsw.Connection) -> list[QueueDepth]:

@@ -44,6 +44,7 @@ from minuet.store.records import (
     LetterPlace,
     QueueDepth,
     Run,
+    RunCounts,
     Signal,
     Snapshot,
     Token,
@@ -359,6 +360,9 @@ class SqliteStore:
             lambda change: changes.discard_dead_letter(change, tenant, run, generation, why)
         )
         return discarded
+
+    async def count_runs(self, tenant: str) -> RunCounts:
+        return await self._read(reads.count_runs, tenant)
 
     async def list_queues(self) -> list[QueueDepth]:
         return await self._read(reads.list_queues)
