@@ -25,6 +25,7 @@ from minuet.kernel.ledger import ENDS, SETTLING, Ledger, sent_by
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import fanout_limit, hops_limit
+from minuet.kernel.undo_rules import broken_undos
 from minuet.types import TERMINAL, UNDO
 
 
@@ -361,6 +362,34 @@ def signals_are_queues(seen: Evidence) -> Iterator[str]:
     yield from seen.ledger.mailbox.unmatched()
 
 
+def undo_is_complete(seen: Evidence) -> Iterator[str]:
+    """I39: an undo runs the compensators of what completed, the last one first, one after the other
+    and each once, and leaves none out."""
+    yield from _missing_undos(seen)
+    if seen.program is None or seen.patched or not seen.stored.undos:
+        return
+    if any(event.dead_letter == "no_plan" for _, event in _failures(seen)):
+        return  # What there was to undo could not be known.
+    yield from broken_undos(seen.program, seen.events)
+
+
+def _missing_undos(seen: Evidence) -> Iterator[str]:
+    """A run that asks for it is undone in the step in which it fails."""
+    events = [event for _, _, event in seen.events]
+    if not events or getattr(events[0], "undo_on", "") not in ("failure", "both"):
+        return
+    for seq, (event, after) in enumerate(zip(events, [*events[1:], None], strict=True), 1):
+        is_undone = isinstance(after, happened.RunCompensating)
+        if isinstance(event, happened.RunFailed) and not is_undone:
+            yield f"event {seq}: the run failed and is not undone"
+
+
+def _failures(seen: Evidence) -> Iterator[tuple[int, happened.NodeFailed]]:
+    for seq, _, event in seen.events:
+        if isinstance(event, happened.NodeFailed) and event.node.endswith(UNDO):
+            yield seq, event
+
+
 def _settling(seen: Evidence) -> Iterator[tuple[int, Any]]:
     for seq, _, event in seen.events:
         if isinstance(event, SETTLING):
@@ -384,6 +413,7 @@ INVARIANTS: dict[str, Check] = {
     "I19": plan_is_followed,
     "I34": dead_letters_are_dead_tokens,
     "I38": signals_are_queues,
+    "I39": undo_is_complete,
     # Last: a history that breaks another rule may be impossible to fold.
     "I6": fold_equals_stored,
 }

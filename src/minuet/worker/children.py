@@ -282,6 +282,9 @@ class Children:
     # ── going on ────────────────────────────────────────────────────────────────────────
 
     async def _retry(self, context: Context, child: Run, timeout_ms: int | None) -> Run:
+        if child.undos:
+            # What it did was undone. Its parent does not know whether it may be done again.
+            raise ChildFailedError(child.run, child.status, shown_error(child.error))
         loaded = await self._programs.load(child.plan, run=child.run, tenant=self._tenant)
         plan = loaded.program.plan
         self._adopt(child.run, loaded.program.queues)
