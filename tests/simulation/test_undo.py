@@ -16,11 +16,12 @@ from minuet.simulation.run import simulate
 @pytest.mark.parametrize(
     ("seeds", "options"),
     [
-        (range(25), {}),
-        (range(1_000, 1_015), {"families": True}),
-        (range(2_000, 2_010), {"store": "logged"}),
+        (range(8), {}),
+        (range(8), {"add": ("fail",), "size": 8, "runs": 2}),
+        (range(1_000, 1_006), {"families": True}),
+        (range(2_000, 2_006), {"store": "logged"}),
     ],
-    ids=["any", "families", "logged"],
+    ids=["any", "failing", "families", "logged"],
 )
 def test_runs_are_undone_under_faults(seeds: range, options: dict[str, Any]) -> None:
     seen: Counter[str] = Counter()
@@ -29,7 +30,7 @@ def test_runs_are_undone_under_faults(seeds: range, options: dict[str, Any]) -> 
         assert outcome.broken is None, f"seed {seed}: {outcome.broken}"
         seen.update(outcome.coverage)
 
-    assert seen["rollback made"] > 3
-    assert seen["rollback refused"] > 3
-    assert seen["undo ended"] > 10
-    assert seen["compensator failed"] > 2
+    assert seen["undo ended"] > 2
+    assert seen["rollback made"] > 0
+    assert seen["rollback refused"] > 1
+    assert seen["compensator failed"] or "add" not in options

@@ -64,13 +64,6 @@ class Runs(Steps):
         self._append(run, events.RunCompleted())
         self._close(run, "COMPLETED", None)
 
-    def _cancel(self, run: Run, reason: str, by: str, *, undo: bool = True) -> None:
-        self._append(run, events.RunCancelled(reason, by))
-        self._note(run)
-        self._close(run, "CANCELLED", {"code": reason, "message": reason})
-        if undo and run.started_ms is not None and run.undo_on in ("cancel", "both"):
-            self._undo(run)
-
     def _undo(self, run: Run, by: str = "", back_to: str = "") -> None:
         """A run that is over is undone. Any worker finds out what there is to undo, and in which
         order: that takes its history and its plan."""
@@ -89,6 +82,13 @@ class Runs(Steps):
         run.ends_as = ""
         self._append(run, events.RunCompensated(status))
         self._close(run, status, run.error)
+
+    def _cancel(self, run: Run, reason: str, by: str, *, undo: bool = True) -> None:
+        self._append(run, events.RunCancelled(reason, by))
+        self._note(run)
+        self._close(run, "CANCELLED", {"code": reason, "message": reason})
+        if undo and run.started_ms is not None and run.undo_on in ("cancel", "both"):
+            self._undo(run)
 
     def _start(
         self,

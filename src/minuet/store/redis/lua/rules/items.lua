@@ -82,10 +82,10 @@ local function failed(run, token, ITEM)
   append(run, events.node_failed(token, run[R_COUNTER], error, dead_letter))
   note(run)
   -- How to go on with the undo is not known.
-  if run[R_STATUS] == 'COMPENSATING' then return undo.finish(run) end
+  if run[R_STATUS] == 'COMPENSATING' then return undo.end_undo(run) end
   append(run, events.run_failed(token, error))
   close(run, 'FAILED', item.run_error)
-  if run[R_UNDO_ON] == 'failure' or run[R_UNDO_ON] == 'both' then undo.begin(run) end
+  if run[R_UNDO_ON] == 'failure' or run[R_UNDO_ON] == 'both' then undo.undo(run) end
 end
 
 local function waiting(run, token, ITEM)

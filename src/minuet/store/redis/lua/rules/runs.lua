@@ -26,7 +26,7 @@ end
 
 -- The last token of a run has ended.
 function complete(run)
-  if run[R_STATUS] == 'COMPENSATING' then return undo.finish(run) end
+  if run[R_STATUS] == 'COMPENSATING' then return undo.end_undo(run) end
   append(run, events.run_completed())
   close(run, 'COMPLETED', nil)
 end
@@ -36,7 +36,7 @@ undo.CLOSED = L_CLOSED
 
 -- A run that is over is undone. Any worker finds out what there is to undo, and in which order: that
 -- takes its history and its plan.
-function undo.begin(run, by, back_to)
+function undo.undo(run, by, back_to)
   touch_run(run)
   run[R_UNDOS] = (run[R_UNDOS] or 0) + 1
   run[R_ENDS_AS], run[R_STATUS], run[R_ENDED_MS] = run[R_STATUS], 'COMPENSATING', nil
@@ -44,11 +44,11 @@ function undo.begin(run, by, back_to)
   local digits = format('%d', run[R_UNDOS])
   -- As `minuet.scopes.encode` writes them.
   local scope = string.char(96 + #digits) .. digits .. 'a0'
-  undo.list(run, scope)
+  undo.list_undos(run, scope)
   append(run, events.run_compensating(run, scope, by, back_to))
 end
 
-function undo.finish(run)
+function undo.end_undo(run)
   local status = run[R_ENDS_AS]
   touch_run(run)
   run[R_ENDS_AS] = nil
@@ -61,7 +61,7 @@ local function cancel(run, reason, by, undoes)
   note(run)
   close(run, 'CANCELLED', reason_error(reason))
   local wanted = run[R_UNDO_ON] == 'cancel' or run[R_UNDO_ON] == 'both'
-  if undoes and wanted and run[R_STARTED_MS] then undo.begin(run) end
+  if undoes and wanted and run[R_STARTED_MS] then undo.undo(run) end
 end
 
 local function start(run, entries, deadline_ms, input)
@@ -272,7 +272,7 @@ local function rollback_run(run, CHANGE)
   if not run[R_STARTED_MS] then
     return conflict(run, 'was never started: there is nothing to undo')
   end
-  undo.begin(run, change.by, change.back_to)
+  undo.undo(run, change.by, change.back_to)
 end
 
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
