@@ -49,6 +49,8 @@ class RunCreated(Fact, frozen=True, tag="run.created"):
     depth: int = 0
     #: Which child of that instance it is, of a durable function; 0: the only one.
     parent_number: int = 0
+    #: When it is undone without being asked to: "failure", "cancel" or "both"; "": never.
+    undo_on: str = ""
 
 
 class RunStarted(Fact, frozen=True, tag="run.started"):
@@ -84,6 +86,8 @@ class NodeCompleted(Fact, frozen=True, tag="node.completed"):
     #: Tokens withdrawn because a join fired without waiting for them.
     withdrawn: list[Place] = []
     more: bool = False
+    #: Why the token of a compensator that failed is kept as a dead letter. None: it is not.
+    dead_letter: str | None = None
 
 
 class NodeSent(Fact, frozen=True, tag="node.sent"):
@@ -280,6 +284,23 @@ class RunCancelled(Fact, frozen=True, tag="run.cancelled"):
     by: str = ""
 
 
+class RunCompensating(Fact, frozen=True, tag="run.compensating"):
+    """The run was over and is being undone: the node that lists what to undo has its token."""
+
+    to: list[Sent]
+    counter: int = 0
+    by: str = ""
+    #: Only what completed after this node is undone. "": everything.
+    back_to: str = ""
+
+
+class RunCompensated(Fact, frozen=True, tag="run.compensated"):
+    """The counter reached 0 again. The run is what it was before it was undone."""
+
+    #: FAILED, CANCELLED or COMPLETED.
+    status: str
+
+
 Event: TypeAlias = (
     RunCreated
     | RunStarted
@@ -301,6 +322,8 @@ Event: TypeAlias = (
     | RunCompleted
     | RunFailed
     | RunCancelled
+    | RunCompensating
+    | RunCompensated
 )
 
 _encoder = msgspec.json.Encoder()

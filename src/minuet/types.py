@@ -34,17 +34,26 @@ RunStatus: TypeAlias = Literal[
     "PENDING",  #: created, not started
     "RUNNING",  #: has live tokens
     "PAUSED",  #: has live tokens, none is handed out
+    "COMPENSATING",  #: was over, and is being undone: has live tokens again
     "COMPLETED",  #: over: every token was settled
     "FAILED",  #: over: a node failed and nothing handled it
     "CANCELLED",  #: over: by request, deadline or limit
 ]
 
 #: The statuses in which a run is not over.
-OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED")
+OPEN: tuple[RunStatus, ...] = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING")
 
 #: The statuses in which a run is over: its counter is 0 and nothing but a retry changes it.
 TERMINAL: frozenset[str] = frozenset({"COMPLETED", "FAILED", "CANCELLED"})
 
+#: The statuses in which a run cannot be cancelled, patched or sent a signal: what the workflow does
+#: is over. It may still be undone.
+CLOSED: frozenset[str] = TERMINAL | {"COMPENSATING"}
+
 #: Begins the queue of a node type that a user registered. The queue follows from the name alone,
 #: because a document is also compiled where the type is not registered.
 TYPE_QUEUE = "type:"
+
+#: The name of the hidden node that lists what to undo; and how the names of the hidden nodes end
+#: that undo the instances of another node.
+UNDO = "$undo"

@@ -28,6 +28,7 @@ from minuet.store.changes import (
     Pause,
     Resume,
     RetryRun,
+    Rollback,
     SendSignal,
     Start,
 )
@@ -135,6 +136,8 @@ EXPECTED_SCENES = {
     *(("family", r) for r in ("born", "known", "refused", "waits", "is over")),
     *(("item", r) for r in ("completed", "failed", "gathered")),
     *(("deploy_workflow", r) for r in ("new", "same", "refused")),
+    *(("undo", r) for r in ("begun", "refused", "compensator failed", "COMPENSATING")),
+    *(("undo", r) for r in ("discarded True", "discarded False", "RUNNING", "COMPLETED")),
 }
 
 
@@ -199,7 +202,16 @@ class Driver:
     async def step(self, rng: Random, *, scenes: bool = False) -> None:
         """Make one random call, or those of a scene, and compare."""
         await rng.choice(self.scenes if scenes else self.verbs)(rng)
+        if scenes and self._compared % 3 == 0:
+            await self._beside(self.undo)
         await self.compare()
+
+    async def _beside(self, scene: Callable[[Random], Awaitable[None]]) -> None:
+        """A scene that draws, and leaves behind, nothing that the others would notice."""
+        kept = self._number, self._runs[:], self._granted[:]
+        self._number = 1_000_000 + 1_000 * self._compared
+        await scene(Random(f"{scene.__name__} {self._compared}"))
+        self._number, self._runs, self._granted = kept
 
     # ── comparing ───────────────────────────────────────────────────────────────────────
 
@@ -634,6 +646,71 @@ class Driver:
                 if await self._compare_run("a", run) in ("CANCELLED", "FAILED", "COMPLETED"):
                     self.seen["family", "is over"] += 1
 
+    async def undo(self, rng: Random) -> None:
+        """A run ends, is undone without being asked to or by hand, and is changed meanwhile."""
+        undo_on = rng.choice(("", "failure", "cancel", "both"))
+        run = await self._new_open_run(rng, "undo", 2, undo_on=undo_on)
+        first, second = await self._stores[0].read_tokens("a", run)
+        error = {"code": "broken", "message": "no"}
+        await self._hand_in(Done(*first.key, first.lease, plan="p1"))
+        match rng.choice(("fail", "cancel", "complete", "move")):
+            case "fail":
+                await self._hand_in(Failed(*second.key, second.lease, error, "non_retryable"))
+            case "complete":
+                await self._hand_in(Done(*second.key, second.lease, plan="p1"))
+            case end:
+                cancel = Cancel(by="me", undo=end == "cancel")
+                await self._ask(methodcaller("change_run", "a", run, cancel))
+        for _ in range(rng.randint(3, 8)):
+            row = await self._stores[0].read_run("a", run)
+            assert row is not None
+            match rng.choice(("go on", "go on", "go on", "rollback", "change", "put", "discard")):
+                case "go on":
+                    await self._go_on_undoing(rng, run, error)
+                case "put":
+                    await self._put_back(run)
+                case "discard":
+                    letter = methodcaller("discard_dead_letter", "a", run, row.generation, "no")
+                    held = methodcaller(
+                        "discard_dead_letter", "a", run, 1, "no", ("n1$undo", encode((1,)))
+                    )
+                    self.seen["undo", f"discarded {await self._ask(letter)}"] += 1
+                    self.seen["undo", f"discarded {await self._ask(held)}"] += 1
+                case "rollback":
+                    change: Change = Rollback(by="me", back_to=rng.choice(("", "n1")))
+                    answer = await self._ask(methodcaller("change_run", "a", run, change))
+                    is_begun = not isinstance(answer, MinuetError)
+                    self.seen["undo", "begun" if is_begun else "refused"] += 1
+                case _:
+                    undone = rng.random() < 0.3
+                    change = rng.choice((Cancel(), Pause(), RetryRun(undone=undone)))
+                    await self._ask(methodcaller("change_run", "a", run, change))
+            self.seen["undo", await self._compare_run("a", run)] += 1
+            await self._ask(lambda s: s.list_dead_letters("a", run=run, status=None))
+        await self._ask(lambda s: s.list_runs("a", statuses=("COMPENSATING",)))
+
+    async def _go_on_undoing(self, rng: Random, run: str, error: dict[str, Any]) -> None:
+        """Settle what an undo has ready, in one of the ways in which that can go."""
+        await self._hand_in(take=(Take(("", "q1"), 5),), runs=(run,))
+        row = await self._stores[0].read_run("a", run)
+        tokens = await self._stores[0].read_tokens("a", run)
+        for token in [t for t in tokens if t.state == "leased"]:
+            name = (*token.key, token.lease)
+            scope = encode((row.undos if row is not None else 0,))
+            after = Delivery(rng.choice(("n1$undo", "n2$undo")), scope, True, 1, 1, "q1")
+            item: Item = Done(*name, plan="p1", deliveries=rng.choice(((), (after,))))
+            match rng.choice(("done", "done", "failed", "lost", "waiting")):
+                case "failed":
+                    item = msgspec.structs.replace(
+                        item, outcome="failed", error=error, dead_letter="max_retries_exceeded"
+                    )
+                    self.seen["undo", "compensator failed"] += 1
+                case "lost":
+                    item = Failed(*name, error, "no_plan")
+                case "waiting":
+                    item = Waiting(*name, kind="child", key="none")
+            await self._hand_in(item)
+
     async def list_items(self, rng: Random) -> None:
         """A list whose items end one after the other, until they are gathered."""
         run = await self._new_open_run(rng, "list", 1)
@@ -684,11 +761,15 @@ class Driver:
         if ("a", child) not in self._runs and not isinstance(answer, MinuetError):
             self._runs.append(("a", child))
 
-    async def _new_open_run(self, rng: Random, prefix: str, count: int) -> str:
+    async def _new_open_run(
+        self, rng: Random, prefix: str, count: int, *, undo_on: str = ""
+    ) -> str:
         """A new run, all of whose tokens are held."""
         run = self._new_name(prefix)
         entries = tuple(Delivery(node, "", True, 1, 1, "q1") for node in NODES[:count])
-        new = NewRun(run=run, workflow="w1", plan="p1", tenant="a", entries=entries)
+        new = NewRun(
+            run=run, workflow="w1", plan="p1", tenant="a", entries=entries, undo_on=undo_on
+        )
         await self._ask(lambda s: s.create_runs([new]))
         self._runs.append(("a", run))
         await self._hand_in(take=(Take(("q1",), count),), runs=(run,))

@@ -117,6 +117,11 @@ async def test_a_planted_bug_is_found(
         ("leave(kept_key(run[R_NAME]), id)", ""),
         ("if is_awaited(signal[S_NAME], key) then return wake(run, token) end", ""),
         ("if key ~= '' and is_awaited(name, key) then wake(run, token) end", ""),
+        ("if run[R_UNDO_ON] == 'failure' or run[R_UNDO_ON] == 'both' then undo.undo(run) end", ""),
+        ("if undoes and wanted and", "if wanted and"),
+        ("run[R_UNDOS] = (run[R_UNDOS] or 0) + 1", "run[R_UNDOS] = 1"),
+        ("run[R_ENDS_AS] = nil", ""),
+        ("if undo.is_part(node) then return field", "if false then return field"),
     ],
     ids=[
         *("signals received again", "signals lost by a put", "any waiter receives"),
@@ -124,6 +129,8 @@ async def test_a_planted_bug_is_found(
         *("ends not reported", "the end of a child is not seen"),
         *("failed items issue none", "documents not compared"),
         *("signals received by two steps", "functions miss early signals", "functions sleep on"),
+        *("failed runs stay as they are", "moved runs are undone", "undos are not counted"),
+        *("a run ends twice as the same", "one letter for all compensators"),
     ],
 )
 async def test_scenes_find_a_planted_bug(

@@ -9,9 +9,10 @@ from typing import Any
 
 import apsw
 import msgspec
-from tests.fault import workload
+from tests.fault import saga, workload
 
 from minuet.app.app import App
+from minuet.app.stores import make_store
 from minuet.store.exchange import Done, Exchange, Take
 from minuet.store.sqlite import SqliteStore
 
@@ -46,16 +47,28 @@ async def work(
             await app.runs.wait_ended(run.run)
 
 
+async def undo(store: str, ledger: str, *, dies_at: int | None = None) -> None:
+    """Start a run that fails and is undone, and work until it is over."""
+    os.environ[saga.LEDGER] = ledger
+    opened: Any = make_store(store)
+    if dies_at is not None:
+        opened = Mortal(opened, dies_at, (*WRITING, "change_run", "mark_reported"))
+    async with App(opened, handlers=[saga], lease_seconds=0.3) as app:
+        run_id = await app.start(saga.DOCUMENT, idempotency_key="the run")
+        await app.runs.wait_ended(run_id)
+
+
 class Mortal:
     """A store whose process ends at a given border of a writing call."""
 
-    def __init__(self, store: Any, dies_at: int) -> None:
+    def __init__(self, store: Any, dies_at: int, writing: tuple[str, ...] = WRITING) -> None:
         self._store = store
         self._left = dies_at
+        self._writing = writing
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._store, name)
-        if name not in WRITING:
+        if name not in self._writing:
             return method
 
         async def call(*args: Any, **kwargs: Any) -> Any:

@@ -13,7 +13,7 @@ from tests.planted import functions as flawed
 from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
-from tests.planted import undecided, unlogged
+from tests.planted import undecided, undoing, unlogged
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
@@ -44,6 +44,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     letters: bool = False
     #: Whether they ask people.
     approvals: bool = False
+    #: Whether they have compensators.
+    undo: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -65,6 +67,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             functions=self.functions,
             letters=self.letters,
             approvals=self.approvals,
+            undo=self.undo,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -670,6 +673,53 @@ _ALL = (
         first=200,
         seeds=100,
         patch=flawed.children_stay_lost,
+    ),
+    Bug(
+        name="undone-twice",
+        summary="what was undone is undone again by the next undo",
+        undo=True,
+        patch=undoing.undone_is_undone_again,
+    ),
+    Bug(
+        name="undone-in-wrong-order",
+        summary="nodes are undone in the order in which they completed",
+        undo=True,
+        patch=undoing.the_first_is_undone_first,
+    ),
+    Bug(
+        name="incomplete-node-undone",
+        summary="a node that failed, and whose failure was handled, is undone",
+        faults=("fail",),
+        undo=True,
+        patch=undoing.failed_nodes_are_undone,
+    ),
+    Bug(
+        name="undo-ends-at-a-failure",
+        summary="after a compensator that failed, no other is run",
+        faults=("fail",),
+        undo=True,
+        patch=undoing.a_failure_ends_the_undo,
+    ),
+    Bug(
+        name="undo-lost-in-a-crash",
+        summary="an undo ends when the worker of a compensator dies",
+        faults=("kill", "crash"),
+        undo=True,
+        transition=undoing.LosesAnUndoInACrash,
+    ),
+    Bug(
+        name="undo-forgotten",
+        summary="a run that fails is not undone although it asks for that",
+        faults=("fail",),
+        undo=True,
+        transition=undoing.ForgetsToUndo,
+    ),
+    Bug(
+        name="compensator-key-changes",
+        summary="each attempt of a compensator has another idempotency key",
+        faults=("fail",),
+        undo=True,
+        patch=undoing.keys_change_with_attempts,
     ),
 )
 

@@ -334,6 +334,8 @@ RULES: dict[str, Rule] = {
     # Changing.
     "dry_run": instance(bool),
     "reason": text(REASON_LENGTH_MAX),
+    "to": optional(any_text),
+    "undone": instance(bool),
     "Runs.signal.name": _signal_name,
     "Runs.signal.idempotency_key": optional(_signal_name),
     "data": anything,  # encoded

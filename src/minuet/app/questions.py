@@ -30,11 +30,12 @@ from minuet.kernel.program import Program
 from minuet.kernel.scope import encode as encode_scope
 from minuet.kernel.scope import show as show_scope
 from minuet.kernel.timeline import TaskEvent, causes, task_events
+from minuet.kernel.undo import compensated, undoing_of, undoings
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
 from minuet.plan.plan import FLOW, author_of, item_id
 from minuet.store.records import Run
-from minuet.types import Scope
+from minuet.types import TERMINAL, Scope
 
 
 class Questions(Finder):
@@ -115,8 +116,13 @@ class Questions(Finder):
         wanted, scope = (None, None) if node is None else find_node(program, node)
         await self._reader.open_blobs(run_id, fold)
         held = {} if at is not None else await self._reader.held(run_id)
+        undone = undoings(program, fold, held)
         found = {
-            name + show_scope(one.scope): node_result(one, _steps(fold, program, name, one.scope))
+            name + show_scope(one.scope): node_result(
+                one,
+                _steps(fold, program, name, one.scope),
+                undone.get((_token_node(program, name), encode_scope(one.scope))),
+            )
             for name, view in node_views(program, fold.state, fold.details, held.keys()).items()
             if wanted is None or name == wanted.id
             # A node that nothing has reached has no instance, but a status.
@@ -162,7 +168,7 @@ class Questions(Finder):
     async def unserved(self, run_id: str) -> list[Unserved]:
         """Nodes that are ready and that no live worker serves, one for each queue."""
         run = await self.get(run_id)
-        if run.status != "RUNNING":
+        if run.status not in ("RUNNING", "COMPENSATING"):
             return []
         facts = await self._live_facts(run_id)
         waiting = {
@@ -201,11 +207,12 @@ class Questions(Finder):
         run = await self.get(run_id)
         plan = (await self.program(run_id, run.plan)).plan
         handlers = self._behind.engine.handlers
-        if not find_missing(plan.nodes, handlers):
+        if not find_missing((*plan.nodes, *plan.undos), handlers):
             return []
         # What is done is not run again, so its handlers are not needed.
         live = {node for node, _ in await self._reader.live_facts(run_id)}
-        return find_missing(still_to_run(plan, live), handlers)
+        undos = plan.undos if plan.undo_on or run.status == "COMPENSATING" else ()
+        return find_missing((*still_to_run(plan, live), *undos), handlers)
 
     @checked
     async def tree(self, run_id: str, *, levels: int = LEVELS_MAX) -> RunTree:
@@ -260,14 +267,17 @@ class Questions(Finder):
         await self._reader.open_blobs(run_id, fold)
         views = node_views(program, state, fold.details, held)
         started_ms, last_ms = history[0][1], history[-1][1]
-        over = state.status in ("COMPLETED", "FAILED", "CANCELLED")
+        over = state.status in TERMINAL
+        undone = undoings(program, fold, held)
         return RunResult(
             run_id=run_id,
             workflow=state.workflow,
             status=state.status,  # type: ignore[arg-type]
             output=run_output(program, state) if state.status == "COMPLETED" else None,
             nodes={
-                name: node_result(view, _steps(fold, program, name, view.scope))
+                name: node_result(
+                    view, _steps(fold, program, name, view.scope), undoing_of(undone, name)
+                )
                 for name, view in views.items()
             },
             error=shown_error(state.error),
@@ -278,15 +288,21 @@ class Questions(Finder):
             last_event_ms=last_ms,
             version=getattr(history[0][2], "version", None),
             tag=getattr(history[0][2], "tag", None),
+            compensated=compensated(program, state, history),
         )
 
 
 def _steps(fold: Fold, program: Program, node: str, scope: Scope) -> tuple[StepView, ...]:
     """The steps of a durable function, if the node is one."""
-    name = item_id(node) if program.nodes[node].foreach is not None else node
+    name = _token_node(program, node)
     if program.nodes[name].type != FLOW:
         return ()
     return steps_of(fold.state.steps, name, encode_scope(scope))
+
+
+def _token_node(program: Program, node: str) -> str:
+    """The node that does what an author's node does: the hidden one of its items, if it has any."""
+    return item_id(node) if program.nodes[node].foreach is not None else node
 
 
 def _with_steps(answer: Explanation, steps: tuple[StepView, ...]) -> Explanation:

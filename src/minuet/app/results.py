@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Generic
+from typing import Any, Generic, Literal
 
 import msgspec
 
@@ -17,6 +17,7 @@ from minuet.kernel.explain.answer import Explanation as Explanation
 from minuet.kernel.explain.waiting import describe_waits as describe_waits
 from minuet.kernel.fold import NumberedEvent as NumberedEvent
 from minuet.kernel.timeline import TaskEvent as TaskEvent
+from minuet.kernel.undo import Undoing as Undoing
 from minuet.kernel.view import InstanceView
 from minuet.kernel.view import NodeView as NodeView
 from minuet.kernel.view import WaitView as WaitView
@@ -50,6 +51,8 @@ class NodeResult(msgspec.Struct, frozen=True, omit_defaults=True):
     waiting_for: WaitView | None = None
     #: What a durable function has got, in order.
     steps: tuple[StepView, ...] = ()
+    #: What has become of its compensator. None: it was not called.
+    compensation: Undoing | None = None
 
 
 class RunResult(msgspec.Struct, Generic[OutputT], frozen=True):
@@ -57,7 +60,7 @@ class RunResult(msgspec.Struct, Generic[OutputT], frozen=True):
 
     run_id: str
     workflow: str
-    #: PENDING, RUNNING, PAUSED, COMPLETED, FAILED or CANCELLED.
+    #: PENDING, RUNNING, PAUSED, COMPENSATING, COMPLETED, FAILED or CANCELLED.
     status: RunStatus
     #: As the document's `output` says, or the output of each last node that completed. Once the
     #: run is COMPLETED, it has the type that a `Workflow` was given for it; else it is JSON.
@@ -78,6 +81,8 @@ class RunResult(msgspec.Struct, Generic[OutputT], frozen=True):
     #: The version of a deployed workflow that it began with, and the tag that led to it.
     version: int | None = None
     tag: str | None = None
+    #: Whether all that it did is undone, or only some of it. None: it was not undone.
+    compensated: Literal["all", "partly"] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """As `minuet run --json` prints it."""
@@ -109,7 +114,11 @@ class Unserved(msgspec.Struct, frozen=True):
     name: str
 
 
-def node_result(view: NodeView | InstanceView, steps: tuple[StepView, ...] = ()) -> NodeResult:
+def node_result(
+    view: NodeView | InstanceView,
+    steps: tuple[StepView, ...] = (),
+    compensation: Undoing | None = None,
+) -> NodeResult:
     """A node, or one instance of it."""
     attempts, instances = (
         (view.attempts, len(view.instances)) if isinstance(view, NodeView) else (view.attempt, 1)
@@ -126,6 +135,7 @@ def node_result(view: NodeView | InstanceView, steps: tuple[StepView, ...] = ())
         event=view.event,
         waiting_for=view.waiting_for,
         steps=steps,
+        compensation=compensation,
     )
 
 

@@ -20,6 +20,7 @@ from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.bridge.reporting import report_named
+from minuet.bridge.undo import rollback, undone_nodes
 from minuet.bridge.values import encode_value, needs_blob
 from minuet.errors import (
     InputError,
@@ -35,7 +36,15 @@ from minuet.kernel.fold import NumberedEvent
 from minuet.model import DocumentSource
 from minuet.nodes.values import Decode, as_it_is
 from minuet.store.blob import blob_value
-from minuet.store.changes import Cancel, Change, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.changes import (
+    Cancel,
+    Change,
+    Pause,
+    Resume,
+    RetryRun,
+    SendSignal,
+    Start,
+)
 from minuet.store.records import Run
 from minuet.types import TERMINAL, InputT, OutputT
 
@@ -298,11 +307,15 @@ class Runs(Questions):
         return await self._change(run_id, Resume())
 
     @checked
-    async def retry(self, run_id: str, *, generation: int | None = None) -> Run:
+    async def retry(
+        self, run_id: str, *, generation: int | None = None, undone: bool = False
+    ) -> Run:
         """Run what failed or was cut off again, in the run's next generation. It has as much time
         as the plan gives a run.
 
         With `generation`, only if the run is in it: RunConflictError if it was retried meanwhile.
+        A run that was undone is retried only with `undone`: what was undone runs again, and
+        everything that came after it.
         """
         self._behind.check_open()
         run = await self.get(run_id)
@@ -311,13 +324,46 @@ class Runs(Questions):
         store = moved_to(run)
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: retry it there")
+        if run.undos and not undone:
+            await self._check_not_undone(run)
         try:
             loaded = await self._behind.load(run.plan, run_id)
             deadline_ms = loaded.program.plan.deadline_ms
         except StoreUnusableError:
             deadline_ms = None  # Its plan is lost: the run will fail for that reason.
         seq = None if generation is None else run.seq
-        run = await self._change(run_id, RetryRun(deadline_ms=deadline_ms), seq)
+        change = RetryRun(deadline_ms=deadline_ms, undone=bool(run.undos))
+        run = await self._change(run_id, change, seq)
+        self._behind.work_on([run_id])
+        return run
+
+    async def _check_not_undone(self, run: Run) -> None:
+        """RunConflictError if something that a run did was undone."""
+        program = await self.program(run.run, run.plan)
+        undone = undone_nodes(program, await self.history(run.run))
+        if undone:
+            message = (
+                f"was undone ({', '.join(undone)}): retry it with --undone (in Python, "
+                "`undone=True`), and what was undone runs again"
+            )
+            raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
+
+    @checked
+    async def rollback(self, run_id: str, *, to: str | None = None) -> Run:
+        """Undo a run that is over: run the compensators of the nodes that completed, the last one
+        first. With `to`, only of those that completed after this node.
+
+        Returns once it is durable that the run is undone; `wait` waits until it is. What was
+        undone is not undone again. RunConflictError when the run is not over, or there is nothing
+        to undo.
+        """
+        self._behind.check_open()
+        run = await self.get(run_id)
+        loaded = await self._behind.load(run.plan, run_id)
+        history = await self.history(run_id)
+        change = rollback(loaded.program, history, run, to)
+        self._behind.serve(loaded)
+        run = await self._change(run_id, change)
         self._behind.work_on([run_id])
         return run
 

@@ -29,7 +29,7 @@ from minuet.types import Json
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
-    from minuet.app.results import NodeResult, RunResult, RunTree, StepView, WaitView
+    from minuet.app.results import NodeResult, RunResult, RunTree, StepView, Undoing, WaitView
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -69,6 +69,7 @@ def result(found: RunResult) -> Shape:
             for name, node in found.nodes.items()
         },
         "error": found.error,
+        "compensated": found.compensated,
         "duration_ms": found.duration_ms,
     }
 
@@ -128,6 +129,7 @@ def run(
         **row(stored),
         "error": found.error,
         "output": found.output,
+        "compensated": found.compensated,
         "nodes": nodes(found.nodes),
         "children": [child(one) for one in children],
         "last_event_at": moment(found.last_event_ms),
@@ -169,6 +171,18 @@ def node(found: NodeResult) -> Shape:
         "event": found.event,
         "waiting_for": None if found.waiting_for is None else _waiting_for(found.waiting_for),
         "steps": [step(one) for one in found.steps],
+        "compensation": None if found.compensation is None else _undoing(found.compensation),
+    }
+
+
+def _undoing(found: Undoing) -> Shape:
+    """What has become of a node's compensator."""
+    return {
+        "status": found.status,
+        "attempts": found.attempts,
+        "error": found.error,
+        "started_at": moment(found.started_ms),
+        "ended_at": moment(found.ended_ms),
     }
 
 

@@ -177,7 +177,7 @@ class Tenant:
     def serve(self, loaded: Loaded) -> None:
         """Make the worker serve all queues that a plan uses."""
         if self.worker is not None:
-            self.worker.serve(tuple(sorted({node.queue for node in loaded.program.plan.nodes})))
+            self.worker.serve(loaded.program.queues)
 
     def work_on(self, runs: Iterable[str]) -> None:
         """Make a worker that has only its own runs work on these."""

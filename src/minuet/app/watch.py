@@ -17,6 +17,7 @@ from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView, node_views
 from minuet.plan.plan import HIDDEN, author_of, authored
+from minuet.types import UNDO
 
 
 class ActiveInstance(msgspec.Struct, frozen=True):
@@ -109,8 +110,11 @@ class Watch:
 
 
 def instance_name(node: str, scope: str | tuple[int, ...]) -> str:
-    """A node instance as people write it: `check[2]`. The hidden node that renders the output of
-    the run is `(output)`."""
+    """A node instance as people write it: `check[2]`; its compensator is `undo of check[2]`. The
+    hidden node that renders the output of the run is `(output)`."""
+    if node != UNDO and node.endswith(UNDO):
+        numbers = decode(scope) if isinstance(scope, str) else scope
+        return f"undo of {author_of(node)}{show(numbers[:-1])}"
     name = author_of(node)
     if name.startswith(HIDDEN):
         name = f"({name.removeprefix(HIDDEN)})"

@@ -182,7 +182,7 @@ class Granted:
     def listed(self, node: str) -> Listed | None:
         """The list that the items of a node with foreach come from; None: it could not be made."""
         own = items_id(node)
-        for output in self.grant.inputs:
+        for output in (*self.grant.inputs, *self.grant.reads):
             if output.node == own:
                 try:
                     return msgspec.json.decode(output.data, type=Listed)

@@ -35,11 +35,16 @@ class Config:
     """A node's config: templates, beside entries that stay unchanged."""
 
     def __init__(
-        self, config: dict[str, Json], verbatim: tuple[str, ...], item: str = "item"
+        self,
+        config: dict[str, Json],
+        verbatim: tuple[str, ...],
+        item: str = "item",
+        *,
+        knows_output: bool = False,
     ) -> None:
         self._verbatim = {name: config[name] for name in verbatim if name in config}
         rest = {name: value for name, value in config.items() if name not in self._verbatim}
-        self._template: Template = compile_template(rest, item=item)
+        self._template: Template = compile_template(rest, item=item, knows_output=knows_output)
         self.is_constant = self._template.is_constant
         #: The names of the secrets that it reads.
         self.secrets = self._template.secrets
@@ -82,7 +87,9 @@ class Loaded:
         node_type = NODE_TYPES.get(node.type)
         verbatim = node_type.expression_fields if node_type is not None else ()
         config = {**loaded, **(node.config or {})}
-        made = self._configs[node.id] = Config(config, verbatim, item_name(node))
+        made = self._configs[node.id] = Config(
+            config, verbatim, item_name(node), knows_output=bool(node.undoes)
+        )
         return made
 
 

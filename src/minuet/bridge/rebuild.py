@@ -114,6 +114,7 @@ def _run_row(stored: Run, state: State, traces: Traces) -> Run:
     run.started_ms = traces.started_ms
     run.ended_ms = traces.ended_ms if state.status in TERMINAL else None
     run.deadline_ms = traces.deadline_ms
+    run.undos, run.ends_as = state.undos, state.ends_as
     run.dead_letters = len(traces.failures)
     return run
 
@@ -223,6 +224,7 @@ def _dead_letters(
             yield kept[key]
             continue
         at_ms, failed = traces.failures[key]
+        error = failed.error or {}
         place = (node, scope)
         yield DeadLetter(
             stored.run.run,
@@ -232,8 +234,8 @@ def _dead_letters(
             stored.run.tenant,
             maker.token(rows.get(place), state.tokens[place]).queue,
             failed.dead_letter or "",
-            failed.error,
-            fingerprint(node, failed.error),
+            error,
+            fingerprint(node, error),
             failed.attempt,
             at_ms,
             "pending" if generation == state.generation else "reprocessed",

@@ -15,6 +15,8 @@ from itertools import count
 import msgspec
 
 from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.kernel.scope import encode
+from minuet.plan.plan import author_of, undo_id
 from minuet.store.base import Store
 from minuet.store.changes import Cancel, SendSignal
 from minuet.store.families import child_id
@@ -41,10 +43,21 @@ async def report_run(store: Store, run: Run) -> None:
             await _signal_parent(store, run)
         elif run.parent is not None and run.status in TERMINAL:
             waiting = (run.parent, run.parent_node, run.parent_scope)
-            await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
+            if not await store.resolve(tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run):
+                await _resume_undo(store, run)
         if run.children:
             await _cancel_children(store, run)
     await store.mark_reported(tenant, run.run, run.seq)
+
+
+async def _resume_undo(store: Store, run: Run) -> None:
+    """Resume the token of its parent that undoes a child run, if there is one."""
+    assert run.parent is not None
+    parent = await store.read_run(run.tenant, run.parent)
+    if parent is not None and parent.status == "COMPENSATING":
+        undo = undo_id(author_of(run.parent_node))
+        waiting = (parent.run, undo, run.parent_scope + encode((parent.undos,)))
+        await store.resolve(run.tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
 
 
 async def _signal_parent(store: Store, run: Run) -> None:

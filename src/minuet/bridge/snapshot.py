@@ -80,6 +80,8 @@ def state_of(snapshot: Snapshot, outputs: Mapping[int, bytes] | None = None) -> 
         plan=run.plan,
         input=run.input,
         error=run.error,
+        undos=run.undos,
+        ends_as=run.ends_as,
         tokens={
             (token.node, token.scope): view_of(token, outputs.get(token.event))
             for token in snapshot.tokens

@@ -13,10 +13,8 @@ from minuet import events as happened
 from minuet.errors import MinuetError
 from minuet.events import COUNTED, Place
 from minuet.kernel.fold import NumberedEvent
-from minuet.kernel.ledger import SETTLING, sent_by
+from minuet.kernel.ledger import ENDS, SETTLING, sent_by
 from minuet.store.records import TIMED_OUT, Arrival, Snapshot
-
-_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
 
 
 class RepairError(MinuetError):
@@ -48,7 +46,9 @@ class Traces:
         self._failed: set[Place] = set()
         #: When the run went on after a generation.
         self.retried_ms: dict[int, int] = {}
-        self.failures: dict[tuple[str, str, int], tuple[int, happened.NodeFailed]] = {}
+        self.failures: dict[
+            tuple[str, str, int], tuple[int, happened.NodeFailed | happened.NodeCompleted]
+        ] = {}
         self.started_ms: int | None = None
         self.ended_ms: int | None = None
         self.deadline_ms: int | None = None
@@ -68,7 +68,7 @@ class Traces:
         elif isinstance(event, happened.StepRecorded):
             # Who is handed a token for the first time does not look for steps.
             self.deliveries.setdefault((event.node, event.scope), 1)
-        if isinstance(event, _ENDS):
+        if isinstance(event, ENDS):
             self.ended_ms, self.deadline_ms = at_ms, None
         elif isinstance(event, happened.RunStarted):
             self.started_ms, self.deadline_ms = at_ms, event.deadline_ms
@@ -89,8 +89,11 @@ class Traces:
             self.resolutions[event.node, event.scope] = data
         elif isinstance(event, happened.NodeFailed):
             self._failed.add((event.node, event.scope))
-            if event.dead_letter is not None:
-                self.failures[event.node, event.scope, self._generation] = (at_ms, event)
+        if (
+            isinstance(event, happened.NodeFailed | happened.NodeCompleted)
+            and event.dead_letter is not None
+        ):
+            self.failures[event.node, event.scope, self._generation] = (at_ms, event)
         for source, sent in sent_by(event):
             self._deliver(source, getattr(event, "scope", None), sent)
 

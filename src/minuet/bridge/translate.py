@@ -45,6 +45,7 @@ class Translator:
                     settlement.error,
                     settlement.notes,
                     settlement.cursor,
+                    settlement.dead_letter,
                 )
             case settle.Retried():
                 return Retried(*token, settlement.error, settlement.delay_ms)
@@ -97,6 +98,7 @@ class Translator:
             blobs=blobs,
             version=version,
             tag=tag,
+            undo_on=plan.undo_on,
         )
 
 

@@ -66,6 +66,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
+        on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
     ) -> None: ...
 
@@ -80,6 +81,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
+        on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
     ) -> None: ...
 
@@ -94,6 +96,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
+        on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
     ) -> None: ...
 
@@ -108,6 +111,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
+        on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
     ) -> None: ...
 
@@ -121,6 +125,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         limits: dict[str, Any] | None = None,
         defaults: dict[str, Any] | None = None,
         on_failure: dict[str, Any] | None = None,
+        on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
     ) -> None:
         self._nodes: list[Node] = []
@@ -138,6 +143,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
             "limits": limits,
             "defaults": defaults,
             "on_failure": on_failure,
+            "on_cancel": on_cancel,
             "dlq_policy": dlq_policy,
         }
         self.set(**{field: value for field, value in fields.items() if value is not None})

@@ -106,6 +106,11 @@ def _describe_run(event: Event) -> tuple[str, str]:
             )
         case happened.RunCancelled():
             return "CANCELLED", brief(event.reason, 200) + _by(event.by)
+        case happened.RunCompensating():
+            what = f"what completed after {event.back_to}" if event.back_to else "what completed"
+            return "COMPENSATING", f"{what} is undone, the last first" + _by(event.by)
+        case happened.RunCompensated():
+            return event.status, "it has been undone, as far as that was possible"
         case _:
             return "", ""
 

@@ -30,6 +30,7 @@ _COLOURS = {
     "QUEUED": "36",
     "WAITING": "33",
     "PAUSED": "33",
+    "COMPENSATING": "33",
     "FAILED": "31",
     "CANCELLED": "31",
     "SKIPPED": "2",

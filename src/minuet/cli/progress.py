@@ -235,6 +235,7 @@ STYLES = {
     "QUEUED": "cyan",
     "WAITING": "yellow",
     "PAUSED": "yellow",
+    "COMPENSATING": "yellow",
     "FAILED": "bold red",
     "CANCELLED": "red",
     "SKIPPED": "dim",

@@ -16,7 +16,7 @@ from minuet.cli.parser import (
 )
 
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
-STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED")
+STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING", *ENDED)
 
 
 def add_runs(commands: Commands[Parser]) -> None:
@@ -63,7 +63,18 @@ def add_runs(commands: Commands[Parser]) -> None:
     parser.add_argument("--reason", help="stored with the run (default: cancelled)")
     _add_change(verbs, "pause", "start nothing more of a run")
     _add_change(verbs, "resume", "continue a paused run")
-    _add_change(verbs, "retry", "run again what failed or was cut off in a run")
+    parser = _add_change(verbs, "retry", "run again what failed or was cut off in a run")
+    parser.add_argument(
+        "--undone",
+        action="store_true",
+        help="of a run that was undone: what was undone runs again as well",
+    )
+    parser = _add_change(verbs, "rollback", "undo a run that is over: run its compensators")
+    parser.add_argument(
+        "--to",
+        metavar="NODE",
+        help="undo only what completed after this node",
+    )
     parser = add(
         verbs,
         "delete",

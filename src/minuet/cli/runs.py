@@ -9,7 +9,7 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
-from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, WaitView
+from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.approvals import asked_of, decide_command, people, show_command
@@ -223,7 +223,13 @@ def resume(arguments: Namespace) -> int:
 
 def retry(arguments: Namespace) -> int:
     """Open the next generation of a run."""
-    return _change(arguments, lambda app, run: app.runs.retry(run))
+    undone: bool = arguments.undone
+    return _change(arguments, lambda app, run: app.runs.retry(run, undone=undone))
+
+
+def rollback(arguments: Namespace) -> int:
+    """Undo a run that is over."""
+    return _change(arguments, lambda app, run: app.runs.rollback(run, to=arguments.to))
 
 
 def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
@@ -233,7 +239,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
             print_json(shapes.row(run))
             return
         print(f"run {run.run} is {paint(run.status)}")
-        if run.status == "RUNNING":
+        if run.status in ("RUNNING", "COMPENSATING"):
             resume = resume_command(arguments.store, [run.run], recall(run.tags))
             print(f"A worker goes on with it, or: {resume}")
 
@@ -273,6 +279,8 @@ def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) 
     print(f"{workflow}: {paint(result.status)}{took}  (run {result.run_id}{generation})")
     if result.error:
         print(f"error: {clean(error_text(result.error))}")
+    if result.compensated is not None:
+        print(f"undone: {result.compensated}")
     nodes = result.nodes if each is None else each
     _print_nodes(nodes)
     for name, node in nodes.items():
@@ -280,6 +288,17 @@ def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) 
     if result.status == "COMPLETED":
         print("output:")
         print_json(result.output)
+
+
+def _undone_text(found: Undoing | None) -> str:
+    """What has become of a node's compensator; "": it was not called."""
+    if found is None:
+        return ""
+    if found.status == "COMPLETED":
+        return "undone"
+    if found.status == "FAILED":
+        return f"not undone: {error_text(found.error)}"
+    return "is being undone"
 
 
 def _print_nodes(nodes: dict[str, NodeResult]) -> None:
@@ -301,6 +320,7 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
         text = text or (node.reason or "").replace("_", " ")
         if not text and node.output is not None:
             text = brief(node.output, 60)
+        text = "; ".join(filter(None, (_undone_text(node.compensation), text)))
         attempts = str(node.attempts or "")
         began = moment(node.started_ms)
         rows.append((times, node.status, attempts, began, took, brief(text)))

@@ -98,6 +98,9 @@ class State(msgspec.Struct):
     plan: str = ""
     input: bytes = b"null"
     error: dict[str, Any] | None = None
+    #: How often it was undone, and what it was before it was last, while that goes on.
+    undos: int = 0
+    ends_as: str = ""
     tokens: dict[Place, TokenView] = {}
     joins: dict[Place, JoinView] = {}
     steps: dict[tuple[str, str, str], bytes] = {}
@@ -123,7 +126,7 @@ class Fold:
         state, kind = self.state, event_type(event)
         if seq != state.seq + 1:
             raise InvariantError(f"event {seq} follows event {state.seq}")
-        state.status = next_run_status(state.status, kind)
+        before, state.status = state.status, next_run_status(state.status, kind)
         state.seq = seq
         match event:
             case happened.RunCreated():
@@ -194,6 +197,14 @@ class Fold:
                 self._cut_off(at_ms)
             case happened.RunCancelled():
                 state.error = {"code": event.reason, "message": event.reason}
+                self._cut_off(at_ms)
+            case happened.RunCompensating():
+                state.undos, state.ends_as = state.undos + 1, before
+                self._deliver("", event.to, at_ms)
+            case happened.RunCompensated():
+                if event.status != state.ends_as:
+                    raise InvariantError(f"it was {state.ends_as}, and becomes {event.status}")
+                state.status, state.ends_as = event.status, ""
                 self._cut_off(at_ms)
             case _:  # paused, resumed, completed: only the status changes
                 pass

@@ -11,7 +11,7 @@ would hide itself. I6 compares the two.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from functools import cached_property
 from typing import Any, TypeAlias
 
@@ -21,13 +21,12 @@ from minuet import events as happened
 from minuet.errors import InvariantError
 from minuet.events import Place, event_type
 from minuet.kernel.fold import NumberedEvent, State, fold
-from minuet.kernel.ledger import SETTLING, Ledger, sent_by
+from minuet.kernel.ledger import ENDS, SETTLING, Ledger, sent_by
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode
 from minuet.kernel.settle import fanout_limit, hops_limit
-from minuet.types import TERMINAL
-
-_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+from minuet.kernel.undo_rules import broken_undos
+from minuet.types import TERMINAL, UNDO
 
 
 class Violation(msgspec.Struct, frozen=True):
@@ -137,7 +136,8 @@ def fold_equals_stored(seen: Evidence) -> Iterator[str]:
 
 def differences(folded: State, stored: State) -> Iterator[str]:
     """Say precisely where two states differ."""
-    for name in ("status", "counter", "generation", "workflow", "plan", "input", "error"):
+    names = ("status", "counter", "generation", "workflow", "plan", "input", "error")
+    for name in (*names, "undos", "ends_as"):
         ours, theirs = getattr(folded, name), getattr(stored, name)
         if ours != theirs:
             yield f"{name}: the events say {ours!r}, the store has {theirs!r}"
@@ -193,14 +193,14 @@ def instances_are_emitted_once(seen: Evidence) -> Iterator[str]:
 
 
 def runs_end_once(seen: Evidence) -> Iterator[str]:
-    """I10: a generation has one last event, and only a retry of the run follows it."""
+    """I10: a generation has one last event, and only a retry of the run, or its undo, follows."""
     over = False
     for seq, _, event in seen.events:
-        if isinstance(event, happened.RunRetried):
+        if isinstance(event, happened.RunRetried | happened.RunCompensating):
             over = False
         elif over:
             yield f"event {seq}, {event_type(event)}, follows the end of the run"
-        over = over or isinstance(event, _ENDS)
+        over = over or isinstance(event, ENDS)
     if over != (seen.stored.status in TERMINAL):
         yield f"the run is {seen.stored.status}, its events say that it is {_over(over)}"
 
@@ -281,13 +281,18 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
         if count > (limit := fanout_limit(program.plan, nodes[name])):
             yield f"{(name, scope)} sent to {count} nodes, at most {limit} were allowed"
     for seq, _, event in seen.events:
-        if isinstance(event, happened.NodeCompleted) and event.node in nodes:
+        if isinstance(event, happened.NodeCompleted) and _is_counted(event.node, nodes):
             limit = hops_limit(program.plan, nodes[event.node])
             goes_on = any(sent[2] and sent[0] != hidden for sent in event.to)
             if event.hop + 1 >= limit and goes_on:
                 yield f"event {seq} sends on from hop {event.hop}, at most {limit} are allowed"
         for _, sent in sent_by(event):
             yield from _iterations(program, seq, sent[0], sent[1])
+
+
+def _is_counted(name: str, nodes: Container[str]) -> bool:
+    """Whether limits of hops apply to a node: to undo what was done, there is no limit."""
+    return name in nodes and not name.endswith(UNDO)
 
 
 def _iterations(program: Program, seq: int, name: str, scope: str) -> Iterator[str]:
@@ -321,7 +326,7 @@ def plan_is_followed(seen: Evidence) -> Iterator[str]:
                 yield f"event {seq} emits {(name, scope)}, which the plan does not know"
             elif node.foreach is not None and node.foreach.role == "gather":
                 yield from _items_are_expected(seen, seq, name, scope, total)
-            elif not isinstance(event, happened.RunStarted):
+            elif not isinstance(event, happened.RunStarted | happened.RunCompensating):
                 expected = seen.program.arrivals(node, decode(scope))
                 if (need, total) != expected:
                     yield f"event {seq} sends {(need, total)} to {name!r}, the plan {expected}"
@@ -357,6 +362,34 @@ def signals_are_queues(seen: Evidence) -> Iterator[str]:
     yield from seen.ledger.mailbox.unmatched()
 
 
+def undo_is_complete(seen: Evidence) -> Iterator[str]:
+    """I39: an undo runs the compensators of what completed, the last one first, one after the other
+    and each once, and leaves none out."""
+    yield from _missing_undos(seen)
+    if seen.program is None or seen.patched or not seen.stored.undos:
+        return
+    if any(event.dead_letter == "no_plan" for _, event in _failures(seen)):
+        return  # What there was to undo could not be known.
+    yield from broken_undos(seen.program, seen.events)
+
+
+def _missing_undos(seen: Evidence) -> Iterator[str]:
+    """A run that asks for it is undone in the step in which it fails."""
+    events = [event for _, _, event in seen.events]
+    if not events or getattr(events[0], "undo_on", "") not in ("failure", "both"):
+        return
+    for seq, (event, after) in enumerate(zip(events, [*events[1:], None], strict=True), 1):
+        is_undone = isinstance(after, happened.RunCompensating)
+        if isinstance(event, happened.RunFailed) and not is_undone:
+            yield f"event {seq}: the run failed and is not undone"
+
+
+def _failures(seen: Evidence) -> Iterator[tuple[int, happened.NodeFailed]]:
+    for seq, _, event in seen.events:
+        if isinstance(event, happened.NodeFailed) and event.node.endswith(UNDO):
+            yield seq, event
+
+
 def _settling(seen: Evidence) -> Iterator[tuple[int, Any]]:
     for seq, _, event in seen.events:
         if isinstance(event, SETTLING):
@@ -380,6 +413,7 @@ INVARIANTS: dict[str, Check] = {
     "I19": plan_is_followed,
     "I34": dead_letters_are_dead_tokens,
     "I38": signals_are_queues,
+    "I39": undo_is_complete,
     # Last: a history that breaks another rule may be impossible to fold.
     "I6": fold_equals_stored,
 }

@@ -31,6 +31,7 @@ _COUNTING = (
     happened.NodeFailed,
     happened.RunPatched,
     happened.RunRetried,
+    happened.RunCompensating,
 )
 
 #: Events that end a token, unless more deliveries follow.
@@ -41,13 +42,19 @@ _ENDING = (
     happened.NodeFailed,
 )
 
-_ENDS = (happened.RunCompleted, happened.RunFailed, happened.RunCancelled)
+#: Events after which a run is over. It may be undone then.
+ENDS = (
+    happened.RunCompleted,
+    happened.RunFailed,
+    happened.RunCancelled,
+    happened.RunCompensated,
+)
 
 
 def sent_by(event: Event) -> Sequence[tuple[str, Sent]]:
     """The deliveries in an event, each with its source node."""
     match event:
-        case happened.RunStarted():
+        case happened.RunStarted() | happened.RunCompensating():
             return [("", sent) for sent in event.to]
         case happened.RunPatched():
             return event.to
@@ -86,7 +93,7 @@ class Ledger:
     def count(self, seq: int, event: Event) -> None:
         """Count the next event."""
         self.mailbox.count(seq, event)
-        if isinstance(event, _ENDS):
+        if isinstance(event, ENDS):
             self._ended |= self._live
             self._live.clear()
             self._counter = 0
@@ -96,7 +103,7 @@ class Ledger:
                 self._live.add(place)
                 self._ended.discard(place)
             self._counter += len(event.tokens)
-        if hasattr(event, "node") and not isinstance(event, _ENDS):
+        if hasattr(event, "node") and not isinstance(event, ENDS):
             self._consume(seq, event)
         for source, sent in sent_by(event):
             self._deliver(seq, source, sent)
@@ -116,7 +123,7 @@ class Ledger:
         if isinstance(event, happened.NodeCompleted | happened.NodeSent):
             live = sum(sent[2] % COUNTED for sent in event.to)
             self.fanout[place] = self.fanout.get(place, 0) + live
-        if isinstance(event, happened.NodeFailed) and event.dead_letter is not None:
+        if getattr(event, "dead_letter", None) is not None:
             self.dead_letters.add((*place, self._generation))
         if isinstance(event, _ENDING) and not getattr(event, "more", False):
             self._end(seq, place, event_type(event))

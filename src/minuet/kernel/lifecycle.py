@@ -19,6 +19,9 @@ NodeStatus: TypeAlias = Literal[
 
 _OPEN = ("RUNNING", "PAUSED")
 
+#: In which tokens are worked on.
+_WORKING = (*_OPEN, "COMPENSATING")
+
 #: event → (run states it may happen in, run state after it; "" leaves it unchanged)
 RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "run.created": (("",), "PENDING"),
@@ -30,17 +33,20 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "run.failed": (_OPEN, "FAILED"),
     "run.cancelled": (("PENDING", *_OPEN), "CANCELLED"),
     "run.retried": (("FAILED", "CANCELLED"), "RUNNING"),
-    "node.completed": (_OPEN, ""),
+    "run.compensating": (("COMPLETED", "FAILED", "CANCELLED"), "COMPENSATING"),
+    # It is what it was before: the event says what.
+    "run.compensated": (("COMPENSATING",), "COMPENSATING"),
+    "node.completed": (_WORKING, ""),
     "node.sent": (_OPEN, ""),
     "node.skipped": (_OPEN, ""),
-    "node.retried": (_OPEN, ""),
-    "node.failed": (_OPEN, ""),
-    "node.waiting": (_OPEN, ""),
-    "node.resumed": (_OPEN, ""),
+    "node.retried": (_WORKING, ""),
+    "node.failed": (_WORKING, ""),
+    "node.waiting": (_WORKING, ""),
+    "node.resumed": (_WORKING, ""),
     "signal.received": (("PENDING", *_OPEN), ""),
-    "step.recorded": (_OPEN, ""),
-    "lease.expired": (_OPEN, ""),
-    "lease.returned": (_OPEN, ""),
+    "step.recorded": (_WORKING, ""),
+    "lease.expired": (_WORKING, ""),
+    "lease.returned": (_WORKING, ""),
 }
 
 #: event → (token states it may happen in, token state after it; "" leaves it unchanged).

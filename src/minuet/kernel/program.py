@@ -11,8 +11,19 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from minuet.plan.plan import Edge, Node, Plan, Role, item_id
-from minuet.types import Scope
+from minuet.plan.plan import (
+    UNDO_CHILD_TYPE,
+    UNDO_TYPE,
+    WORKFLOW,
+    Edge,
+    Node,
+    Plan,
+    Role,
+    author_of,
+    item_id,
+    undo_id,
+)
+from minuet.types import UNDO, Scope
 
 if TYPE_CHECKING:
     from minuet.conditions import Condition
@@ -61,6 +72,13 @@ class Program:
         self.plan = plan
         self.digest = digest
         self.nodes: dict[str, Node] = {node.id: node for node in plan.nodes}
+        #: By the node that it undoes: the hidden node that does. No edge leads to these.
+        self.undo_of: dict[str, Node] = {node.undoes: node for node in plan.undos}
+        for node in plan.nodes:
+            if node.type == WORKFLOW and node.id not in self.undo_of:
+                self.undo_of[node.id] = _make_child_undo(node)
+        self.nodes |= {node.id: node for node in self.undo_of.values()}
+        self.nodes[UNDO] = _LIST_UNDOS
         #: By the author's node that has a foreach: the hidden node that takes its edges.
         self._heads: dict[str, str] = {
             node.foreach.node: node.id
@@ -192,6 +210,18 @@ class Program:
         reads = self.reads(target, scope) if target.reads else ()
         return Send(target.id, scope, live, need, total, target.queue, reads, target.cancels)
 
+    @property
+    def queues(self) -> tuple[str, ...]:
+        """All queues that tokens of its runs wait in."""
+        return tuple(sorted({node.queue for node in self.nodes.values()}))
+
+    # ── undo ────────────────────────────────────────────────────────────────────────────
+
+    def start_undo(self, name: str, scope: Scope) -> Send:
+        """The delivery to the instance of a hidden node that undoes, or lists what to undo."""
+        node = self.nodes[name]
+        return Send(name, scope, True, 1, 1, node.queue, self.reads(node, scope))
+
     # ── foreach ─────────────────────────────────────────────────────────────────────────
 
     def start_items(self, node: Node, scope: Scope, count: int, window: int) -> tuple[Send, ...]:
@@ -294,11 +324,34 @@ class Program:
                     continue
                 prefix = (*prefix[:-1], prefix[-1] - 1)
             found.append((read.node, prefix))
+        if node.undoes:
+            # The list that says what follows: the last one of this undo of the run.
+            found.append((UNDO, scope[-1:]))
         return tuple(found)
 
     def every(self, node: Node, scope: Scope) -> tuple[tuple[str, Scope], ...]:
         """The outputs of which an instance reads all under a scope prefix."""
         return tuple((read.node, scope[: read.keep]) for read in node.reads if read.every)
+
+
+#: The hidden node that lists what to undo. Any worker can do that, so it needs no queue. Its scope
+#: says which undo of the run it is, and which of its lists.
+_LIST_UNDOS = Node(
+    id=UNDO, type=UNDO_TYPE, queue="", nest=(UNDO, UNDO), expects=(1,), retry_by="document"
+)
+
+
+def _make_child_undo(node: Node) -> Node:
+    """The hidden node that undoes the child run of a node without a compensator of its own."""
+    return Node(
+        id=undo_id(author_of(node.id)),
+        type=UNDO_CHILD_TYPE,
+        queue=node.queue,
+        nest=(*node.nest, UNDO),
+        expects=(1,),
+        retry_by="document",
+        undoes=node.id,
+    )
 
 
 def _conditions_of(node: Node) -> list[Any]:

@@ -14,11 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from minuet.events import Place
 from minuet.kernel.program import Program, Send
 from minuet.kernel.retry import retry_delay_ms
 from minuet.kernel.route import REJECTED, Routing, route, route_failure
-from minuet.plan.plan import Node, Plan
-from minuet.types import Json, Scope
+from minuet.kernel.scope import decode, encode
+from minuet.plan.plan import UNDO_TYPE, Node, Plan
+from minuet.types import UNDO, Json, Scope
 
 #: Deliveries in one exchange. A larger fan-out is sent in parts under the same token.
 SENDS_PER_EXCHANGE_MAX = 2_000
@@ -79,6 +81,8 @@ class Sent(msgspec.Struct, frozen=True, gc=False):
     notes: list[Any] | None = None
     #: How many deliveries have been sent after these. None: all.
     cursor: int | None = None
+    #: Why the token is kept as a dead letter although the run goes on.
+    dead_letter: str | None = None
 
 
 class Retried(msgspec.Struct, frozen=True, gc=False):
@@ -104,6 +108,22 @@ class Items(msgspec.Struct, frozen=True, gc=False):
     window: int
 
 
+class UndoList(msgspec.Struct, frozen=True, array_like=True):
+    """What is to be undone: the output of the hidden node that lists it (`kernel.undo`)."""
+
+    #: Which list of this undo of the run it is, from 0.
+    part: int
+    #: Hidden nodes and the scopes of their instances, in the order in which they run.
+    instances: tuple[Place, ...] = ()
+    #: Whether another list follows.
+    more: bool = False
+
+    def after(self, place: Place) -> Place | None:
+        """What runs after an instance; None: it is the last one."""
+        at = self.instances.index(place) + 1
+        return self.instances[at] if at < len(self.instances) else None
+
+
 Settlement: TypeAlias = Sent | Retried | NodeFailed | Waiting
 
 
@@ -119,13 +139,17 @@ def settle(
     cursor: int = 0,
     fraction: float = 0.0,
     items: Items | None = None,
+    undos: UndoList | None = None,
 ) -> Settlement:
     """Decide what an outcome means for the run.
 
     `variables` are those of the node's conditions: `ctx`, `input`, `run` (`output` and
     `iteration` are added here). `fraction` in [0, 1) is the jitter of a retry. `items` are those
-    of a foreach, if the node is its list or one of them and that can be known.
+    of a foreach, if the node is its list or one of them and that can be known; `undos` likewise
+    what is being undone.
     """
+    if node.undoes or node.type == UNDO_TYPE:
+        return _settle_undo(program, node, scope, outcome, attempt, fraction, undos)
     if node.foreach is not None and node.foreach.role != "gather":
         return _settle_part(program, node, scope, outcome, attempt, hop, fraction, items)
     match outcome:
@@ -194,6 +218,61 @@ def _settle_part(
     if limit is not None:
         return NodeFailed(limit, "limit")
     return Sent("completed", sends, outcome.output)
+
+
+def _settle_undo(
+    program: Program,
+    node: Node,
+    scope: Scope,
+    outcome: Outcome,
+    attempt: int,
+    fraction: float,
+    undos: UndoList | None,
+) -> Settlement:
+    """Decide what an outcome means for the undo of a run: whatever it is, the next one follows."""
+    if isinstance(outcome, Waiting):
+        return outcome
+    if isinstance(outcome, AttemptFailed):
+        delay_ms = retry_delay_ms(node.retry, attempt, outcome, fraction)
+        if delay_ms is not None:
+            return Retried(outcome.error, delay_ms)
+        if undos is None:
+            return NodeFailed(outcome.error, "non_retryable")
+    elif undos is None:
+        return NodeFailed(_UNKNOWN_UNDOS, "non_retryable")
+    place: Place | None
+    if node.undoes:
+        number = scope[-1]
+        place = undos.after((node.id, encode(scope)))
+    else:
+        number = scope[0]
+        place = undos.instances[0] if undos.instances else None
+    if place is not None:
+        sends: tuple[Send, ...] = (program.start_undo(place[0], decode(place[1])),)
+    elif undos.more:
+        sends = (program.start_undo(UNDO, (number, undos.part + 1)),)
+    else:
+        sends = ()
+    if isinstance(outcome, AttemptFailed):
+        reason = outcome.reason
+        if reason is None:
+            reason = "max_retries_exceeded" if outcome.retryable else "non_retryable"
+        output = {"error": _shown(outcome.error)}
+        return Sent("failed", sends, output, outcome.error, dead_letter=reason)
+    if isinstance(outcome, Skipped):
+        return Sent("skipped", sends)
+    return Sent("completed", sends, outcome.output)
+
+
+_UNKNOWN_UNDOS = {
+    "code": "undo_list_lost",
+    "message": "the list of what to undo cannot be read, so what follows is not known",
+}
+
+
+def is_undo(node: str) -> bool:
+    """Whether a node is one of those that undo, or lists what to undo."""
+    return node.endswith(UNDO)
 
 
 def list_items(program: Program, node: Node, count: int) -> Items:

@@ -15,7 +15,7 @@ from minuet.events import Event, Place
 from minuet.kernel.fold import Fold, NumberedEvent
 from minuet.kernel.scope import decode
 from minuet.plan.plan import author_of, is_list
-from minuet.types import Scope
+from minuet.types import UNDO, Scope
 
 TaskEventType: TypeAlias = Literal[
     "created",
@@ -49,9 +49,11 @@ def causes(events: Iterable[NumberedEvent]) -> dict[int, int | None]:
     #: The event that moved a token to its present state.
     led: dict[Place, int] = {}
     found: dict[int, int | None] = {}
+    before: Event | None = None
     for seq, at_ms, event in events:
         fold.apply(seq, at_ms, event)
-        found[seq] = _cause(seq, event, led)
+        found[seq] = _cause(seq, event, before, led)
+        before = event
         for place in _reached(event):
             if place in fold.state.tokens:
                 led.setdefault(place, seq)
@@ -63,9 +65,21 @@ def causes(events: Iterable[NumberedEvent]) -> dict[int, int | None]:
     return found
 
 
-def _cause(seq: int, event: Event, led: dict[Place, int]) -> int | None:
-    if isinstance(event, happened.RunStarted | happened.RunCompleted | happened.RunFailed):
+#: They follow from the event before; and those that an undo follows from, if it does at once.
+_FOLLOWING = (
+    happened.RunStarted,
+    happened.RunCompleted,
+    happened.RunFailed,
+    happened.RunCompensated,
+)
+_CUT_OFF = (happened.RunFailed, happened.RunCancelled)
+
+
+def _cause(seq: int, event: Event, before: Event | None, led: dict[Place, int]) -> int | None:
+    if isinstance(event, _FOLLOWING):
         # It began with its creation; it ends by the very event before.
+        return seq - 1
+    if isinstance(event, happened.RunCompensating) and isinstance(before, _CUT_OFF):
         return seq - 1
     if isinstance(event, happened.NodeResumed) and event.signal:
         return event.signal
@@ -163,11 +177,13 @@ class _Timeline:
         *,
         at_ms: int | None = None,
     ) -> None:
-        if is_list(place[0]):
+        if is_list(place[0]) or place[0] == UNDO:
             # The author's node is its items, and what gathers them.
             return
         seq, now_ms = self._now
         at_ms = now_ms if at_ms is None else at_ms
         node, scope = author_of(place[0]), decode(place[1])
+        if place[0].endswith(UNDO):
+            node, scope = place[0], scope[:-1]
         event = TaskEvent(at_ms, node, scope, kind, seq, session, details or {})
         self.events.append(event)

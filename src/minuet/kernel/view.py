@@ -19,7 +19,7 @@ from minuet.kernel.lifecycle import NodeStatus
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, encode
 from minuet.plan.plan import FLOW, HIDDEN, Node, author_of, is_list, item_id, items_id
-from minuet.types import TERMINAL, Json, Scope
+from minuet.types import TERMINAL, UNDO, Json, Scope
 
 #: Which of several instances a node shows: the one whose status comes first here.
 _ATTENTION: tuple[NodeStatus, ...] = (
@@ -122,7 +122,8 @@ def node_views(
     for place, token in sorted(state.tokens.items(), key=lambda item: decode(item[0][1])):
         detail = (details or {}).get(place) or Detail()
         instances.setdefault(token.node, []).append(_show(token, detail, place in leased))
-    below = below_failure(program, state) if state.status == "FAILED" else frozenset()
+    has_failed = (state.ends_as or state.status) == "FAILED"
+    below = below_failure(program, state) if has_failed else frozenset()
     skipped = _decided_skips(program, state, instances)
     views: dict[str, NodeView] = {}
     for node in plan_nodes(program):
@@ -309,9 +310,10 @@ def _choose(program: Program, node: Node, instances: list[InstanceView]) -> Inst
 
 def _without_token(state: State, below: bool) -> tuple[NodeStatus, str]:
     """What a node that was never reached shows."""
-    if state.status not in TERMINAL:
+    status = state.ends_as or state.status
+    if status not in TERMINAL:
         return "PENDING", ""
-    if state.status == "COMPLETED":
+    if status == "COMPLETED":
         return "SKIPPED", "not_reached"
     if below:
         return "FAILED", "upstream_failed"
@@ -350,12 +352,14 @@ def _output(token: TokenView) -> Json:
 def path(events: Iterable[NumberedEvent]) -> list[Step]:
     """The path of a run: which nodes ran, in order, and where each result went.
 
-    Skipped nodes did not run. A large fan-out appears in parts, the first with the result. A node
-    with a foreach appears once for each item, and then as itself.
+    Skipped nodes did not run, and compensators are not part of the path. A large fan-out appears in
+    parts, the first with the result. A node with a foreach appears once for each item, and then as
+    itself.
     """
     steps = []
     for seq, at_ms, event in events:
-        if is_list(getattr(event, "node", "")):
+        node = getattr(event, "node", "")
+        if is_list(node) or node.endswith(UNDO):
             continue
         match event:
             case happened.NodeCompleted():

@@ -37,6 +37,7 @@ from minuet.model.workflow import (
     Limits,
     Loop,
     Node,
+    OnCancel,
     OnFailure,
     Placement,
     Reassign,
@@ -209,6 +210,17 @@ ON_FAILURE = ObjectType(
     "a failure policy",
     OnFailure,
     Field("compensate", FLAG, "Whether completed nodes are undone when a run fails."),
+)
+
+ON_CANCEL = ObjectType(
+    "OnCancel",
+    "a policy for cancelled runs",
+    OnCancel,
+    Field(
+        "compensate",
+        FLAG,
+        "Whether completed nodes are undone when a run is cancelled, or its deadline has passed.",
+    ),
 )
 
 RULE = ObjectType(
@@ -393,9 +405,24 @@ COMPENSATOR = ObjectType(
     Field(
         "handler", NAME, "The handler that undoes the node.", spellings=("action",), required=True
     ),
-    Field("config", JsonObject(), "The handler's arguments. Strings are templates."),
-    Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout_sec", "timeout")),
-    Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
+    Field(
+        "config",
+        JsonObject(),
+        "The handler's arguments. Strings are templates, which see what those of the node see, and "
+        "`output`, the node's output. Without it: the config of the node.",
+    ),
+    Field(
+        "timeout_seconds",
+        SECONDS,
+        "Per attempt. Without it: 60.",
+        spellings=("timeout_sec", "timeout"),
+    ),
+    Field(
+        "retry",
+        RETRY,
+        "How a failed attempt is repeated. Without it: 3 attempts.",
+        spellings=("retry_config",),
+    ),
 )
 
 PLACEMENT = ObjectType(
@@ -533,6 +560,7 @@ WORKFLOW = ObjectType(
     Field("limits", LIMITS, "Upper bounds. The smallest one that applies wins."),
     Field("defaults", DEFAULTS, "Defaults for nodes."),
     Field("on_failure", ON_FAILURE, "What happens when a run fails."),
+    Field("on_cancel", ON_CANCEL, "What happens when a run is cancelled."),
     Field("dlq_policy", Choice("non_retryable", "all"), "Which failures become dead letters."),
     Field(
         "output",

@@ -70,6 +70,12 @@ class OnFailure(Value, frozen=True):
     compensate: bool = False
 
 
+class OnCancel(Value, frozen=True):
+    """What happens when a run is cancelled."""
+
+    compensate: bool = False
+
+
 class Rule(Value, frozen=True):
     """One rule of a branch."""
 
@@ -153,7 +159,8 @@ class Compensator(Value, frozen=True):
     """How a completed node is undone."""
 
     handler: str | None = None
-    config: dict[str, Any] = msgspec.field(default_factory=dict)
+    #: None: that of the node.
+    config: dict[str, Any] | None = None
     timeout_seconds: float | None = None
     retry: Retry | None = None
 
@@ -229,6 +236,7 @@ class Workflow(Value, frozen=True):
     limits: Limits = Limits()
     defaults: Defaults = Defaults()
     on_failure: OnFailure = OnFailure()
+    on_cancel: OnCancel = OnCancel()
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
     output: Any = None
     nodes: tuple[Node, ...] = ()

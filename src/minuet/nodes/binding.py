@@ -81,6 +81,10 @@ class Binder:
         required = self._required if complete else []
         return find_misfits(f"handler {self._handler!r}", names, known, required)
 
+    def takes(self, name: str) -> bool:
+        """Whether the function has an argument of this name, which a config may give."""
+        return name in self._names
+
     def bind(self, config: Mapping[str, Any], context: Context) -> dict[str, Any]:
         arguments = dict(config)
         names, most = arguments.keys(), self._most

@@ -142,6 +142,7 @@ class Context:
         "_secrets",
         "_services",
         "_tags",
+        "_undone_scope",
         "attempt",
         "deadline_ms",
         "generation",
@@ -165,6 +166,7 @@ class Context:
         workflow: str,
         node_id: str,
         token_node: str = "",
+        undone_scope: str | None = None,
         scope: Scope,
         scope_text: str,
         attempt: int,
@@ -206,6 +208,8 @@ class Context:
         self.node_id = node_id
         #: The node that the token is of: another one if this is an item of a foreach.
         self.token_node = token_node or node_id
+        #: Of the node's compensator: the scope of the instance that it undoes, as text.
+        self._undone_scope = undone_scope
         #: Iteration numbers of the loops around the node, outermost first; in a foreach, the item's
         #: number is last.
         self.scope = scope
@@ -248,9 +252,13 @@ class Context:
 
     @property
     def idempotency_key(self) -> str:
-        """The same for every attempt of this node instance, and for no other instance."""
+        """The same for every attempt of this node instance, and for no other instance. A
+        compensator has another key than its node."""
         if self._key is None:
             text = f"{self.run_id}\n{self.node_id}\n{self.scope_text}"
+            if self._undone_scope is not None:
+                # The same whichever undo of the run this is.
+                text = f"{self.run_id}\n{self.node_id}\n{self._undone_scope}\nundo"
             if self._prefix:
                 text += f"\n{self._prefix}"
             self._key = hashlib.sha256(text.encode()).hexdigest()[:32]

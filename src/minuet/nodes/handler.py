@@ -270,6 +270,10 @@ class Task(Generic[Parameters, Result]):
         """The function's arguments, from a node's config; HandlerError when they do not fit."""
         return self._binder.bind(config, context)
 
+    def takes(self, name: str) -> bool:
+        """Whether the function has an argument of this name, which a config may give."""
+        return self._binder.takes(name)
+
     def misfits(self, names: Collection[str], *, complete: bool = True) -> list[Misfit]:
         """What is wrong with a config of these names; more may come unless it is complete."""
         return list(self._binder.misfits(names, complete=complete))

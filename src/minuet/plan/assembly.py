@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from minuet.model import workflow as model
@@ -11,8 +13,9 @@ from minuet.plan.enclosing import count_common
 from minuet.plan.foreach import expand
 from minuet.plan.graph import Graph
 from minuet.plan.placement import place
-from minuet.plan.reference import References
+from minuet.plan.reference import Reference, References, named
 from minuet.plan.structure import Structure
+from minuet.plan.undo import find_undo_on, make_undos
 
 #: The hidden node that renders the document's `output`. No node of an author can have this id.
 OUTPUT_NODE = "$output"
@@ -28,8 +31,9 @@ def make_plan(
     """Build the plan."""
     graph = structure.graph
     has_output = workflow.output is not None
+    of_nodes = {graph.nodes[n].id: references.of_nodes[p] for n, p in enumerate(graph.places)}
     nodes = [
-        _make_node(workflow, structure, catalog, retry, number)
+        _make_node(workflow, structure, of_nodes, catalog, retry, number)
         for number in range(len(graph.nodes))
     ]
     terminals = [number for number, node in enumerate(nodes) if is_terminal(node)]
@@ -44,13 +48,16 @@ def make_plan(
         nodes.append(_make_output_node(workflow, graph, named, catalog, len(sources)))
     limits = workflow.limits
     mapped = {node.id for node in graph.nodes if node.foreach is not None}
-    of_nodes = {graph.nodes[n].id: references.of_nodes[p] for n, p in enumerate(graph.places)}
     authors = {node.id: node for node in graph.nodes}
     maps: dict[str, plan.ConstructKind] = {plan.item_id(name): "map" for name in mapped}
     if mapped:
         nodes = expand(nodes, authors, of_nodes, _inline_queue(workflow, catalog))
+    all_reads = {node.id: structure.reads[number] for number, node in enumerate(graph.nodes)}
+    undos = make_undos(workflow, nodes, of_nodes, all_reads)
+    undo_on = find_undo_on(workflow)
+    undo_format = plan.UNDO_FORMAT if undos or undo_on else 1
     return plan.Plan(
-        format=plan.FOREACH_FORMAT if mapped else 1,
+        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format),
         name=workflow.name,
         nodes=tuple(nodes),
         constructs=structure.nests.constructs | maps,
@@ -68,6 +75,8 @@ def make_plan(
         max_output_bytes=limits.max_output_bytes,
         dlq_policy=workflow.dlq_policy,
         description=workflow.description,
+        undos=undos,
+        undo_on=undo_on,
     )
 
 
@@ -94,6 +103,7 @@ def is_terminal(node: plan.Node) -> bool:
 def _make_node(
     workflow: model.Workflow,
     structure: Structure,
+    references: Mapping[str, list[Reference]],
     catalog: Catalog,
     retry: plan.Retry,
     number: int,
@@ -112,7 +122,7 @@ def _make_node(
         need=structure.needs[number],
         expects=structure.expects[number],
         cancels=structure.cancels.get(number, ()),
-        reads=structure.reads[number],
+        reads=named(structure.reads[number], [r for r in references[node.id] if not r.is_undoing]),
         branch=_make_branch(structure.graph, number),
         loop=_make_loop(node, workflow.limits),
         retry=policy.complete_retry(node.retry, workflow.defaults.retry, retry),

@@ -12,6 +12,7 @@ import msgspec
 
 from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
+from minuet.plan.plan import WORKFLOW
 from minuet.plan.problems import Problems
 from minuet.plan.schema import check_config
 
@@ -78,12 +79,15 @@ def check_kinds(workflow: Workflow, catalog: Catalog, problems: Problems) -> Non
             "'budget' limits what agents spend, but the workflow has no agent node",
             ("limits", "budget"),
         )
-    if workflow.on_failure.compensate:
-        problems.error(
-            "feature-unavailable",
-            "undoing a failed run ('on_failure.compensate') comes in a later version",
-            ("on_failure", "compensate"),
-        )
+    can_undo = any(node.compensator is not None or node.type == WORKFLOW for node in workflow.nodes)
+    for field in ("on_failure", "on_cancel"):
+        if getattr(workflow, field).compensate and not can_undo:
+            problems.warn(
+                "no-effect",
+                f"{field!r} asks to undo a run, and no node has a compensator",
+                (field, "compensate"),
+                hint="add 'compensator: {handler: …}' to the nodes that can be undone",
+            )
 
 
 #: Fields that only one node type reads.
@@ -101,13 +105,6 @@ def _warn_of_idle(place: int, node: Node, problems: Problems) -> None:
                 ("nodes", place, field),
                 hint=f"leave it out, or make it a node of type {owner}",
             )
-    if node.compensator is not None:
-        problems.warn(
-            "no-effect",
-            f"nothing runs the compensator of node {quote(node.id)}: a failed run is not undone "
-            "without 'on_failure.compensate', which comes in a later version",
-            ("nodes", place, "compensator"),
-        )
 
 
 def _check_kind(place: int, node: Node, kind: NodeKind, problems: Problems) -> None:

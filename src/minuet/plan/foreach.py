@@ -19,7 +19,7 @@ from minuet.model.diagnostics import quote
 from minuet.plan import plan
 from minuet.plan.plan import GATHER_TYPE, ITEMS_TYPE, item_id, items_id
 from minuet.plan.problems import Problems
-from minuet.plan.reference import ALL, Reference
+from minuet.plan.reference import Reference, named
 from minuet.templates import VARIABLES
 
 #: They compute nothing that another attempt would compute differently.
@@ -104,6 +104,7 @@ def _split(
         on_item_error=foreach.on_item_error,
         alias=foreach.as_,
     )
+    references = [r for r in references if not r.is_undoing]
     of_list = [r for r in references if r.path[2] == "foreach"]
     of_conditions = [r for r in references if r.knows_output]
     of_item = [r for r in references if r not in of_list and r not in of_conditions]
@@ -118,7 +119,7 @@ def _split(
         need=node.need,
         expects=node.expects,
         cancels=node.cancels,
-        reads=_named(node.reads, of_list),
+        reads=named(node.reads, of_list),
         retry=_ONCE,
         retry_by="document",
         foreach=change(parts, role="items"),
@@ -134,7 +135,7 @@ def _split(
         need=0,
         expects=(1,),
         cancels=(),
-        reads=_named(node.reads, of_item),
+        reads=named(node.reads, of_item),
         branch=None,
         loop=None,
         on_error="fail",
@@ -148,7 +149,7 @@ def _split(
         nest=node.nest,
         edges=node.edges,
         expects=(1,),
-        reads=(every, *_named(node.reads, of_conditions)),
+        reads=(every, *named(node.reads, of_conditions)),
         branch=node.branch,
         loop=node.loop,
         retry=_ONCE,
@@ -160,10 +161,3 @@ def _split(
         max_output_bytes=node.max_output_bytes,
     )
     return items, item, gather
-
-
-def _named(
-    reads: tuple[plan.Read, ...], references: Collection[Reference]
-) -> tuple[plan.Read, ...]:
-    names = {reference.name for reference in references}
-    return reads if ALL in names else tuple(read for read in reads if read.node in names)

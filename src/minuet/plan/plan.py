@@ -17,12 +17,17 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from minuet.types import UNDO
+
 #: The newest format. A worker refuses a plan with a newer one. A plan has the oldest format that
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
-FORMAT = 2
+FORMAT = 3
 
 #: The format of a plan with a foreach.
 FOREACH_FORMAT = 2
+
+#: The format of a plan with compensators, or of runs that are undone without being asked to.
+UNDO_FORMAT = 3
 
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
@@ -37,6 +42,12 @@ HIDDEN = "$"
 
 #: The type of nodes that run a durable function.
 FLOW = "flow"
+
+#: The type of the hidden node that lists what to undo, and of those that undo a child run.
+UNDO_TYPE, UNDO_CHILD_TYPE = "$undo", "$undo_child"
+
+#: The type of nodes that start child runs.
+WORKFLOW = "workflow"
 
 #: What the hidden nodes of a foreach have instead of a node type. No author can write these.
 ITEMS_TYPE, GATHER_TYPE = "$items", "$gather"
@@ -175,6 +186,8 @@ class Node(Part, frozen=True):
     concurrency: Concurrency | None = None
     secrets: tuple[str, ...] = ()
     foreach: Foreach | None = None
+    #: The node whose instances it undoes, of a hidden node. "": it is no such node.
+    undoes: str = ""
     #: What future node types need, as written in the document.
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -202,6 +215,10 @@ class Plan(Part, frozen=True, kw_only=True):
     max_output_bytes: int | None = None
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
     description: str | None = None
+    #: The hidden nodes that run compensators.
+    undos: tuple[Node, ...] = ()
+    #: When a run is undone without being asked to.
+    undo_on: Literal["", "failure", "cancel", "both"] = ""
 
 
 def items_id(node: str) -> str:
@@ -212,6 +229,11 @@ def items_id(node: str) -> str:
 def item_id(node: str) -> str:
     """The hidden node that runs once per item."""
     return f"{node}$item"
+
+
+def undo_id(node: str) -> str:
+    """The hidden node that undoes the instances of an author's node."""
+    return f"{node}{UNDO}"
 
 
 def is_list(name: str) -> bool:

@@ -13,7 +13,7 @@ from minuet.plan import plan
 ITERATIONS_DEFAULT = 100
 
 #: Parts of a node that only its type understands.
-EXTRAS = ("human_config", "agent_config", "compensator", "rejection_path")
+EXTRAS = ("human_config", "agent_config", "rejection_path")
 
 #: Fields of `human_config` whose templates are rendered, as those of `config` are.
 RENDERED = ("title", "description", "payload", "approvers", "approval_ui_url")

@@ -23,6 +23,9 @@ from minuet.types import Path
 #: Stands for all nodes before the one that reads, where its code names them as it runs.
 ALL = "*"
 
+#: The field of a node that has its compensator.
+UNDOING = "compensator"
+
 #: Nodes that `ALL` may stand for: each of their outputs comes with the token.
 ALL_MAX = 100
 
@@ -32,8 +35,14 @@ class Reference(NamedTuple):
 
     name: str
     path: Path
-    #: A condition is evaluated when its node's output is known, so it may name that node.
+    #: Conditions and compensators are used when their node's output is known, so they may name
+    #: that node.
     knows_output: bool = False
+
+    @property
+    def is_undoing(self) -> bool:
+        """Whether it is in the node's compensator."""
+        return self.path[2:3] == (UNDOING,)
 
 
 class References(NamedTuple):
@@ -81,6 +90,9 @@ def _collect_node(
             yield from reader.condition(rule.condition, path)
     if node.loop is not None:
         yield from reader.condition(node.loop.condition, (*at, "loop", "condition"))
+    if node.compensator is not None and node.compensator.config is not None:
+        path = (*at, UNDOING, "config")
+        yield from reader.templates(node.compensator.config, path, item, knows_output=True)
 
 
 def rendered_parts(place: int, node: Node) -> Iterator[tuple[Path, Any]]:
@@ -98,15 +110,17 @@ class _Reader:
 
     def __init__(self, problems: Problems) -> None:
         self._problems = problems
-        self._known: dict[tuple[str, str, str | None], tuple[str, ...]] = {}
+        self._known: dict[tuple[str, str, str | None, bool], tuple[str, ...]] = {}
 
-    def templates(self, value: Any, path: Path, item: str | None = None) -> Iterator[Reference]:
+    def templates(
+        self, value: Any, path: Path, item: str | None = None, *, knows_output: bool = False
+    ) -> Iterator[Reference]:
         """The names in templates. `item` is what the items of a foreach are called there."""
-        compiler = _compile_template if item is None else partial(_compile_item_template, item)
+        compiler = partial(_compile_template, item=item, knows_output=knows_output)
         for where, text in strings(value, path):
             if is_template(text):
-                names = self._compile("bad-template", text, where, compiler, item)
-                yield from (Reference(name, where) for name in names)
+                names = self._compile("bad-template", text, where, compiler, item, knows_output)
+                yield from (Reference(name, where, knows_output) for name in names)
 
     def expression(self, source: str, path: Path) -> Iterator[Reference]:
         names = self._compile("bad-expression", source, path, _compile_expression)
@@ -123,8 +137,9 @@ class _Reader:
         path: Path,
         compiler: Callable[[Any], frozenset[str]],
         item: str | None = None,
+        knows_output: bool = False,
     ) -> tuple[str, ...]:
-        key = (code, source, item) if isinstance(source, str) else None
+        key = (code, source, item, knows_output) if isinstance(source, str) else None
         if key in self._known:
             return self._known[key]
         try:
@@ -137,20 +152,14 @@ class _Reader:
         return names
 
 
-def _compile_template(source: str) -> frozenset[str]:
+def _compile_template(source: str, *, item: str | None, knows_output: bool) -> frozenset[str]:
     from minuet.templates import compile_template
 
-    template = compile_template(source)
-    for name in ("item", "item_index"):
+    template = compile_template(source, item=item or "item", knows_output=knows_output)
+    for name in ("item", "item_index") if item is None else ():
         if name in template.uses:
             raise TemplateError(f"{name!r} has a value only inside a 'foreach'", source=source)
     return template.references
-
-
-def _compile_item_template(item: str, source: str) -> frozenset[str]:
-    from minuet.templates import compile_template
-
-    return compile_template(source, item=item).references
 
 
 def _compile_expression(source: str) -> frozenset[str]:
@@ -251,3 +260,9 @@ def _report_unrelated(
         message = f"node {quote(name)} reads {quote(read)}, which does not come before it"
         hint = f"add {quote(read)} to the dependencies of {quote(name)}"
     problems.error("not-an-ancestor", message, reference.path, hint=hint)
+
+
+def named(reads: tuple[Read, ...], references: Collection[Reference]) -> tuple[Read, ...]:
+    """The reads that these references need."""
+    names = {reference.name for reference in references}
+    return reads if ALL in names else tuple(read for read in reads if read.node in names)

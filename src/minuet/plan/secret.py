@@ -10,7 +10,7 @@ from minuet.model.diagnostics import quote
 from minuet.model.workflow import Node, Workflow
 from minuet.plan.catalog import Catalog
 from minuet.plan.problems import Problems
-from minuet.plan.reference import rendered_parts
+from minuet.plan.reference import UNDOING, rendered_parts
 from minuet.plan.text import is_template, strings
 from minuet.types import Path
 
@@ -29,6 +29,9 @@ def check_secrets(workflow: Workflow, catalog: Catalog, problems: Problems) -> N
                 ("nodes", place, "secrets"),
                 hint="leave it out, or read the secret in a node that calls a service",
             )
+        if node.compensator is not None and node.compensator.config is not None:
+            where = ("nodes", place, UNDOING, "config")
+            _check_declared(node, node.compensator.config, where, problems)
         for path, value in rendered_parts(place, node):
             _refuse(value, path, problems)
         if node.concurrency is not None:
@@ -39,16 +42,24 @@ def check_secrets(workflow: Workflow, catalog: Catalog, problems: Problems) -> N
 
 
 def _check_config(place: int, node: Node, problems: Problems, *, takes: bool) -> None:
-    for name, where in _reads(node.config, ("nodes", place, "config")):
-        if not takes:
-            problems.error(
-                "secret-not-available",
-                f"{node.type} node {quote(node.id)} cannot read the secret {quote(name)}: what "
-                "its config becomes is kept in the run",
-                where,
-                hint="read it in the node that needs it",
-            )
-        elif name not in node.secrets:
+    path: Path = ("nodes", place, "config")
+    if takes:
+        _check_declared(node, node.config, path, problems)
+        return
+    for name, where in _reads(node.config, path):
+        problems.error(
+            "secret-not-available",
+            f"{node.type} node {quote(node.id)} cannot read the secret {quote(name)}: what "
+            "its config becomes is kept in the run",
+            where,
+            hint="read it in the node that needs it",
+        )
+
+
+def _check_declared(node: Node, value: Any, path: Path, problems: Problems) -> None:
+    """Report the secrets that are read in a value and that the node does not declare."""
+    for name, where in _reads(value, path):
+        if name not in node.secrets:
             problems.error(
                 "undeclared-secret",
                 f"node {quote(node.id)} does not declare the secret {quote(name)}",

@@ -18,10 +18,8 @@ from minuet.events import (
     NodeCompleted,
     NodeFailed,
     Place,
-    RunCancelled,
-    RunCompleted,
+    RunCompensating,
     RunCreated,
-    RunFailed,
     RunPatched,
     RunRetried,
     RunStarted,
@@ -30,7 +28,7 @@ from minuet.events import (
 )
 from minuet.kernel.fold import Fold, NumberedEvent, State
 from minuet.kernel.invariants import INVARIANTS, Evidence, check_run, differences
-from minuet.kernel.ledger import Ledger
+from minuet.kernel.ledger import ENDS, Ledger
 from minuet.kernel.program import Program
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.families import child_rules, is_needed, report_rules
@@ -282,7 +280,7 @@ class Checker:
         self._fail(BrokenRule(id_, message, run))
 
     def _note_end(self, run: str, event: Event) -> None:
-        if isinstance(event, RunCompleted | RunFailed | RunCancelled):
+        if isinstance(event, ENDS):
             self.leases.ended[run] = self._now()
-        elif isinstance(event, RunStarted | RunRetried):
+        elif isinstance(event, RunStarted | RunRetried | RunCompensating):
             self.leases.ended.pop(run, None)

@@ -74,6 +74,8 @@ class Script(msgspec.Struct, frozen=True):
     signals: tuple[tuple[float, str, int], ...] = ()
     #: The tag of the deployed workflow that it starts a run of. None: it has the document.
     tag: str | None = None
+    #: How often it undoes the run when that is over.
+    rollbacks: int = 0
 
     @property
     def name(self) -> str:
@@ -187,6 +189,8 @@ class Client:
             if not left or status not in ("FAILED", "CANCELLED"):
                 break
             await self._retry(run, script)
+        for _ in range(script.rollbacks):
+            await self._rollback(run, script)
         await sending
         if deciding is not None:
             await deciding
@@ -342,6 +346,18 @@ class Client:
 
     async def _retry(self, run: str, script: Script) -> None:
         await self._change("RetryRun", run, lambda: self._app.runs.retry(run))
+
+    async def _rollback(self, run: str, script: Script) -> None:
+        """Undo a run that is over: twice at once, and at most one call may succeed."""
+        loop = asyncio.get_running_loop()
+
+        def call() -> Awaitable[Run]:
+            return self._app.runs.rollback(run)
+
+        rivals = [loop.create_task(self._change("Rollback", run, call)) for _ in range(2)]
+        for rival in rivals:
+            self._coverage.hit("rollback made" if await rival else "rollback refused")
+        await self._watch(run, script)
 
     async def _delete(self, run: str, script: Script) -> None:
         """Delete a run. The store refuses unless it is over. What was seen of it stays true."""

@@ -18,6 +18,7 @@ from minuet.events import (
     NodeResumed,
     NodeRetried,
     NodeSkipped,
+    RunCompensated,
     RunRetried,
 )
 from minuet.simulation.faults import FAULTS
@@ -116,7 +117,7 @@ class Coverage:
         match event:
             case NodeCompleted():
                 if event.error is not None:
-                    hit("node continued")
+                    hit("node continued" if event.dead_letter is None else "compensator failed")
                 if event.more:
                     hit("node in parts")
                 hit("node withdrawn", len(event.withdrawn))
@@ -148,6 +149,8 @@ class Coverage:
                 hit("node expired")
             case LeaseReturned():
                 hit("lease returned late" if event.late else "lease returned")
+            case RunCompensated():
+                hit("undo ended")
             case RunRetried():
                 hit("run restarted")
 

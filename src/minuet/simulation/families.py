@@ -12,7 +12,7 @@ from minuet.simulation.rules import Found
 from minuet.store.changes import NewRun
 from minuet.store.families import child_id
 from minuet.store.records import CHILD_SIGNAL, Key, Run
-from minuet.types import TERMINAL
+from minuet.types import CLOSED, TERMINAL
 
 
 def _instance_of(run: Run) -> Key:
@@ -56,8 +56,12 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
     run = model.run(name)
     if run is None:
         return
-    token = model.token(_instance_of(run)) if run.parent is not None else None
-    if token is not None and run.status in TERMINAL and token.wait_key == name:
+    waiting = [
+        token
+        for token in (model.tokens(run.parent) if run.parent is not None else ())
+        if (token.state, token.wait, token.wait_key) == ("waiting", "child", name)
+    ]
+    if waiting and run.status in TERMINAL:
         yield "I22", "it is over, and its parent waits for it", name
     if run.parent_number and run.status in TERMINAL and not _is_signalled(model, run):
         yield "I22", "it is over, and its parent has no signal of that", name
@@ -66,7 +70,7 @@ def report_rules(model: ModelStore, coverage: Coverage, name: str) -> Iterator[F
             continue
         for child in _children_of(model, token.key):
             coverage.hit("child run cut off")
-            if child.status not in TERMINAL:
+            if child.status not in CLOSED:
                 yield "I22", f"it no longer waits for {child.run}, which is open", name
 
 
@@ -74,7 +78,7 @@ def _is_signalled(model: ModelStore, run: Run) -> bool:
     """Whether the function that has started a run has a signal of its end, or needs none. One that
     was over at that time, and goes on since, looks at its child runs first."""
     parent = model.run(run.parent or "")
-    if parent is None or parent.status in TERMINAL or parent.generation > 1:
+    if parent is None or parent.status in CLOSED or parent.generation > 1:
         return True
     ids = {signal.id for signal in model.signals(parent.run)}
     return f"{CHILD_SIGNAL}{run.run}:{run.generation}" in ids

@@ -20,7 +20,9 @@ from minuet.simulation.handlers import Start
 from minuet.simulation.letters import discarded_wrongly, retried_wrongly
 from minuet.simulation.logged import LogModel
 from minuet.simulation.server import apply
+from minuet.simulation.undo import subject
 from minuet.store.records import SIGNAL_WAIT, Key, Run
+from minuet.types import UNDO
 
 if TYPE_CHECKING:
     from minuet.simulation.world import World
@@ -34,6 +36,7 @@ _EVENTS = {
     "Resume": happened.RunResumed,
     "RetryRun": happened.RunRetried,
     "NewPlan": happened.RunPatched,
+    "Rollback": happened.RunCompensating,
 }
 
 
@@ -150,7 +153,10 @@ def _ends_stay(world: World) -> None:
             world.fail(BrokenRule("I28", message, seen.run))
         if seen.status == "COMPLETED":
             state = world.checker.state(seen.run)
-            if retried or len(events) != seen.seq:
+            undone = any(
+                isinstance(event, happened.RunCompensating) for _, _, event in events[seen.seq :]
+            )
+            if retried or (len(events) != seen.seq and not undone):
                 world.fail(BrokenRule("I28", "something followed its completion", seen.run))
             if any(b"$blob" in (t.output or b"") for t in state.tokens.values()):
                 continue
@@ -182,7 +188,7 @@ def _keys_are_stable(world: World) -> None:
             continue
         if len(keys) > 1:
             world.fail(BrokenRule("I30", f"{instance[1:]} had {len(keys)} keys", instance[0]))
-        if owners.setdefault(starts[0].key, instance) != instance:
+        if subject(owners.setdefault(starts[0].key, instance)) != subject(instance):
             world.fail(BrokenRule("I30", f"{instance[1:]} shares its key", instance[0]))
 
 
@@ -227,7 +233,8 @@ def _effects_are_there(world: World) -> None:
                 continue
             instance = (run.run, node, scope)
             starts = world.outside.starts.get(instance)
-            if not starts or world.outside.sink.get(starts[0].key) != instance:
+            owner = world.outside.sink.get(starts[0].key) if starts else None
+            if owner is None or subject(owner) != subject(instance):
                 message = f"{(node, scope)} completed and left no effect"
                 world.fail(BrokenRule("I29", message, run.run))
 
@@ -264,7 +271,7 @@ def determined_results(world: World) -> dict[str, dict[str, str]]:
                 f"{node} {scope}": f"{token.outcome} {(token.output or b'').decode()}"
                 for (node, scope), token in sorted(state.tokens.items())
                 # The run's output contains the run's id, which differs between worlds.
-                if run.run.encode() not in (token.output or b"")
+                if run.run.encode() not in (token.output or b"") and not node.endswith(UNDO)
             }
     return found
 

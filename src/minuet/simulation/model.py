@@ -173,6 +173,8 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
             plan=row.plan,
             input=row.input,
             error=row.error,
+            undos=row.undos,
+            ends_as=row.ends_as,
             tokens={
                 key[1:]: view_of(token, outputs.get(token.event))
                 for key, token in self._tokens.items()

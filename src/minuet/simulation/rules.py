@@ -162,7 +162,7 @@ def _granted(model: ModelStore, grants: Grants, process: Process, reply: Reply) 
         if grant.delivery > DELIVERIES_MAX:
             yield "busy", f"{key[1:]} is handed out for the {grant.delivery}th time", grant.run
         run = model.run(grant.run)
-        if known is None and run is not None and run.status != "RUNNING":
+        if known is None and run is not None and run.status not in ("RUNNING", "COMPENSATING"):
             yield "paused", f"{key[1:]} is handed out in a run that is {run.status}", grant.run
         if known is None and grant.is_resumed and grant.timed_out == _was_resolved(model, key):
             ended = "timed out" if grant.timed_out else "was resolved"
@@ -249,7 +249,7 @@ def _foreach_rules(program: Program, state: State, event: Event) -> Iterator[str
     if not isinstance(event, NodeCompleted):
         return
     node = program.nodes.get(event.node)
-    if node is None or node.foreach is None:
+    if node is None or node.foreach is None or node.undoes:
         return
     role, item = node.foreach.role, item_id(node.foreach.node)
     scope = event.scope if role != "item" else encode(decode(event.scope)[:-1])

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar
 
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.events import Place
 from minuet.simulation.loop import current_process
 from minuet.simulation.rules import Deletion
 from minuet.simulation.server import Call, Server, finish
@@ -253,12 +254,12 @@ class SimStore:
         )
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
         model = self._server.model
         return await self._call(
             "discard_dead_letter",
-            lambda: model.discard_dead_letter(tenant, run, generation, why),
+            lambda: model.discard_dead_letter(tenant, run, generation, why, held),
         )
 
     async def count_runs(self, tenant: str) -> RunCounts:

@@ -47,6 +47,7 @@ from minuet.simulation.registry import TAGS, Shelf, revise, variants
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
+from minuet.simulation.undo import add_undo
 from minuet.store.changes import Resume, SendSignal
 from minuet.store.records import DEFAULT_TENANT, FLOW_WAIT, LIVE_STATES, Key, Run, Snapshot
 from minuet.types import TERMINAL
@@ -281,6 +282,7 @@ class World:
             deleting.random() < 0.25 and not self.config.calm_clients,
             draw_signals(self.streams.get("signals")),
             tag,
+            self.streams.get("undo").choice((0, 1, 2)) if self.config.undo else 0,
         )
 
     def _draw_function(self) -> Tree | None:
@@ -301,6 +303,8 @@ class World:
             self._placing.add(document)
         if self.config.approvals:
             add_approvals(document)
+        if self.config.undo:
+            add_undo(document)
 
     def _make_worker(self, name: str) -> Worker:
         chance = self.streams.get("ids")

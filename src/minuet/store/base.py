@@ -29,6 +29,7 @@ from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from minuet.errors import RunConflictError
+from minuet.events import Place
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
 from minuet.store.records import (
@@ -165,9 +166,10 @@ class Store(Protocol):
         ...
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
-        """Mark the pending dead letter of a run's generation as discarded; False: it has none."""
+        """Mark the pending dead letter of a run's generation as discarded; False: it has none.
+        `held`: the dead letter of this instance, after whose failure the run went on."""
         ...
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:

@@ -35,6 +35,8 @@ class NewRun(Record, frozen=True):
     #: The version of a deployed workflow, and the tag that led to it; None: there is none.
     version: int | None = None
     tag: str | None = None
+    #: When it is undone without being asked to: "failure", "cancel" or "both"; "": never.
+    undo_on: str = ""
 
 
 class Start(Record, frozen=True, tag="start"):
@@ -50,6 +52,8 @@ class Cancel(Record, frozen=True, tag="cancel"):
 
     reason: str = "cancelled"
     by: str = ""
+    #: Whether it is undone if it asks for that (`NewRun.undo_on`).
+    undo: bool = True
 
 
 class Pause(Record, frozen=True, tag="pause"):
@@ -73,6 +77,8 @@ class RetryRun(Record, frozen=True, tag="retry"):
     #: The token of its parent that wants it again, under the lease of the worker that asks: refused
     #: if that is lost. None: somebody else asks.
     parent: Held | None = None
+    #: Although it was undone.
+    undone: bool = False
 
 
 class NewPlan(Record, frozen=True, tag="plan"):
@@ -96,4 +102,11 @@ class SendSignal(Record, frozen=True, tag="signal"):
     by: str = ""
 
 
-Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal
+class Rollback(Record, frozen=True, tag="rollback"):
+    """Undo a run that is over: what completed, or only what completed after the node `back_to`."""
+
+    by: str = ""
+    back_to: str = ""
+
+
+Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal | Rollback

@@ -66,6 +66,8 @@ class Done(HandIn, frozen=True, tag="done"):
     notes: list[Any] | None = None
     #: How many deliveries have been sent once this item is applied; None: that is all.
     cursor: int | None = None
+    #: Keep the token as a dead letter, for this reason: a compensator has failed.
+    dead_letter: str | None = None
 
 
 class Retried(HandIn, frozen=True, tag="retry"):

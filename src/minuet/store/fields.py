@@ -43,7 +43,7 @@ def names(kind: type[msgspec.Struct], *, without: Collection[str] = ()) -> tuple
 #: What never changes of a run, a token and a join once it is stored.
 RUN_FIXED = (
     *("run", "tenant", "workflow", "tags", "idempotency_key", "created_ms", "parent"),
-    *("version", "tag", "parent_node", "parent_scope", "depth", "parent_number"),
+    *("version", "tag", "parent_node", "parent_scope", "depth", "parent_number", "undo_on"),
 )
 TOKEN_FIXED = (
     *("run", "node", "scope", "tenant", "queue", "skip", "hop"),

@@ -160,6 +160,12 @@ class Run(msgspec.Struct, gc=False):
     #: Number of the first event that people outside may want to know of and that nobody has passed
     #: on: an approval, a failure, a cancellation. 0: there is none.
     notable: int = 0
+    #: When it is undone without being asked to: see `NewRun`.
+    undo_on: str = ""
+    #: How often it was undone, what is going on included.
+    undos: int = 0
+    #: COMPENSATING: what it was before, and will be again. "": it is not being undone.
+    ends_as: str = ""
 
 
 class Token(msgspec.Struct, gc=False):

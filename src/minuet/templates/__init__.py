@@ -34,6 +34,9 @@ __all__ = ["LIMITS", "VARIABLES", "Limits", "Template", "compile_template"]
 
 _Render: TypeAlias = Callable[[Scope], Json]
 
+#: What the items of a foreach are called, and whether there is a variable `output`.
+_Names: TypeAlias = tuple[str, bool]
+
 _OPENING = re.compile(r"\{\{|\{%|\{#")
 
 #: What matters for finding the end of an expression: strings, stray quotes, and braces.
@@ -78,24 +81,25 @@ class Template:
         return self._render(Scope(outputs, variables))
 
 
-def compile_template(value: Json, *, item: str = "item") -> Template:
+def compile_template(value: Json, *, item: str = "item", knows_output: bool = False) -> Template:
     """Compile any JSON value. The keys of objects are not templates.
 
     `item` is another name of the variable `item`: what the author calls the items of a foreach.
+    `knows_output`: it is rendered when its node has an output, which is the variable `output`.
     """
     references: set[str] = set()
     uses: set[str] = set()
     secrets: set[str] = set()
-    render = _compile_value(value, references, uses, secrets, 0, item)
+    render = _compile_value(value, references, uses, secrets, 0, (item, knows_output))
     return Template(value, render, references, uses, secrets)
 
 
 def _compile_value(
-    value: Json, references: set[str], uses: set[str], secrets: set[str], depth: int, item: str
+    value: Json, references: set[str], uses: set[str], secrets: set[str], depth: int, names: _Names
 ) -> _Render | None:
     """How to render the value. None: it has no expressions."""
     if isinstance(value, str):
-        text = _compile_text(value, item)
+        text = _compile_text(value, *names)
         if text is None:
             return None
         references |= text.references
@@ -108,7 +112,7 @@ def _compile_value(
         raise TemplateError(f"the value is nested deeper than {LIMITS.depth} levels")
     renders: dict[str | int, _Render] = {}
     for key, part in value.items() if isinstance(value, dict) else enumerate(value):
-        render = _compile_value(part, references, uses, secrets, depth + 1, item)
+        render = _compile_value(part, references, uses, secrets, depth + 1, names)
         if render is not None:
             renders[key] = render
     return _render_container(value, renders) if renders else None
@@ -136,7 +140,7 @@ class _Text(msgspec.Struct, frozen=True):
 
 
 @lru_cache(maxsize=LIMITS.cached)
-def _compile_text(text: str, item: str) -> _Text | None:
+def _compile_text(text: str, item: str, knows_output: bool) -> _Text | None:
     if _OPENING.search(text) is None:
         return None
     if len(text) > LIMITS.source_chars:
@@ -147,7 +151,10 @@ def _compile_text(text: str, item: str) -> _Text | None:
         )
     try:
         parts = _split(text)
-        compiled = [p if isinstance(p, str) else _compile_expression(p[0], item) for p in parts]
+        compiled = [
+            p if isinstance(p, str) else _compile_expression(p[0], item, knows_output)
+            for p in parts
+        ]
     except Problem as problem:
         raise TemplateError(str(problem), source=text) from None
     except Exception as error:
@@ -210,17 +217,17 @@ def _find_end(text: str, at: int) -> int:
     raise Problem("'{{' without '}}'")
 
 
-def _compile_expression(text: str, item: str) -> Expression:
+def _compile_expression(text: str, item: str, knows_output: bool) -> Expression:
     if len(text) > LIMITS.expression_chars:
         raise Problem(
             f"an expression has {len(text)} characters, {LIMITS.expression_chars} are allowed"
         )
     path = parse_path(text)
     if path is not None:
-        return compile_path(path, item)
+        return compile_path(path, item, knows_output=knows_output)
     from minuet.templates import expression
 
-    return expression.compile_expression(text, item)
+    return expression.compile_expression(text, item, knows_output=knows_output)
 
 
 def _join(parts: list[str | Callable[[Scope], Json]]) -> Callable[[Scope], str]:

@@ -54,14 +54,15 @@ _ENVIRONMENT = Environment()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def compile_expression(text: str, item: str) -> Expression:
-    """Compile the text between the braces. `item` is another name of the variable `item`."""
+def compile_expression(text: str, item: str, *, knows_output: bool = False) -> Expression:
+    """Compile the text between the braces. `item` is another name of the variable `item`;
+    `knows_output`: there is a variable `output`."""
     try:
         parser = Parser(_ENVIRONMENT, text, state="variable")
         tree = parser.parse_expression()
         if not parser.stream.eos:
             raise Problem(f"unexpected {str(parser.stream.current.value)[:40]!r}")
-        compiler = _Compiler(item)
+        compiler = _Compiler(item, knows_output)
         evaluate = compiler.compile(tree)
     except TemplateSyntaxError as error:
         raise Problem(error.message or "syntax error") from None
@@ -78,8 +79,9 @@ def compile_expression(text: str, item: str) -> Expression:
 class _Compiler:
     """One pass over a tree. Collects what it reads."""
 
-    def __init__(self, item: str) -> None:
+    def __init__(self, item: str, knows_output: bool) -> None:
         self._item = item
+        self._knows_output = knows_output
         self.references: set[str] = set()
         self.uses: set[str] = set()
         self.secrets: set[str] = set()
@@ -88,7 +90,7 @@ class _Compiler:
     def compile(self, tree: nodes.Node) -> Evaluate:
         path = _path(tree)
         if path is not None:
-            expression = compile_path(path, self._item)
+            expression = compile_path(path, self._item, knows_output=self._knows_output)
             self.references |= expression.references
             self.uses |= expression.uses
             self.secrets |= expression.secrets

@@ -47,6 +47,9 @@ ITEM = 32
 #: Names that are not nodes. A node with such an id is read as `nodes["input"].output`.
 VARIABLES = ("input", "run", "iteration", "item", "item_index", "secrets")
 
+#: What is a variable only where a node's output is known: in its compensator.
+OUTPUT = "output"
+
 #: The variable that gives the values of secrets.
 SECRETS = "secrets"
 
@@ -159,8 +162,9 @@ def parse_path(text: str) -> Path | None:
     return Path(found[1], tuple(keys))
 
 
-def compile_path(path: Path, item: str = "item") -> Expression:
-    """How to read the path, and what it reads. `item` is another name of the variable `item`."""
+def compile_path(path: Path, item: str = "item", *, knows_output: bool = False) -> Expression:
+    """How to read the path, and what it reads. `item` is another name of the variable `item`;
+    `knows_output`: there is a variable `output`."""
     name, keys = path.name, path.keys
     if name == SECRETS:
         # Which ones a text reads must be known before it is rendered.
@@ -169,6 +173,8 @@ def compile_path(path: Path, item: str = "item") -> Expression:
         return Expression(
             _read_variable(name, keys, name), uses=frozenset({name}), secrets=frozenset({keys[0]})
         )
+    if name == OUTPUT and knows_output:
+        return Expression(_read_variable(name, keys, name), uses=frozenset({name}))
     if name in VARIABLES or name == item:
         variable = "item" if name == item else name
         return Expression(_read_variable(variable, keys, name), uses=frozenset({variable}))

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from minuet.bridge.granted import Granted
 from minuet.errors import DamagedRowError
-from minuet.kernel.settle import Items, Outcome, Succeeded
-from minuet.plan.plan import Node
-from minuet.types import Json
+from minuet.kernel.settle import Items, Outcome, Succeeded, UndoList
+from minuet.plan.plan import Node, author_of
+from minuet.types import UNDO, Json, Scope
 
 if TYPE_CHECKING:
     from minuet.bridge.programs import Loaded
@@ -39,6 +41,7 @@ class Assignment(Granted):
         "revealed",
         "task",
         "thread",
+        "undoes",
         "unsettled",
     )
 
@@ -47,8 +50,10 @@ class Assignment(Granted):
         self.holds_slot = bool(grant.slot)
         self.loaded: Loaded | None = None
         self.node: Node | None = None
-        #: Whether the node is an item of a foreach.
+        #: Whether the node is an item of a foreach, or undoes one.
         self.is_item = False
+        #: The node whose instance it undoes; "": it undoes none.
+        self.undoes = ""
         #: How large the output may be; None: the document does not limit it.
         self.max_output_bytes: int | None = None
         self.context: Context | None = None
@@ -84,10 +89,35 @@ class Assignment(Granted):
         self.node = node = loaded.program.nodes.get(self.grant.node)
         each = None if node is None else node.foreach
         self.is_item = each is not None and each.role == "item"
+        self.undoes = "" if node is None else node.undoes
         limit = loaded.program.plan.max_output_bytes
         if node is not None and node.max_output_bytes is not None:
             limit = node.max_output_bytes if limit is None else min(limit, node.max_output_bytes)
         self.max_output_bytes = limit
+
+    @property
+    def undone_scope(self) -> Scope:
+        """The scope of the node instance that it is about: its own, or of the one that it
+        undoes."""
+        return self.scope[:-1] if self.undoes else self.scope
+
+    def undone_output(self) -> Json:
+        """The output of the instance that it undoes."""
+        for output in self.grant.reads:
+            if output.node == self.undoes:
+                return self._output(output)
+        raise DamagedRowError(self.key[0], f"node {self.key[1]}: the output to undo", "")
+
+    def undo_list(self) -> UndoList | None:
+        """What is being undone; None: it cannot be read."""
+        data = self.output if self.key[1] == UNDO else None
+        for output in self.grant.reads:
+            if output.node == UNDO:
+                data = output.data
+        try:
+            return None if data is None else msgspec.json.decode(data, type=UndoList)
+        except msgspec.DecodeError:
+            return None
 
     # ── as an item of a foreach ─────────────────────────────────────────────────────────
 
@@ -104,12 +134,12 @@ class Assignment(Granted):
         if self.chunk is not None or not self.is_item:
             return None
         found = self.item_list()
-        chunk = None if found is None else found.chunk_of(self.scope[-1])
+        chunk = None if found is None else found.chunk_of(self.undone_scope[-1])
         return None if chunk is None else chunk[1]
 
     def item(self) -> Json:
         """The item. Its chunk is at hand."""
-        found, number = self.item_list(), self.scope[-1]
+        found, number = self.item_list(), self.undone_scope[-1]
         if found is None:
             raise DamagedRowError(self.key[0], f"node {self.key[1]}: the list of the foreach", "")
         chunk = found.chunk_of(number)
@@ -119,6 +149,8 @@ class Assignment(Granted):
         return self.chunk[number - chunk[0]]
 
     def inputs(self) -> dict[str, Json]:
+        if self.undoes:
+            return {author_of(self.undoes): self.undone_output()}
         # The outputs of all dependencies would travel with every item. Those that it names do.
         return self.reads() if self.is_item else super().inputs()
 

@@ -249,7 +249,7 @@ class Children:
             version=version,
             tag=tag,
         )
-        self._adopt(name, (node.queue for node in plan.nodes))
+        self._adopt(name, loaded.program.queues)
         (answer,) = await self._store.create_runs([new])
         if isinstance(answer, Run):
             return answer
@@ -282,9 +282,12 @@ class Children:
     # ── going on ────────────────────────────────────────────────────────────────────────
 
     async def _retry(self, context: Context, child: Run, timeout_ms: int | None) -> Run:
+        if child.undos:
+            # What it did was undone. Its parent does not know whether it may be done again.
+            raise ChildFailedError(child.run, child.status, shown_error(child.error))
         loaded = await self._programs.load(child.plan, run=child.run, tenant=self._tenant)
         plan = loaded.program.plan
-        self._adopt(child.run, (node.queue for node in plan.nodes))
+        self._adopt(child.run, loaded.program.queues)
         deadline_ms = self._deadline_ms(context, plan.deadline_ms, timeout_ms)
         change = RetryRun(by=context.run_id, deadline_ms=deadline_ms, parent=_held(context))
         try:

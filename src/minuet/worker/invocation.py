@@ -15,6 +15,7 @@ import msgspec
 
 from minuet.errors import HandlerError, InputError, SecretError, TemplateError
 from minuet.functions.function import Function
+from minuet.kernel.scope import encode
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import Handlers
@@ -65,7 +66,8 @@ class Invocations:
         Other exceptions are the user's too: a template's, or those of an argument's class.
         """
         if self._handlers.stand_ins:
-            place = (assignment.header.workflow, author_of(node.id))
+            name = node.id if node.undoes else author_of(node.id)
+            place = (assignment.header.workflow, name)
             stand_in = self._handlers.stand_ins.get(place)
             if stand_in is not None:
                 return self._of_stand_in(assignment, node, stand_in)
@@ -130,6 +132,8 @@ class Invocations:
             raise HandlerError(f"node {node.id!r} names no handler")
         task = self._handlers.find(node.handler)
         config = self._own_config(assignment, node)
+        if node.undoes and "output" not in config and task.takes("output"):
+            config["output"] = copy.deepcopy(assignment.undone_output())
         context = self._enter(assignment, node, is_async=task.is_async)
         timeout_ms = node.timeout_ms
         if timeout_ms is None and task.timeout is not None:
@@ -203,9 +207,10 @@ class Invocations:
             services=self._services,
             run_id=grant.run,
             workflow=assignment.header.workflow,
-            node_id=node.id if node.foreach is None else node.foreach.node,
+            node_id=author_of(node.id),
             token_node=node.id,
-            scope=assignment.scope,
+            undone_scope=encode(assignment.undone_scope) if node.undoes else None,
+            scope=assignment.undone_scope,
             scope_text=grant.scope,
             attempt=grant.attempt,
             lease_id=grant.lease,

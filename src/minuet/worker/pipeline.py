@@ -25,6 +25,7 @@ from minuet.worker.preparing import Preparing, is_inline
 from minuet.worker.rendering import render_slot_key
 from minuet.worker.running import Running
 from minuet.worker.settling import Settling
+from minuet.worker.undo import UndoParts, is_undo_part
 
 if TYPE_CHECKING:
     from minuet.store.exchange import Item
@@ -34,8 +35,14 @@ class Pipeline:
     """Turns assignments into items to hand in."""
 
     def __init__(
-        self, preparing: Preparing, running: Running, settling: Settling, failures: Failures
+        self,
+        preparing: Preparing,
+        running: Running,
+        settling: Settling,
+        failures: Failures,
+        undo_parts: UndoParts,
     ) -> None:
+        self._undo_parts = undo_parts
         self.preparing = preparing
         self._running = running
         self._settling = settling
@@ -183,6 +190,8 @@ class Pipeline:
         assert node is not None
         if is_hidden(node):
             return self._running.run_hidden(assignment, node)
+        if is_undo_part(node):
+            return await self._undo_parts.run(assignment, node)
         if node.config_ref is not None:
             await preparing.load_config(assignment, node)
         node_type = NODE_TYPES.get(node.type)

@@ -18,6 +18,7 @@ from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import crash_loop, failure_of
 from minuet.worker.foreach import Chunks, is_hidden
+from minuet.worker.undo import is_undo_part
 
 #: Leases of one token that may expire before it counts as killing its workers.
 CRASHES_MAX = 3
@@ -111,14 +112,18 @@ class Preparing:
             return Succeeded(value)
         if grant.oversize:
             return failure_of(assignment.oversize_error())
-        if grant.expiry >= self._crashes_max and not is_inline(assignment.node):
+        if grant.expiry >= self._crashes_max and not is_ours(assignment.node):
             return crash_loop(grant.expiry)
         return None
 
 
+def is_ours(node: Node) -> bool:
+    """Whether a node runs no code of users, and cannot have killed its workers."""
+    return is_inline(node) or is_undo_part(node)
+
+
 def is_inline(node: Node) -> bool:
-    """Whether a node reaches nothing outside: it awaits nothing, and cannot have killed its
-    workers."""
+    """Whether a node reaches nothing outside: it awaits nothing."""
     node_type = NODE_TYPES.get(node.type)
     return is_hidden(node) or (node_type is not None and node_type.run is not None)
 

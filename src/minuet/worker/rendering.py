@@ -71,10 +71,12 @@ def condition_variables(assignment: Assignment, node: Node) -> dict[str, Json]:
 
 
 def _template_variables(assignment: Assignment) -> dict[str, Json]:
-    scope = assignment.scope
+    scope = assignment.undone_scope
     variables = item_variables(assignment)
     if variables:
         scope = scope[:-1]
+    if assignment.undoes:
+        variables["output"] = assignment.undone_output()
     return {
         "input": assignment.input(),
         "run": assignment.run_variable(),
@@ -87,4 +89,4 @@ def item_variables(assignment: Assignment) -> dict[str, Json]:
     """What only an item of a foreach sees."""
     if not assignment.is_item:
         return {}
-    return {"item": assignment.item(), "item_index": assignment.scope[-1]}
+    return {"item": assignment.item(), "item_index": assignment.undone_scope[-1]}

@@ -14,7 +14,7 @@ from minuet.bridge.snapshot import metadata_of
 from minuet.bridge.values import needs_blob
 from minuet.errors import DamagedRowError, StoreUnavailableError
 from minuet.ids import Ids
-from minuet.kernel.settle import AttemptFailed, Items, Succeeded, settle
+from minuet.kernel.settle import AttemptFailed, Items, Succeeded, is_undo, settle
 from minuet.plan.plan import Node
 from minuet.store.base import Store
 from minuet.store.blob import blob_value
@@ -144,6 +144,7 @@ class Settling:
             cursor=grant.cursor,
             fraction=self._ids.fraction(),
             items=_items_of(assignment),
+            undos=assignment.undo_list() if is_undo(grant.node) else None,
         )
         # Decoded values are many times as large as their bytes, and items wait for the store.
         assignment.forget_values()

@@ -54,6 +54,7 @@ from minuet.worker.settling import Settling
 from minuet.worker.standstill import Standstill
 from minuet.worker.sweeping import Sweeping
 from minuet.worker.take_pause import TakePause
+from minuet.worker.undo import UndoParts
 from minuet.worker.workload import Workload
 
 _log = logging.getLogger("minuet.worker")
@@ -229,6 +230,7 @@ class Worker:
             ),
             Settling(store, tenant, ids, policies, failures),
             failures,
+            UndoParts(store, tenant, programs, self._adopt),
         )
 
     def _adopt(self, run: str, queues: Iterable[str]) -> None:

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from minuet.kernel.scope import show
+from minuet.kernel.settle import is_undo
 from minuet.plan.plan import author_of
 from minuet.store.exchange import Held, Item, Slot
 from minuet.store.records import Key
@@ -118,8 +119,8 @@ class Workload:
     def abandon_run(self, run: str) -> None:
         """The run is over: stop the handlers that still work on it. They would find out only when
         their leases are not renewed."""
-        self.granted = [one for one in self.granted if one.grant.run != run]
-        for assignment in [one for one in self.assignments.values() if one.grant.run == run]:
+        self.granted = [one for one in self.granted if not _is_of(one, run)]
+        for assignment in [one for one in self.assignments.values() if _is_of(one, run)]:
             assignment.abandon()
             self.forget(assignment)
 
@@ -127,3 +128,8 @@ class Workload:
         """The worker ends."""
         for assignment in self.assignments.values():
             assignment.abandon()
+
+
+def _is_of(assignment: Assignment, run: str) -> bool:
+    """Whether a token belongs to what a run does. If it is over, it may be being undone."""
+    return assignment.grant.run == run and not is_undo(assignment.grant.node)

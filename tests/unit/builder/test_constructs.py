@@ -326,6 +326,7 @@ def test_the_fields_of_a_workflow() -> None:
         limits={"max_hops": 10},
         defaults={"queue": "orders"},
         on_failure={"compensate": False},
+        on_cancel={"compensate": True},
         dlq_policy="all",
     ) as w:
         a = minuet.noop("a")
@@ -339,6 +340,7 @@ def test_the_fields_of_a_workflow() -> None:
         "limits": {"max_hops": 10},
         "defaults": {"queue": "orders"},
         "on_failure": {"compensate": False},
+        "on_cancel": {"compensate": True},
         "dlq_policy": "all",
         "nodes": [{"id": "a", "type": "noop"}, {"id": "b", "type": "noop"}],
         "edges": [{"from": "a", "to": "b"}],
@@ -395,6 +397,7 @@ def test_every_field_of_a_workflow_can_be_set() -> None:
         "limits": {"max_hops": 1},
         "defaults": {"queue": "q"},
         "on_failure": {"compensate": True},
+        "on_cancel": {"compensate": True},
         "dlq_policy": "all",
         "output": 1,
         "edges": [{"from": "a", "to": "b"}],

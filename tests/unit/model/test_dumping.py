@@ -24,6 +24,7 @@ from minuet.model.workflow import (
     Limits,
     Loop,
     Node,
+    OnCancel,
     OnFailure,
     Placement,
     Retry,
@@ -157,6 +158,7 @@ WORKFLOWS = st.builds(
         Defaults, retry=maybe(RETRIES), timeout_seconds=maybe(SECONDS), queue=maybe(st.just("q"))
     ),
     on_failure=st.builds(OnFailure, compensate=st.booleans()),
+    on_cancel=st.builds(OnCancel, compensate=st.booleans()),
     dlq_policy=st.sampled_from(["non_retryable", "all"]),
     output=VALUES,
     nodes=st.lists(NODES, max_size=3).map(tuple),

@@ -49,18 +49,6 @@ def test_a_type_of_a_later_version_is_refused_as_such(compiled: Any) -> None:
     assert found.message == 'node type "http" comes in a later version'
 
 
-@pytest.mark.parametrize(
-    ("nodes", "fields", "path"),
-    [
-        ([{"id": "a"}], {"on_failure": {"compensate": True}}, "on_failure.compensate"),
-    ],
-)
-def test_a_feature_of_a_later_version_is_refused_as_such(
-    refused: Any, nodes: list[dict[str, Any]], fields: dict[str, Any], path: str
-) -> None:
-    assert refused(*nodes, **fields) == [("feature-unavailable", path)]
-
-
 def test_a_type_that_needs_a_handler_must_have_one(refused: Any, nodes_of: Any) -> None:
     assert refused({"id": "a", "type": "task"}) == [("missing-handler", "nodes[0]")]
     assert nodes_of({"id": "a", "type": "task", "handler": "f"})["a"].handler == "f"
@@ -136,7 +124,8 @@ def test_a_good_input_schema_is_kept(compiled: Any) -> None:
         ({"human_config": {"approvers": ["a"]}}, {}, "nodes[0].human_config"),
         ({"agent_config": {"model": "m"}}, {}, "nodes[0].agent_config"),
         ({"rejection_path": ["b"]}, {}, "nodes[0].rejection_path"),
-        ({"compensator": {"handler": "undo"}}, {}, "nodes[0].compensator"),
+        ({}, {"on_failure": {"compensate": True}}, "on_failure.compensate"),
+        ({}, {"on_cancel": {"compensate": True}}, "on_cancel.compensate"),
         ({}, {"limits": {"budget": {"tokens": 5}}}, "limits.budget"),
     ],
 )

@@ -95,7 +95,6 @@ def test_what_other_parts_understand_is_kept_as_written(nodes_of: Any) -> None:
             "id": "a",
             "human_config": {"approvers": ["ann"]},
             "agent_config": {"model": "m"},
-            "compensator": {"handler": "undo"},
             "rejection_path": ["b"],
             "concurrency": {"key": "k", "limit": 2},
             "secrets": ["token"],
@@ -106,7 +105,6 @@ def test_what_other_parts_understand_is_kept_as_written(nodes_of: Any) -> None:
     assert node.extra == {
         "human_config": {"approvers": ["ann"]},
         "agent_config": {"model": "m"},
-        "compensator": {"handler": "undo"},
         "rejection_path": ["b"],
     }
     assert node.concurrency == Concurrency(key="k", limit=2)

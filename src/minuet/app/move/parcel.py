@@ -59,7 +59,7 @@ async def close(store: Store, snapshot: Snapshot, parcel: Snapshot, to: str) -> 
     """
     run = snapshot.run
     ref = await store.put_blob(_encode(parcel), run=run.run, tenant=run.tenant)
-    await store.change_run(run.tenant, run.run, Cancel(MOVED + to, by=ref), run.seq)
+    await store.change_run(run.tenant, run.run, Cancel(MOVED + to, by=ref, undo=False), run.seq)
 
 
 async def read_parcel(store: Store, run: Run) -> Snapshot:

@@ -16,6 +16,7 @@ import msgspec
 from minuet.errors import RunError
 from minuet.events import Place
 from minuet.kernel.explain.skip import Reason, explain_choice, explain_run, explain_skip
+from minuet.kernel.explain.undo import explain_undo
 from minuet.kernel.explain.waiting import Causes, Fact
 from minuet.kernel.fold import Detail, Fold, JoinView, TokenView
 from minuet.kernel.lifecycle import NodeStatus
@@ -54,7 +55,11 @@ def explain(
 ) -> Explanation:
     """Say why a node or an instance is in its state. RunError if it does not exist."""
     node, scope = find_node(program, node_id)
-    return _Inquiry(program, fold, facts or {}).answer(node, scope)
+    answer = _Inquiry(program, fold, facts or {}).answer(node, scope)
+    undone = explain_undo(program, fold, answer.node, answer.scope, answer.status, facts or {})
+    if undone:
+        return msgspec.structs.replace(answer, reasons=(*answer.reasons, undone))
+    return answer
 
 
 def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
@@ -82,6 +87,8 @@ class _Inquiry:
     def __init__(self, program: Program, fold: Fold, facts: Mapping[Place, Fact]) -> None:
         self.program, self.fold = program, fold
         self.state, self.details = fold.state, fold.details
+        #: What the run is, or will be again when it has been undone.
+        self._status = fold.state.ends_as or fold.state.status
         self.facts = facts
         leased = frozenset(place for place, fact in facts.items() if fact.get("state") == "leased")
         self.views = node_views(program, fold.state, fold.details, leased)
@@ -124,7 +131,7 @@ class _Inquiry:
         place = (node.id, encode(scope))
         if place in self.state.tokens:
             return self._has_token(node, self.state.tokens[place])
-        if place in self.state.joins and self.state.status not in TERMINAL:
+        if place in self.state.joins and self._status not in TERMINAL:
             return self._lacks_arrivals(node, scope)
         name = author_of(node.id)
         known = [f"{name}{show(one.scope)}" for one in self.views[name].instances]
@@ -147,7 +154,7 @@ class _Inquiry:
 
     def _waiting_join(self, node: Node) -> Scope | None:
         """The latest instance that has some of its arrivals, while the run is open."""
-        if self.state.status in TERMINAL:
+        if self._status in TERMINAL:
             return None
         scopes = [
             decode(scope)
@@ -168,7 +175,7 @@ class _Inquiry:
 
     def _end_of_run(self) -> str:
         error = self.state.error or {}
-        if self.state.status == "FAILED":
+        if self._status == "FAILED":
             name = author_of(error.get("node") or "")
             return f"node {name!r} failed: {error.get('message', '')}"
         return f"it was cancelled ({error.get('code', '')})"

@@ -237,7 +237,7 @@ class Guard:
     async def remove(self, tenant: str, run: str) -> None:
         """Remove a deleted run that the hot half has again, or still has."""
         try:
-            await self._hot.change_run(tenant, run, Cancel("deleted"))
+            await self._hot.change_run(tenant, run, Cancel("deleted", undo=False))
         except (RunConflictError, RunNotFoundError):
             pass
         await self._hot.delete_runs(tenant, [run])

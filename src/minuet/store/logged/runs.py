@@ -10,6 +10,7 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
+from minuet.events import Place
 from minuet.store.changes import (
     Cancel,
     Change,
@@ -18,6 +19,7 @@ from minuet.store.changes import (
     Pause,
     Resume,
     RetryRun,
+    Rollback,
     SendSignal,
     Start,
 )
@@ -37,6 +39,7 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
     RetryRun: events.RunRetried,
     NewPlan: events.RunPatched,
     SendSignal: events.SignalReceived,
+    Rollback: events.RunCompensating,
 }
 
 
@@ -154,9 +157,9 @@ class LoggedRuns(Gates):
         ]
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
-        return await self._hot.discard_dead_letter(tenant, run, generation, why)
+        return await self._hot.discard_dead_letter(tenant, run, generation, why, held)
 
     async def delete_runs(self, tenant: str, runs: Sequence[str]) -> int:
         await self._durable(*runs)

@@ -6,13 +6,14 @@ import copy
 from collections.abc import Collection, Sequence
 
 from minuet.errors import RunConflictError
+from minuet.events import Place
 from minuet.store.changes import Change, NewRun
 from minuet.store.check import check_change, check_new_runs, check_resolution, check_steps
 from minuet.store.exchange import NewStep, Refusal
 from minuet.store.memory.rows import MemoryRows
 from minuet.store.records import Key, Run, Snapshot
 from minuet.store.rules.transition import Transition
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, UNDO
 
 
 class MemoryRuns(MemoryRows):
@@ -117,11 +118,13 @@ class MemoryRuns(MemoryRows):
         self._dead_letters.remove("run", runs)
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
         wanted = (tenant, generation, "pending")
         for letter in self._dead_letters.of("run", run).values():
-            if (letter.tenant, letter.generation, letter.status) == wanted:
+            is_held = letter.node.endswith(UNDO)
+            place = (letter.node, letter.scope) if is_held or held else None
+            if (letter.tenant, letter.generation, letter.status, place) == (*wanted, held):
                 letter.status, letter.why = "discarded", why
                 letter.settled_ms = self._clock.now_ms()
                 return True

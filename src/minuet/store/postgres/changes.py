@@ -10,6 +10,7 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.events import Place
 from minuet.store.blob import blob_ref
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import NewStep, Refusal, Swept
@@ -314,10 +315,18 @@ async def put_run(
 
 
 async def discard_dead_letter(
-    link: Link, tenant: str, run: str, generation: int, why: str, now_ms: int | None
+    link: Link,
+    tenant: str,
+    run: str,
+    generation: int,
+    why: str,
+    held: Place | None,
+    now_ms: int | None,
 ) -> bool:
     named = (run, generation, tenant)
-    return await link.value(_DISCARD_DEAD_LETTER, *named, now_ms, why.encode()) is not None
+    place = held or (None, None)
+    answer = await link.value(_DISCARD_DEAD_LETTER, *named, now_ms, why.encode(), *place)
+    return answer is not None
 
 
 # ── blobs ───────────────────────────────────────────────────────────────────────────────

@@ -47,6 +47,7 @@ _RUN_NOT_GRANTED = (
     *("run", "tenant", "idempotency_key", "started_ms", "ended_ms"),
     *("error", "dead_letters", "input", "version", "tag"),
     *("parent_node", "parent_scope", "depth", "unreported", "parent_number", "notable"),
+    *("undo_on", "undos", "ends_as"),
 )
 
 

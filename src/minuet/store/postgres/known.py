@@ -45,6 +45,9 @@ class Known:
             known = self.tokens.get((item.run, item.node, item.scope))
             if known is None or item.run not in self.runs:
                 return False
+            # The last token of an undo ends its run as what it was, which is not known here.
+            if self.runs[item.run][1].status == "COMPENSATING":
+                return False
             # Slots, and the leases that a token has lost, do not come with a grant.
             if known[1].slot or known[1].expiry:
                 return False

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from minuet.clock import Clock
 from minuet.errors import RunConflictError, StoreError
+from minuet.events import Place
 from minuet.store.changes import Change, NewRun, SendSignal
 from minuet.store.check import (
     check_change,
@@ -441,11 +442,11 @@ class PostgresStore(SharedCells):
         )
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
         return await self._database.write(
             lambda link: changes.discard_dead_letter(
-                link, tenant, run, generation, why, self._now_ms()
+                link, tenant, run, generation, why, held, self._now_ms()
             )
         )
 

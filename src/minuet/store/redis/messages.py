@@ -16,7 +16,17 @@ import msgspec
 from msgspec.structs import FieldInfo
 
 from minuet.events import COUNTED
-from minuet.store.changes import Cancel, NewPlan, NewRun, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.changes import (
+    Cancel,
+    NewPlan,
+    NewRun,
+    Pause,
+    Resume,
+    RetryRun,
+    Rollback,
+    SendSignal,
+    Start,
+)
 from minuet.store.exchange import (
     Delivery,
     Done,
@@ -146,6 +156,7 @@ write_delivery = DELIVERY.write[Delivery]
 _DONE: Extra = {
     "lead": lambda item: len(item.output) - len(item.output.lstrip()),
     "size": lambda item: len(item.output.strip()),
+    "fingerprint": lambda item: fingerprint(item.node, item.error) if item.dead_letter else None,
 }
 _FAILED: Extra = {
     # The run's own error says where it happened.
@@ -204,6 +215,7 @@ CHANGE = Message(
         RetryRun: {},
         NewPlan: {"deliveries": _by_source},
         SendSignal: {},
+        Rollback: {},
     }
 )
 

@@ -30,6 +30,7 @@ from minuet.store.redis.columns import (
 )
 from minuet.store.redis.packing import as_json, opaque, pack
 from minuet.store.redis.rows import RECORD, letter_member
+from minuet.types import UNDO
 
 #: A field of a hash and its value.
 Field: TypeAlias = tuple[str, bytes]
@@ -162,7 +163,10 @@ def _joins(rows: Snapshot) -> Iterator[Field]:
 
 def _letters(rows: Snapshot) -> Iterator[Field]:
     for letter in rows.dead_letters:
-        yield f"{FIELDS['dead_letter']}{letter.generation}", _packed_row(DEAD_LETTER, letter)
+        name = f"{FIELDS['dead_letter']}{letter.generation}"
+        if letter.node.endswith(UNDO):
+            name += f"\0{letter.node}\0{letter.scope}"
+        yield name, _packed_row(DEAD_LETTER, letter)
 
 
 class _Values(msgspec.Struct):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from minuet.store.records import (
     FIRST_PLACE,
@@ -22,10 +23,7 @@ from minuet.store.redis.calls import RedisCalls
 from minuet.store.redis.columns import FIELDS
 from minuet.types import OPEN, RunStatus
 
-_STATUSES: tuple[RunStatus, ...] = (
-    *("PENDING", "RUNNING", "PAUSED"),
-    *("COMPLETED", "FAILED", "CANCELLED"),
-)
+_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from minuet.errors import RunConflictError, RunNotFoundError, StoreUnavailableError
+from minuet.events import Place
 from minuet.store.blob import blob_ref
 from minuet.store.changes import Change, NewRun, SendSignal
 from minuet.store.check import check_change, check_new_runs, check_resolution, check_steps
@@ -99,9 +100,9 @@ class RedisRuns(RedisReads):
         return [answers[place] for place in range(len(steps))]
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
-        request = (self._now_ms(), tenant, run, generation, why)
+        request = (self._now_ms(), tenant, run, generation, why, *(held or (None, None)))
         return bool(await self._run("discard_dead_letter", self._home(run), *request))
 
     async def list_unreported(self, *, after: str = "", limit: int = 1000) -> list[Run]:

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from typing import get_args
 
 from minuet.store import records
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
 from minuet.store.redis.messages import ARRAYS, VALUES
-from minuet.types import TERMINAL
+from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
 
 _LIMITS = tuple(name for name in vars(records) if name.endswith("_MAX"))
 _TEXTS = ("CHILD_ENDED",)
@@ -66,6 +67,9 @@ def _names() -> dict[str, str]:
     codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
+    names |= {"L_CLOSED": _set(CLOSED), "L_UNDO": _quote(UNDO)}
+    statuses = ", ".join(map(_quote, get_args(RunStatus)))
+    names |= {"L_STATUSES": f"{{ {statuses} }}"}
     names |= {"L_SIGNAL_WAIT": _quote(records.SIGNAL_WAIT)}
     names |= {"L_APPROVAL_WAIT": _quote(records.APPROVAL_WAIT)}
     names |= {"L_FLOW_WAIT": _quote(records.FLOW_WAIT)}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from minuet import events
@@ -66,6 +68,8 @@ class Items(Runs):
         sent, withdrawn = self._deliver_all(
             run, item.node, item.scope, item.deliveries, hop=token.hop + 1
         )
+        if item.dead_letter is not None and item.error is not None:
+            self._keep_letter(run, token, item.dead_letter, item.error)
         event: events.Event
         if token.event and not token.skip:
             event = events.NodeSent(item.node, item.scope, sent, run.counter, withdrawn, more)
@@ -89,6 +93,7 @@ class Items(Runs):
                 item.notes,
                 withdrawn,
                 more,
+                item.dead_letter,
             )
             self.outputs[token.key] = item.output.strip()
         seq = self._append(run, event)
@@ -117,21 +122,7 @@ class Items(Runs):
     def _failed(self, run: Run, token: Token, item: Failed) -> None:
         self._end_token(run, token, "dead", "failed")
         if item.dead_letter is not None:
-            run.dead_letters += 1
-            self.dead_letters.append(
-                DeadLetter(
-                    *token.key,
-                    generation=run.generation,
-                    tenant=run.tenant,
-                    queue=token.queue,
-                    reason=item.dead_letter,
-                    error=item.error,
-                    fingerprint=fingerprint(token.node, item.error),
-                    attempts=token.attempt,
-                    at_ms=self.now_ms,
-                    workflow=run.workflow,
-                )
-            )
+            self._keep_letter(run, token, item.dead_letter, item.error)
         self._append(
             run,
             events.NodeFailed(
@@ -147,8 +138,33 @@ class Items(Runs):
             ),
         )
         self._note(run)
+        if run.status == "COMPENSATING":
+            # How to go on with the undo is not known.
+            self._end_undo(run)
+            return
         self._append(run, events.RunFailed(token.node, token.scope, item.error))
         self._close(run, "FAILED", {**item.error, "node": token.node, "scope": token.scope})
+        if run.undo_on in ("failure", "both"):
+            self._undo(run)
+
+    def _keep_letter(self, run: Run, token: Token, reason: str, error: dict[str, Any]) -> None:
+        """Keep the token of a node that has failed for good."""
+        run.dead_letters += 1
+        self.rewritten_runs.add(run.run)
+        self.dead_letters.append(
+            DeadLetter(
+                *token.key,
+                generation=run.generation,
+                tenant=run.tenant,
+                queue=token.queue,
+                reason=reason,
+                error=error,
+                fingerprint=fingerprint(token.node, error),
+                attempts=token.attempt,
+                at_ms=self.now_ms,
+                workflow=run.workflow,
+            )
+        )
 
     def _waiting(self, run: Run, token: Token, item: Waiting) -> None:
         due_ms = item.due_ms

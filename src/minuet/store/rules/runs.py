@@ -8,6 +8,7 @@ import msgspec
 
 from minuet import events
 from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.scopes import encode
 from minuet.store.changes import (
     Cancel,
     Change,
@@ -16,6 +17,7 @@ from minuet.store.changes import (
     Pause,
     Resume,
     RetryRun,
+    Rollback,
     SendSignal,
     Start,
 )
@@ -26,7 +28,7 @@ from minuet.store.records import DEPTH_MAX, LIVE_STATES, TIMED_OUT, Run, Snapsho
 from minuet.store.rules.shared import check_rows, key_conflict
 from minuet.store.rules.slots import slot_of
 from minuet.store.rules.steps import Steps
-from minuet.types import TERMINAL, RunStatus
+from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
 
 
 def is_expected(run: Run | None, tenant: str, rows: Snapshot, expected_seq: int | None) -> bool:
@@ -55,13 +57,38 @@ class Runs(Steps):
             self._leave_unreported(run)
 
     def _complete(self, run: Run) -> None:
+        """The last token of a run has ended."""
+        if run.status == "COMPENSATING":
+            self._end_undo(run)
+            return
         self._append(run, events.RunCompleted())
         self._close(run, "COMPLETED", None)
 
-    def _cancel(self, run: Run, reason: str, by: str) -> None:
+    def _undo(self, run: Run, by: str = "", back_to: str = "") -> None:
+        """A run that is over is undone. Any worker finds out what there is to undo, and in which
+        order: that takes its history and its plan."""
+        run.undos += 1
+        run.ends_as = run.status
+        run.status, run.ended_ms = "COMPENSATING", None
+        self.ended.discard(run.run)
+        scope = encode((run.undos, 0))
+        self._list_undos(run, scope)
+        sent = (UNDO, scope, 1, 0, 0)
+        self._append(run, events.RunCompensating([sent], run.counter, by, back_to))
+        self.rewritten_runs.add(run.run)
+
+    def _end_undo(self, run: Run) -> None:
+        status: RunStatus = run.ends_as  # type: ignore[assignment]
+        run.ends_as = ""
+        self._append(run, events.RunCompensated(status))
+        self._close(run, status, run.error)
+
+    def _cancel(self, run: Run, reason: str, by: str, *, undo: bool = True) -> None:
         self._append(run, events.RunCancelled(reason, by))
         self._note(run)
         self._close(run, "CANCELLED", {"code": reason, "message": reason})
+        if undo and run.started_ms is not None and run.undo_on in ("cancel", "both"):
+            self._undo(run)
 
     def _start(
         self,
@@ -123,6 +150,7 @@ class Runs(Steps):
             created_ms=self.now_ms,
             version=new.version,
             tag=new.tag,
+            undo_on=new.undo_on,
         )
         if new.parent is not None and parent is not None:
             run.parent, run.parent_node = new.parent.run, new.parent.node
@@ -147,6 +175,7 @@ class Runs(Steps):
                 run.parent_scope,
                 run.depth,
                 run.parent_number,
+                run.undo_on,
             ),
         )
         if new.entries is not None:
@@ -197,9 +226,9 @@ class Runs(Steps):
         self._start(run, change.entries, change.deadline_ms, change.input)
 
     def _cancel_run(self, run: Run, change: Cancel) -> None:
-        if run.status in TERMINAL:
+        if run.status in CLOSED:
             raise self._forbids(run, "cancelled")
-        self._cancel(run, change.reason, change.by)
+        self._cancel(run, change.reason, change.by, undo=change.undo)
 
     def _pause_run(self, run: Run, change: Pause) -> None:
         if run.status != "RUNNING":
@@ -224,8 +253,12 @@ class Runs(Steps):
             raise self._forbids(run, "retried")
         if change.parent is not None and not self._is_held(run.tenant, change.parent):
             raise self._conflict(run, "cannot be retried by its parent, whose lease is lost")
+        if run.undos and not change.undone:
+            raise self._conflict(run, "was undone and cannot be retried as if it was not")
         tokens = [
-            t for t in self._tokens_in(run.run, ("dead",)) if t.outcome in ("failed", "cancelled")
+            t
+            for t in self._tokens_in(run.run, ("dead",))
+            if t.outcome in ("failed", "cancelled") and not t.node.endswith(UNDO)
         ]
         if not tokens:
             if run.started_ms is None:
@@ -251,7 +284,7 @@ class Runs(Steps):
         self._append(run, retried)
 
     def _patch_run(self, run: Run, change: NewPlan) -> None:
-        if run.status in TERMINAL:
+        if run.status in CLOSED:
             raise self._forbids(run, "patched")
         run.plan = change.plan
         to: list[tuple[str, events.Sent]] = []
@@ -269,6 +302,13 @@ class Runs(Steps):
         refusal = self._send_signal(run, change)
         if refusal is not None:
             raise self._conflict(run, refusal)
+
+    def _rollback_run(self, run: Run, change: Rollback) -> None:
+        if run.status not in TERMINAL:
+            raise self._forbids(run, "undone")
+        if run.started_ms is None:
+            raise self._conflict(run, "was never started: there is nothing to undo")
+        self._undo(run, change.by, change.back_to)
 
     def change_run(self, tenant: str, run_id: str, change: Change, expected: int | None) -> Run:
         """Change a run from outside; `expected` is the event number the caller has seen."""
@@ -292,6 +332,8 @@ class Runs(Steps):
                 self._patch_run(run, change)
             case SendSignal():
                 self._signal_run(run, change)
+            case Rollback():
+                self._rollback_run(run, change)
         self.rewritten_runs.add(run.run)
         return run
 

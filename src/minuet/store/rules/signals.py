@@ -21,7 +21,7 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.rules.leases import Leases
-from minuet.types import TERMINAL
+from minuet.types import CLOSED
 
 
 def is_reserved(name: str) -> bool:
@@ -102,7 +102,7 @@ class Signals(Leases):
         if known is not None:
             is_same = known.name == change.name
             return None if is_same else f"has a signal of this id with the name {known.name}"
-        if run.status in TERMINAL:
+        if run.status in CLOSED:
             return f"is {run.status} and cannot receive signals"
         longest = self._longest_waiting(run, change.name)
         if longest is None and self._is_full(run, change.name):

@@ -10,6 +10,7 @@ from minuet import events
 from minuet.store.exchange import Delivery
 from minuet.store.records import APPROVAL_WAIT, TIMED_OUT, Key, Read, Run, Token, TokenOutcome
 from minuet.store.rules.slots import Slots, lane_of
+from minuet.types import UNDO
 
 
 class Tokens(Slots):
@@ -76,6 +77,14 @@ class Tokens(Slots):
                 reads=item.reads,
                 lane=lane_of(run),
             ),
+        )
+
+    def _list_undos(self, run: Run, scope: str) -> None:
+        """Make the node ready that lists what to undo, in a scope that no token has had. Any worker
+        takes it."""
+        self._begin_token(
+            run,
+            Token(run.run, UNDO, scope, tenant=run.tenant, queue="", due_ms=self.now_ms),
         )
 
     def _end_token(

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
+from typing import Any
 
 from minuet.errors import RunConflictError, RunNotFoundError
+from minuet.events import Place
 from minuet.store import changes
 from minuet.store.blob import blob_ref
 from minuet.store.changes import NewRun
@@ -166,9 +168,12 @@ def put_run(
     return True
 
 
-def discard_dead_letter(change: Change, tenant: str, run: str, generation: int, why: str) -> bool:
-    bindings = {"tenant": tenant, "run": run, "generation": generation, "why": why}
+def discard_dead_letter(
+    change: Change, tenant: str, run: str, generation: int, why: str, held: Place | None
+) -> bool:
+    bindings: dict[str, Any] = {"tenant": tenant, "run": run, "generation": generation, "why": why}
     bindings["now"] = change.now_ms
+    bindings["node"], bindings["scope"] = held or (None, None)
     return change.db.execute(_DISCARD_DEAD_LETTER, bindings).get is not None
 
 

@@ -117,7 +117,7 @@ CREATE TABLE run_blobs (
     PRIMARY KEY (run, ref)
 ) STRICT;
 
-CREATE TABLE runs (
+CREATE TABLE "runs" (
     id INTEGER PRIMARY KEY,
     run TEXT NOT NULL UNIQUE,
     tenant TEXT NOT NULL,
@@ -125,7 +125,8 @@ CREATE TABLE runs (
     plan TEXT NOT NULL,
     status TEXT NOT NULL
         CHECK (status = 'RUNNING' OR status = 'COMPLETED' OR status = 'PENDING'
-            OR status = 'PAUSED' OR status = 'FAILED' OR status = 'CANCELLED'),
+            OR status = 'PAUSED' OR status = 'FAILED' OR status = 'CANCELLED'
+            OR status = 'COMPENSATING'),
     counter INTEGER NOT NULL,
     seq INTEGER NOT NULL CHECK (seq > 0),
     generation INTEGER NOT NULL CHECK (generation > 0),
@@ -138,10 +139,23 @@ CREATE TABLE runs (
     deadline_ms INTEGER,
     error TEXT,
     dead_letters INTEGER NOT NULL,
-    parent TEXT, version INTEGER, tag TEXT, parent_node TEXT NOT NULL DEFAULT '', parent_scope TEXT NOT NULL DEFAULT '', depth INTEGER NOT NULL DEFAULT 0, children INTEGER NOT NULL DEFAULT 0, unreported INTEGER NOT NULL DEFAULT 0
-    CHECK (unreported = 0 OR unreported = 1), parent_number INTEGER NOT NULL DEFAULT 0, notable INTEGER NOT NULL DEFAULT 0,
+    parent TEXT,
+    version INTEGER,
+    tag TEXT,
+    parent_node TEXT NOT NULL DEFAULT '',
+    parent_scope TEXT NOT NULL DEFAULT '',
+    depth INTEGER NOT NULL DEFAULT 0,
+    children INTEGER NOT NULL DEFAULT 0,
+    unreported INTEGER NOT NULL DEFAULT 0 CHECK (unreported = 0 OR unreported = 1),
+    parent_number INTEGER NOT NULL DEFAULT 0,
+    notable INTEGER NOT NULL DEFAULT 0,
+    undo_on TEXT NOT NULL DEFAULT '',
+    undos INTEGER NOT NULL DEFAULT 0,
+    ends_as TEXT NOT NULL DEFAULT '',
     CONSTRAINT counter_is_zero_exactly_when_not_open
-        CHECK ((counter > 0) = (status = 'RUNNING' OR status = 'PAUSED') AND counter >= 0),
+        CHECK ((counter > 0)
+            = (status = 'RUNNING' OR status = 'PAUSED' OR status = 'COMPENSATING')
+            AND counter >= 0),
     CONSTRAINT ended_exactly_when_over
         CHECK ((ended_ms IS NOT NULL)
             = (status = 'COMPLETED' OR status = 'FAILED' OR status = 'CANCELLED'))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from minuet.clock import Clock, SystemClock
 from minuet.errors import RunConflictError, StoreUnavailableError
+from minuet.events import Place
 from minuet.store.cells import check_cells
 from minuet.store.changes import Change, NewRun
 from minuet.store.check import (
@@ -354,10 +355,10 @@ class SqliteStore:
         return await self._read(reads.list_dead_letters, tenant, run, status, after, limit)
 
     async def discard_dead_letter(
-        self, tenant: str, run: str, generation: int, why: str = ""
+        self, tenant: str, run: str, generation: int, why: str = "", held: Place | None = None
     ) -> bool:
         discarded: bool = await self._write(
-            lambda change: changes.discard_dead_letter(change, tenant, run, generation, why)
+            lambda change: changes.discard_dead_letter(change, tenant, run, generation, why, held)
         )
         return discarded
 

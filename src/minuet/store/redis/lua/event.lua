@@ -128,13 +128,15 @@ end
 local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":', ',"output":'
 local MORE = ',"more":true'
 
-function completed_record(token, counter, output, lead, size, to, error, notes, withdrawn, more)
+function completed_record(
+  token, counter, output, lead, size, to, error, notes, withdrawn, more, dead_letter
+)
   local node, scope = quote(token[T_NODE]), quote(token[T_SCOPE])
   local before = HEAD_BYTES + #COMPLETED + #node + #SCOPE + #scope + #OUTPUT + lead
   local rest = '}'
   if error or notes or withdrawn or more then
     rest = json('error', error) .. json('notes', notes) .. list('withdrawn', withdrawn)
-      .. (more and MORE or '') .. '}'
+      .. (more and MORE or '') .. text('dead_letter', dead_letter) .. '}'
   end
   return struct_pack(HEAD, now, before + 1, before + size)
     .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. list('to', to)
@@ -199,12 +201,15 @@ end
 --: Tags of a run that has none.
 local NOTHING = '{}'
 
-function events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope, depth, of)
+function events.run_created(
+  workflow, plan, input, tags, parent, version, tag, node, scope, depth, of, undo_on
+)
   return '{"type":"run.created","workflow":' .. quote(workflow) .. ',"plan":' .. quote(plan)
     .. json('input', input) .. (tags ~= NOTHING and json('tags', tags) or '')
     .. (parent and ',"parent":' .. quote(parent) or '') .. number('version', version)
     .. (tag and ',"tag":' .. quote(tag) or '') .. text('parent_node', node)
-    .. text('parent_scope', scope) .. number('depth', depth) .. number('parent_number', of) .. '}'
+    .. text('parent_scope', scope) .. number('depth', depth) .. number('parent_number', of)
+    .. text('undo_on', undo_on) .. '}'
 end
 
 function events.run_started(run, to, input)
@@ -239,6 +244,16 @@ end
 
 function events.run_cancelled(reason, by)
   return '{"type":"run.cancelled"' .. text('reason', reason) .. text('by', by) .. '}'
+end
+
+-- `scope` is that of the node that lists what to undo.
+function events.run_compensating(run, scope, by, back_to)
+  return '{"type":"run.compensating","to":[[' .. quote(L_UNDO) .. ',' .. quote(scope) .. ',1,0,0]]'
+    .. number('counter', run[R_COUNTER], 0) .. text('by', by) .. text('back_to', back_to) .. '}'
+end
+
+function events.run_compensated(status)
+  return '{"type":"run.compensated","status":' .. quote(status) .. '}'
 end
 
 -- The error of a run that was ended from outside.

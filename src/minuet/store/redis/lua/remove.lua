@@ -31,10 +31,8 @@ end
 
 -- Remove a run that is over and all that belongs to it.
 local function remove_run(run)
-  local letters = {}
-  for generation = 1, run[R_GENERATION] do letters[generation] = F_DEAD_LETTER .. generation end
   expect(IDEMPOTENCY, 'hash')
-  doomed[#doomed + 1] = { run, hide_run(run, letters) }
+  doomed[#doomed + 1] = { run, hide_run(run, undo.letter_fields(run)) }
 end
 
 -- After `commit`: nothing of these runs is shown any more. Result: the idempotency keys that are

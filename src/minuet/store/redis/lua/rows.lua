@@ -194,7 +194,7 @@ end
 local function damaged_reply(tenant, name)
   local row, origin, input = unpack(call('HMGET', RUN .. name, F_RUN, F_ORIGIN, F_INPUT))
   if not row then return false end
-  for _, status in ipairs({ 'PENDING', 'RUNNING', 'PAUSED', 'COMPLETED', 'FAILED', 'CANCELLED' }) do
+  for _, status in ipairs(L_STATUSES) do
     if call('ZSCORE', runs_key(tenant, status), name) then
       local shown = new_run{ name = name, tenant = tenant, workflow = '', plan = '',
         status = status, error = UNREADABLE_ERROR }

@@ -5,6 +5,9 @@ local PORTION = 2000
 
 local TERMINAL, LIVE = L_TERMINAL, L_LIVE
 
+--: How runs are undone: functions that several parts share.
+local undo = {}
+
 --: The results of items, as bytes of the answer.
 local CODES = L_CODES
 

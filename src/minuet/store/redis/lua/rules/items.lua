@@ -51,8 +51,13 @@ local function done(run, token, ITEM)
   elseif outcome == 'skipped' then
     seq = append(run, events.node_skipped(token, run[R_COUNTER], sent, withdrawn))
   else
+    local dead_letter = item.error and item.dead_letter
+    if dead_letter then
+      touch_run(run)
+      keep_letter(run, token, dead_letter, item.error, item.fingerprint)
+    end
     seq = append_completed(run, token, item.output, item.lead, item.size, sent, item.error,
-      item.notes, withdrawn, cursor)
+      item.notes, withdrawn, cursor, item.dead_letter)
   end
   if first_time then
     token[T_EVENT] = seq
@@ -76,8 +81,11 @@ local function failed(run, token, ITEM)
   if dead_letter then keep_letter(run, token, dead_letter, error, item.fingerprint) end
   append(run, events.node_failed(token, run[R_COUNTER], error, dead_letter))
   note(run)
+  -- How to go on with the undo is not known.
+  if run[R_STATUS] == 'COMPENSATING' then return undo.end_undo(run) end
   append(run, events.run_failed(token, error))
   close(run, 'FAILED', item.run_error)
+  if run[R_UNDO_ON] == 'failure' or run[R_UNDO_ON] == 'both' then undo.undo(run) end
 end
 
 local function waiting(run, token, ITEM)

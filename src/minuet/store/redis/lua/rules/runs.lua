@@ -24,15 +24,44 @@ function close(run, status, error)
   end
 end
 
+-- The last token of a run has ended.
 function complete(run)
+  if run[R_STATUS] == 'COMPENSATING' then return undo.end_undo(run) end
   append(run, events.run_completed())
   close(run, 'COMPLETED', nil)
 end
 
-local function cancel(run, reason, by)
+--: The statuses in which a run takes nothing more from outside.
+undo.CLOSED = L_CLOSED
+
+-- A run that is over is undone. Any worker finds out what there is to undo, and in which order: that
+-- takes its history and its plan.
+function undo.undo(run, by, back_to)
+  touch_run(run)
+  run[R_UNDOS] = (run[R_UNDOS] or 0) + 1
+  run[R_ENDS_AS], run[R_STATUS], run[R_ENDED_MS] = run[R_STATUS], 'COMPENSATING', nil
+  if ended[#ended] == run[R_NAME] then ended[#ended] = nil end
+  local digits = format('%d', run[R_UNDOS])
+  -- As `minuet.scopes.encode` writes them.
+  local scope = string.char(96 + #digits) .. digits .. 'a0'
+  undo.list_undos(run, scope)
+  append(run, events.run_compensating(run, scope, by, back_to))
+end
+
+function undo.end_undo(run)
+  local status = run[R_ENDS_AS]
+  touch_run(run)
+  run[R_ENDS_AS] = nil
+  append(run, events.run_compensated(status))
+  close(run, status, run[R_ERROR])
+end
+
+local function cancel(run, reason, by, undoes)
   append(run, events.run_cancelled(reason, by))
   note(run)
   close(run, 'CANCELLED', reason_error(reason))
+  local wanted = run[R_UNDO_ON] == 'cancel' or run[R_UNDO_ON] == 'both'
+  if undoes and wanted and run[R_STARTED_MS] then undo.undo(run) end
 end
 
 local function start(run, entries, deadline_ms, input)
@@ -85,6 +114,8 @@ function create_run(new)
   local tenant, input, tags = new[NEW_TENANT], new[NEW_INPUT], new[NEW_TAGS]
   local version, tag, held = new[NEW_VERSION], new[NEW_TAG], new[NEW_PARENT]
   local parent, node, scope, depth, number
+  local undo_on = new[NEW_UNDO_ON]
+  if undo_on == '' then undo_on = nil end
   if held then
     local above, refusal = find_parent(id, tenant, held)
     if refusal then return refusal end
@@ -101,12 +132,12 @@ function create_run(new)
     idempotency_key = new[NEW_IDEMPOTENCY_KEY], parent = parent, version = version, tag = tag }
   local run = new_run{ name = id, key = RUN .. id, new = true, cold = cold, input = input,
     tenant = tenant, workflow = workflow, plan = plan, parent_node = node, parent_scope = scope,
-    depth = depth, parent_number = number }
+    depth = depth, parent_number = number, undo_on = undo_on }
   runs[id] = run
   put(run, F_ORIGIN, cold)
   put(run, F_INPUT, input)
   append(run, events.run_created(workflow, plan, input, tags, parent, version, tag, node, scope,
-    depth, number))
+    depth, number, undo_on))
   if new[NEW_ENTRIES] then start(run, new[NEW_ENTRIES], new[NEW_DEADLINE_MS]) end
   return { 'run', run }
 end
@@ -151,8 +182,8 @@ local function start_run(run, CHANGE)
 end
 
 local function cancel_run(run, CHANGE)
-  if TERMINAL[run[R_STATUS]] then return forbids(run, 'cancelled') end
-  cancel(run, change.reason, change.by)
+  if undo.CLOSED[run[R_STATUS]] then return forbids(run, 'cancelled') end
+  cancel(run, change.reason, change.by, change.undo)
 end
 
 local function pause_run(run, CHANGE)
@@ -182,9 +213,13 @@ local function retry_run(run, CHANGE)
   if held and not is_held(run[R_TENANT], held) then
     return conflict(run, 'cannot be retried by its parent, whose lease is lost')
   end
+  if run[R_UNDOS] and not change.undone then
+    return conflict(run, 'was undone and cannot be retried as if it was not')
+  end
   local again, places = {}, {}
   for _, token in ipairs(tokens_in(run, { dead = true })) do
-    if token[T_OUTCOME] == 'failed' or token[T_OUTCOME] == 'cancelled' then
+    local cut_off = token[T_OUTCOME] == 'failed' or token[T_OUTCOME] == 'cancelled'
+    if cut_off and not undo.is_part(token[T_NODE]) then
       again[#again + 1] = token
       places[#again] = place(token[T_NODE], token[T_SCOPE])
     end
@@ -194,8 +229,7 @@ local function retry_run(run, CHANGE)
       'was cancelled before it was started: create a new run in its place')
   end
   if #again == 0 then return conflict(run, 'has nothing left to run again') end
-  local letter = pending_letter(run)
-  if letter then move_letter(run, letter, 'reprocessed') end
+  for _, letter in ipairs(pending_letters(run)) do move_letter(run, letter, 'reprocessed') end
   run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil,
     change.deadline_ms and now + change.deadline_ms or nil
   run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
@@ -213,7 +247,7 @@ local function retry_run(run, CHANGE)
 end
 
 local function patch_run(run, CHANGE)
-  if TERMINAL[run[R_STATUS]] then return forbids(run, 'patched') end
+  if undo.CLOSED[run[R_STATUS]] then return forbids(run, 'patched') end
   local to, gone = {}, {}
   -- Before its start, a run has no settled node that could deliver anything.
   for _, one in ipairs(run[R_STATUS] ~= 'PENDING' and change.deliveries or {}) do
@@ -233,8 +267,16 @@ local function signal_run(run, CHANGE)
   return refusal and conflict(run, refusal)
 end
 
+local function rollback_run(run, CHANGE)
+  if not TERMINAL[run[R_STATUS]] then return forbids(run, 'undone') end
+  if not run[R_STARTED_MS] then
+    return conflict(run, 'was never started: there is nothing to undo')
+  end
+  undo.undo(run, change.by, change.back_to)
+end
+
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
-  retry = retry_run, plan = patch_run, signal = signal_run }
+  retry = retry_run, plan = patch_run, signal = signal_run, rollback = rollback_run }
 
 -- Change a run from outside; `expected` is the event number that the caller has seen. Result: nil, or
 -- why not.
@@ -278,7 +320,7 @@ function pass_deadline(name)
   local run = load_run(name)
   if not run or TERMINAL[run[R_STATUS]] or not run[R_DEADLINE_MS] then return false end
   touch_run(run)
-  cancel(run, 'deadline_exceeded', '')
+  cancel(run, 'deadline_exceeded', '', true)
   return true
 end
 

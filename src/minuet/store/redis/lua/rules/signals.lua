@@ -129,7 +129,7 @@ function send_signal(run, CHANGE)
     local known_name = unpack_row(known)
     return known_name ~= name and 'has a signal of this id with the name ' .. known_name or nil
   end
-  if TERMINAL[run[R_STATUS]] then
+  if undo.CLOSED[run[R_STATUS]] then
     return 'is ' .. run[R_STATUS] .. ' and cannot receive signals'
   end
   local longest = longest_waiting(run, name)

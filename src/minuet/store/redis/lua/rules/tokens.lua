@@ -52,6 +52,15 @@ function issue(run, item, scope)
   })
 end
 
+-- Make the node ready that lists what to undo, in a scope that no token has had. Any worker takes it.
+function undo.list_undos(run, scope)
+  begin_token(run, new_token{
+    member = run[R_NAME] .. '\0' .. L_UNDO .. '\0' .. scope, run = run, node = L_UNDO,
+    scope = scope, changed = true, new = true, due_ms = now, hop = 0, queue = '', source = '',
+    source_event = 0,
+  })
+end
+
 -- A live token ends: it no longer counts.
 function end_token(run, token, state, outcome)
   touch_token(token)

@@ -1,13 +1,18 @@
--- discard_dead_letter: mark the pending dead letter of a run's generation as of no further interest.
--- request: now_ms or nil, tenant, run, generation, why. Result: 1 or 0.
+-- discard_dead_letter: mark a pending dead letter of a run's generation as of no further interest.
+-- request: now_ms or nil, tenant, run, generation, why, node and scope of a compensator or nil.
+-- Result: 1 or 0.
 
-local given, tenant, name, generation, why = unpack(unpack_row(request), 1, 5)
+local given, tenant, name, generation, why, node, scope = unpack(unpack_row(request), 1, 7)
 now = clock(given)
 local run = load_run(name)
 if not run or run[R_TENANT] ~= tenant then return 0 end
--- A retry takes up what is pending, so only the last generation can have it.
-local letter = pending_letter(run)
-if not letter or letter[D_GENERATION] ~= generation then return 0 end
-move_letter(run, letter, 'discarded', why)
-commit()
-return 1
+for _, letter in ipairs(pending_letters(run)) do
+  local is_it = not node and not undo.is_part(letter[D_NODE])
+  if node then is_it = letter[D_NODE] == node and letter[D_SCOPE] == scope end
+  if is_it and letter[D_GENERATION] == generation then
+    move_letter(run, letter, 'discarded', why)
+    commit()
+    return 1
+  end
+end
+return 0

@@ -27,20 +27,19 @@ for _, status in ipairs(statuses) do
   local shown = name and {} or call('ZRANGE', key, first, first + limit - 1, 'WITHSCORES')
   for i = 1, #shown, 2 do
     local member = shown[i]
-    local run, generation = parts(member), tonumber(sub(member, -8))
-    local row = call('HGET', RUN .. run, F_DEAD_LETTER .. generation)
+    local run, node, scope = parts(sub(member, 1, -10))
+    local row = call('HGET', RUN .. run, undo.letter_field(node, scope, tonumber(sub(member, -8))))
     add(tonumber(shown[i + 1]), member, run, row)
   end
 end
 
 local run = name and load_run(name)
 if run and run[R_TENANT] == tenant then
-  for generation = 1, run[R_GENERATION] do
-    local row = call('HGET', run[R_KEY], F_DEAD_LETTER .. generation)
+  for _, row in pairs(get_fields(run[R_KEY], undo.letter_fields(run))) do
     if row then
       local letter = { unpack_row(row) }
       local at_ms = letter[D_AT_MS]
-      local member = letter_member(name, letter[D_NODE], letter[D_SCOPE], generation)
+      local member = letter_member(name, letter[D_NODE], letter[D_SCOPE], letter[D_GENERATION])
       local is_later = at_ms > after_ms or (at_ms == after_ms and precedes(after, member))
       add(at_ms, member, name, is_later and wanted[letter[D_STATUS]] and row)
     end
