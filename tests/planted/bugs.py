@@ -656,6 +656,14 @@ _ALL = (
         patch=flawed.ended_child_awaited,
     ),
     Bug(
+        name="lost-child-awaited",
+        summary="a function waits for a child run that a failover has lost",
+        functions=True,
+        faults=("latency", "pause"),
+        first=195,
+        transition=flawed.WaitsForLostChildren,
+    ),
+    Bug(
         name="child-lost-before-durable",
         last=616,
         summary="the start of a child run that was lost is acknowledged",

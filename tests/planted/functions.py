@@ -115,6 +115,13 @@ class FunctionsIgnoreKeptSignals(Transition):
         """It waits for the next one."""
 
 
+class WaitsForLostChildren(Transition):
+    """A function waits for a child run that a failover has lost."""
+
+    def _is_missing(self, run: Run, child: str) -> bool:
+        return False
+
+
 class SignalsWakeNoFunction(Transition):
     def _wake_functions(self, run: Run, name: str) -> None:
         """They are kept."""

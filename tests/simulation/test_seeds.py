@@ -48,6 +48,20 @@ def test_what_once_went_wrong_does_not_any_more(seed: int) -> None:
     assert not failures(run_batch([Config(seed, fleet=False, functions=False, letters=False)]))
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        Config(41002152, letters=False),
+        Config(203, functions=True, registry=False, letters=False, add=("latency", "pause")),
+    ],
+    ids=lambda config: str(config.seed),
+)
+def test_a_run_whose_child_run_was_lost_in_a_failover_does_not_wait_forever(
+    config: Config,
+) -> None:
+    assert not failures(run_batch([config]))
+
+
 @pytest.mark.slow
 def test_a_batch_has_seen_every_fault_result_and_race() -> None:
     first = CHUNKS * SEEDS_PER_CHUNK

@@ -290,15 +290,19 @@ async def test_a_token_waits_for_a_child_run_that_is_open(world: World, held: Na
     assert [t.run for t in await world.store.list_waiting("a", "child", key=child)] == [grant.run]
 
 
-async def test_a_run_of_another_tenant_ends_no_wait(world: World, held: Name) -> None:
+@pytest.mark.parametrize("entries", [(), ("x",)], ids=["over", "open"])
+async def test_a_run_of_another_tenant_is_not_waited_for(
+    world: World, entries: tuple[str, ...]
+) -> None:
+    """As if it were not there, whether it is over or open."""
     await world.start("a")
     grant = await world.take_one()
     name = child_id((grant.run, "a", ""))
-    await world.create(world.new(run=name, tenant="b"))
+    await world.create(world.new(*entries, run=name, tenant="b"))
 
     assert await world.hand_in(waiting(grant)) == ("applied",)
 
-    assert (await world.token(grant.run, "a")).state == "waiting"
+    assert (await world.token(grant.run, "a")).state == "ready"
 
 
 # ── the end of a parent ─────────────────────────────────────────────────────────────────────
@@ -403,3 +407,16 @@ async def test_a_child_run_can_be_put_in_place(world: World, held: Name) -> None
     assert found is not None
     assert isinstance(found.run, Run)
     assert (found.run.parent_node, found.run.depth) == ("a", 1)
+
+
+async def test_a_wait_for_a_child_run_that_is_lost_is_over_at_once(world: World) -> None:
+    """A server that has lost its last changes may have lost the child run, after its start was
+    acknowledged. Nobody would ever report its end: the node goes on, and starts it again."""
+    run = await world.start("a")
+    grant = await world.take_one()
+
+    assert await world.hand_in(waiting(grant)) == ("applied",)
+
+    again = await world.take_one()
+    assert (again.run, again.node, again.resolution) == (run, "a", CHILD_ENDED)
+    assert not again.timed_out

@@ -162,3 +162,22 @@ async def test_a_parent_that_is_put_in_place_learns_of_ends_before_it(
     assert len(await world.store.read_signals("a", grant.run)) == 2
     (token,) = await world.store.read_tokens("a", grant.run)
     assert token.state == "ready"
+
+
+async def test_a_function_does_not_wait_for_a_child_run_that_is_lost(
+    world: World, held: Name
+) -> None:
+    """A server that has lost its last changes may have lost the child run, after its start was
+    acknowledged: the function goes on, and starts it again."""
+    grant, (first,) = await family(world, held, 1)
+    lost = child_id((grant.run, "a", ""), 2)
+
+    assert await world.hand_in(wait(grant, first, lost)) == ("applied",)
+
+    again = await world.take_one(runs=(grant.run,))
+    assert again.is_resumed
+    assert not again.timed_out
+    (second,) = await world.create(child_of(world, held(again), 2))
+    assert second.run == lost
+    assert await world.hand_in(wait(again, first, lost)) == ("applied",)
+    assert await world.take(runs=(grant.run,)) == []

@@ -46,18 +46,25 @@ def child_id(instance: Key, number: int = 0) -> str:
     raise AssertionError("one of sixteen fits")
 
 
+def named_children(wait: str, key: str) -> list[str]:
+    """The child runs whose ends a token waits for, by the kind and the key of its wait. If a
+    function waits for any of its own, they have no names there."""
+    if wait == "child":
+        return [key]
+    if wait != FLOW_WAIT or CHILD_SIGNAL not in key:
+        return []
+    ends = [name for name in json.loads(key) if name.startswith(CHILD_SIGNAL)]
+    return [name.removeprefix(CHILD_SIGNAL) for name in ends if name != CHILD_SIGNAL]
+
+
 def awaited_children(rows: Snapshot) -> list[str]:
     """The child runs whose ends tokens of a run wait for; if a function waits for any of its own,
     those that it may have started."""
     found = []
     for token in rows.tokens:
-        if token.wait == "child":
-            found.append(token.wait_key)
-        elif token.wait == FLOW_WAIT and CHILD_SIGNAL in token.wait_key:
-            ends = [name for name in json.loads(token.wait_key) if name.startswith(CHILD_SIGNAL)]
-            found += [name.removeprefix(CHILD_SIGNAL) for name in ends if name != CHILD_SIGNAL]
-            if CHILD_SIGNAL in ends:
-                found += [child_id(token.key, n) for n in range(1, rows.run.children + 1)]
+        found += named_children(token.wait, token.wait_key)
+        if token.wait == FLOW_WAIT and f'"{CHILD_SIGNAL}"' in token.wait_key:
+            found += [child_id(token.key, n) for n in range(1, rows.run.children + 1)]
     return found
 
 

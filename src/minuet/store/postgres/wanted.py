@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from minuet.store.blob import blob_of
 from minuet.store.changes import Cancel, Change, NewPlan, Pause, Resume, RetryRun, SendSignal, Start
 from minuet.store.exchange import Delivery, Done, Exchange, Failed, NewStep, Slot, Waiting
+from minuet.store.families import named_children
 from minuet.store.identifiers import slot_key
 from minuet.store.records import FLOW_WAIT, SIGNAL_WAIT, Key
 
@@ -108,10 +109,10 @@ class Wanted:
                     self.blobs[item.run, ref] = None
             elif isinstance(item, Failed):
                 self.whole[item.run] = None
-            elif isinstance(item, Waiting) and item.kind == "child":
-                self.runs[item.key] = None
-            elif isinstance(item, Waiting) and item.kind in (SIGNAL_WAIT, FLOW_WAIT):
-                self.kept[item.run] = None
+            elif isinstance(item, Waiting):
+                self.runs |= dict.fromkeys(named_children(item.kind, item.key))
+                if item.kind in (SIGNAL_WAIT, FLOW_WAIT):
+                    self.kept[item.run] = None
             elif isinstance(item, Slot):
                 self.slots[request.tenant, slot_key(item)] = None
         for held in request.renew:

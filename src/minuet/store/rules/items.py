@@ -190,8 +190,10 @@ class Items(Runs):
         )
         if item.kind == APPROVAL_WAIT:
             self._note(run)
-        if item.kind == "child" and self._is_over(run, item.key):
-            # It has ended before anything waited for it.
+        if item.kind == "child" and (
+            self._is_over(run, item.key) or self._is_missing(run, item.key)
+        ):
+            # It has ended before anything waited for it, or is to be started again.
             self.resume(run.tenant, token.key, CHILD_ENDED, by=item.key)
         if item.kind == SIGNAL_WAIT:
             self._receive_kept(run, token)

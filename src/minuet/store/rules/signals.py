@@ -11,6 +11,7 @@ import msgspec
 
 from minuet import events
 from minuet.store.changes import SendSignal
+from minuet.store.families import named_children
 from minuet.store.records import (
     FLOW_WAIT,
     KEPT_SIGNALS_MAX,
@@ -57,10 +58,19 @@ class Signals(Leases):
         """There is a signal that a function waits for, which stays kept."""
         self._end_wait(run, token, b"null", events.NodeResumed(token.node, token.scope))
 
+    def _is_missing(self, run: Run, child: str) -> bool:
+        """Whether a child run is not there, although it was started: the server has lost its last
+        changes since. The node that is to wait for it starts it again."""
+        found = self.run(child)
+        return found is None or found.tenant != run.tenant
+
     def _find_awaited(self, run: Run, token: Token) -> None:
-        """End the wait of a function that has just begun, if a signal is kept that it names."""
+        """End the wait of a function that has just begun, if a signal is kept that it names, or a
+        child run that it names is lost."""
         kept = self._kept_signals(run) if token.wait_key else []
-        if any(events.is_awaited(signal.name, token.wait_key) for signal in kept):
+        is_there = any(events.is_awaited(signal.name, token.wait_key) for signal in kept)
+        children = named_children(token.wait, token.wait_key)
+        if is_there or any(self._is_missing(run, child) for child in children):
             self._wake(run, token)
 
     def _wake_functions(self, run: Run, name: str) -> None:

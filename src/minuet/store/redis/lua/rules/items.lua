@@ -97,8 +97,8 @@ local function waiting(run, token, ITEM)
   free_slot(token)
   token[T_WAIT_EVENT] = append(run, events.node_waiting(token, item.data))
   if kind == L_APPROVAL_WAIT then note(run) end
-  if kind == 'child' and is_over(run, key) then
-    -- It has ended before anything waited for it.
+  if kind == 'child' and (is_over(run, key) or is_missing(run, key)) then
+    -- It has ended before anything waited for it, or is to be started again.
     resume(run[R_TENANT], run[R_NAME], token[T_NODE], token[T_SCOPE], CHILD_ENDED, key)
   end
   if kind == L_SIGNAL_WAIT then

@@ -2,7 +2,7 @@
 -- `store/rules/signals.py`.
 
 -- Exports. Everything else stays local to this block.
-local receive_kept, find_awaited, receive_in_step, send_signal
+local receive_kept, is_missing, find_awaited, receive_in_step, send_signal
 
 do
 
@@ -68,12 +68,26 @@ local function wake(run, token)
   end_wait(run, token, 'null', events.node_resumed(token, nil, '', false))
 end
 
--- End the wait of a function that has just begun, if a signal is kept that it names.
+-- Whether a child run is not there, although it was started: this server has lost its last changes
+-- since. The node that is to wait for it starts it again.
+function is_missing(run, child)
+  local found = load_run(child)
+  return not found or found[R_TENANT] ~= run[R_TENANT]
+end
+
+-- End the wait of a function that has just begun, if a signal is kept that it names, or a child run
+-- that it names is lost.
 function find_awaited(run, token)
   local key = token[T_WAIT_KEY] or ''
   if key == '' then return end
   for _, signal in ipairs(kept_signals(run)) do
     if is_awaited(signal[S_NAME], key) then return wake(run, token) end
+  end
+  for _, name in ipairs(cjson.decode(key)) do
+    local child = sub(name, #L_CHILD_SIGNAL + 1)
+    if child ~= '' and name == L_CHILD_SIGNAL .. child and is_missing(run, child) then
+      return wake(run, token)
+    end
   end
 end
 
