@@ -2,7 +2,7 @@
 
 A short pause is waited for here. A longer one is noted in the store, with the number of the attempt
 that failed: if nothing else of the function runs, the function is left meanwhile, and the worker
-is free. Whoever takes it up goes on with the next attempt.
+is free. The worker that takes it up goes on with the next attempt.
 """
 
 from __future__ import annotations
