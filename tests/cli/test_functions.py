@@ -42,6 +42,16 @@ async def order(ctx: public.Flow, amount: int) -> str:
     return paid
 
 
+@public.task(name="cf_busy")
+async def busy() -> None:
+    raise public.Retryable("come back later", after=3600)
+
+
+@public.workflow(name="cf_patient")
+async def patient(ctx: public.Flow) -> None:
+    await busy()
+
+
 async def perform(url: str, amount: int, *signals: str) -> str:
     """Start an order, and send it signals when it waits; the id of its run when it has stopped."""
     async with public.App(url) as app:
@@ -95,6 +105,29 @@ def test_a_waiting_function_is_shown_with_its_steps(url: str, minuet: Any) -> No
     assert "(test_functions.py:" in shown
     assert f"Send signal 'paid' with: minuet signal {run} paid" in shown
     assert max(map(len, shown.split("Send signal")[0].splitlines())) <= 80
+
+
+def test_a_step_that_is_tried_again_later_is_shown(
+    url: str, minuet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start() -> str:
+        async with public.App(url) as app:
+            run = await app.start(patient)
+            async with asyncio.timeout(30):
+                async for _, _, event in run.follow():
+                    if event.__struct_config__.tag == "node.waiting":
+                        break
+            return str(run)
+
+    run = asyncio.run(start())
+
+    shown = " ".join(minuet("runs", "show", run, "--store", url).out.split())
+    monkeypatch.setenv("COLUMNS", "200")
+    told = minuet("runs", "events", run, "--store", url).out
+
+    assert "cf_patient tries 'cf_busy' again at 20" in shown
+    assert ": attempt 1 failed with Retryable (test_functions.py:" in shown
+    assert "cf_busy: attempt 1 failed, tried again at 20" in told
 
 
 def test_a_node_as_json_has_its_steps_and_what_it_waits_for(url: str, minuet: Any) -> None:
