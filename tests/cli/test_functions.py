@@ -42,6 +42,16 @@ async def order(ctx: public.Flow, amount: int) -> str:
     return paid
 
 
+@public.task(name="cf_busy")
+async def busy() -> None:
+    raise public.Retryable("come back later", after=3600)
+
+
+@public.workflow(name="cf_patient")
+async def patient(ctx: public.Flow) -> None:
+    await busy()
+
+
 async def perform(url: str, amount: int, *signals: str) -> str:
     """Start an order, and send it signals when it waits; the id of its run when it has stopped."""
     async with public.App(url) as app:
@@ -95,6 +105,29 @@ def test_a_waiting_function_is_shown_with_its_steps(url: str, minuet: Any) -> No
     assert "(test_functions.py:" in shown
     assert f"Send signal 'paid' with: minuet signal {run} paid" in shown
     assert max(map(len, shown.split("Send signal")[0].splitlines())) <= 80
+
+
+def test_a_step_that_is_tried_again_later_is_shown(
+    url: str, minuet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def start() -> str:
+        async with public.App(url) as app:
+            run = await app.start(patient)
+            async with asyncio.timeout(30):
+                async for _, _, event in run.follow():
+                    if event.__struct_config__.tag == "node.waiting":
+                        break
+            return str(run)
+
+    run = asyncio.run(start())
+
+    shown = " ".join(minuet("runs", "show", run, "--store", url).out.split())
+    monkeypatch.setenv("COLUMNS", "200")
+    told = minuet("runs", "events", run, "--store", url).out
+
+    assert "cf_patient tries 'cf_busy' again at 20" in shown
+    assert ": attempt 1 failed with Retryable (test_functions.py:" in shown
+    assert "cf_busy: attempt 1 failed, tried again at 20" in told
 
 
 def test_a_node_as_json_has_its_steps_and_what_it_waits_for(url: str, minuet: Any) -> None:
@@ -265,11 +298,79 @@ def test_the_code_of_a_recorded_function_must_be_named(
     assert "--handlers" in called.err
 
 
-def test_a_simulation_of_a_function_is_refused(folder: Any, minuet: Any) -> None:
+# ── simulation ──────────────────────────────────────────────────────────────────────────────
+
+SIMULATED = """
+import random
+import minuet
+
+@minuet.task(effects="none", retries=5)
+async def price(name: str) -> int:
+    raise RuntimeError("the task runs")
+
+@minuet.task(effects="idempotent")
+def pay(amount: int) -> None:
+    raise RuntimeError("the task runs")
+
+@minuet.workflow
+async def part(ctx: minuet.Flow, name: str) -> int:
+    await ctx.sleep(days=1)
+    try:
+        return await price(name)
+    except Exception:
+        return 0
+
+@minuet.workflow
+async def sound(ctx: minuet.Flow) -> bool:
+    total = await ctx.start(part, "a") + await ctx.start(part, "b")
+    if (await ctx.approve("Pay?", payload=total, timeout=60)).approved:
+        try:
+            await pay.step(total)
+        except Exception:
+            return False
+    return True
+
+@minuet.workflow
+async def unsound(ctx: minuet.Flow) -> None:
+    await part_of(random.SystemRandom().random())
+    await ctx.sleep(days=1)
+
+@minuet.task(effects="none")
+async def part_of(number: float) -> int:
+    return 1
+"""
+
+
+def test_a_function_is_simulated_with_stubs_of_its_tasks(
+    folder: Any, spawn: Any, finish: Any
+) -> None:
+    folder.write("shop.py", SIMULATED)
+
+    called = finish(spawn("simulate", "shop.py:sound", "--seeds", "15", "--without", "crash"))
+
+    assert called.code == 0, called.out
+    assert "sound: 15 seeds (0 to 14): 15 COMPLETED" in called.out
+    assert "error" not in called.out.replace("0 errors", "")
+
+
+def test_a_simulation_finds_a_function_that_is_not_deterministic(
+    folder: Any, spawn: Any, finish: Any
+) -> None:
+    folder.write("shop.py", SIMULATED)
+
+    called = finish(spawn("simulate", "shop.py:unsound", "--seeds", "5", "--handlers", "shop.py"))
+
+    assert called.code == 1
+    assert "ReplayError: the code calls 'part_of' with other arguments" in called.out
+    assert "shop.py:33" in called.out
+    assert "must come from a step or from ctx" in called.out
+
+
+def test_a_simulation_needs_the_code_of_a_function(folder: Any, minuet: Any) -> None:
     folder.write("greeting.yaml", DOCUMENT)
 
     called = minuet("simulate", "greeting.yaml")
 
     assert called.code == 2
-    assert "'greeting' is a durable function, which cannot be simulated yet" in called.err
-    assert "minuet test FILE" in called.err
+    assert "runs the durable function 'greeting', whose code is needed" in called.err
+    assert "--handlers FILE.py" in called.err

@@ -190,9 +190,10 @@ def _add_simulate(commands: Commands[Parser]) -> None:
         "calls get lost and doubled, the store goes away and handlers fail, and report what can\n"
         "happen to it. Handlers are stubs unless they are given; without -i each world draws an\n"
         "input. Nothing is stored.\n\n"
-        "WORKFLOW is a file, or the name of a deployed workflow, as for `minuet start`.",
+        "WORKFLOW is a file, FILE.py:NAME, or the name of a deployed workflow, as for\n"
+        "`minuet start`.",
     )
-    add_file_and_input(parser, "WORKFLOW", "document's file, or a deployed workflow")
+    add_file_and_input(parser, "WORKFLOW", "document's file, FILE.py:NAME, or a deployed workflow")
     # Only a name needs the store.
     add_store(parser, "registry")
     parser.add_argument(

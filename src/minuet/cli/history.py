@@ -8,10 +8,10 @@ from minuet import events as happened
 from minuet.app.results import WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, Answer
-from minuet.cli.output import brief, error_text, format_duration
+from minuet.cli.output import brief, error_text, format_duration, format_moment
 from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event
-from minuet.functions.steps import read_step
+from minuet.functions.steps import read_backoff, read_step
 from minuet.plan.plan import is_list
 
 
@@ -66,8 +66,12 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
             return EventLine("", "SIGNAL", text + _by(event.by))
         case happened.StepRecorded():
             step = read_step(event.name, bytes(event.value))
+            backoff = read_backoff(event.name, bytes(event.value))
             if step is not None:
                 text = brief(step_text(step), 200)
+            elif backoff is not None:
+                again = f"tried again at {format_moment(backoff.due_ms)[:19]}"
+                text = f"{brief(backoff.key)}: attempt {backoff.attempt} failed, {again}"
             else:
                 text = f"{brief(event.name)}: {_value(event.value)}"
             text += f" (the signal of event {event.signal})" if event.signal else ""

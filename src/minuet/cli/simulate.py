@@ -26,6 +26,7 @@ from minuet.cli.output import brief, clean, note, print_json
 from minuet.cli.parser import UsageError
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.settings import settle
+from minuet.cli.sources import find_source, python_file
 from minuet.cli.stores import check_names, with_app
 from minuet.errors import ConfigError
 from minuet.events import encode_event
@@ -47,7 +48,8 @@ def simulate(arguments: Namespace) -> int:
     if arguments.seed is not None and arguments.start:
         raise UsageError(COMMAND, "--seed is one seed, --start the first of many: give one of them")
     handlers = make_handlers(load_handlers(arguments.handlers)) if arguments.handlers else None
-    source = _read_deployed(file, arguments) if is_name(file) else file
+    is_deployed = is_name(file) and python_file(file) is None
+    source = _read_deployed(file, arguments) if is_deployed else find_source(file)
     workflow = compile_source(source, handlers=None if arguments.stubs else handlers)
     print_diagnostics(file, workflow.warnings)
     value = read_input(values)
@@ -63,7 +65,7 @@ def simulate(arguments: Namespace) -> int:
         printed=sys.stderr if arguments.seed is not None else None,
     )
     if handlers is None:
-        _note_beside(file)
+        _note_beside(python_file(file) or file)
     if arguments.seed is not None:
         report = _play_one(rehearsal, arguments)
     else:

@@ -31,8 +31,9 @@ RESERVED = "$"
 #: Begins the names of what tasks keep.
 OF_TASK = "$task:"
 
-#: Begins the names of what is noted of steps that are tried again later.
-OF_RETRY = "$retry:"
+#: Begins the names of what is noted of steps that are tried again later. Workers that do not know
+#: of it take it for something of a task, and begin with the first attempt.
+OF_RETRY = f"{OF_TASK}$retry:"
 
 #: What an entry is: the result of a step; a time that is over; a signal; the end of a child run;
 #: a value that the code asked for; the beginning, which is noted when it matters.
@@ -140,7 +141,7 @@ class Backoff(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 def is_entry(name: str) -> bool:
     """Whether a step of a function instance that is kept under this name is an entry."""
-    return not name.startswith((OF_TASK, OF_RETRY))
+    return not name.startswith(OF_TASK)
 
 
 def backoff_name(backoff: Backoff) -> str:

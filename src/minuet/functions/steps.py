@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
-from minuet.functions.journal import Entry, Kind
+from minuet.functions.journal import Backoff, Entry, Kind, backoff_name, is_entry
 from minuet.types import Json
 
 _decoder = msgspec.json.Decoder(Entry)
+_backoff_decoder = msgspec.json.Decoder(Backoff)
 
 
 class StepView(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -56,6 +57,17 @@ def read_step(name: str, value: bytes) -> StepView | None:
     """A recorded step; None if it is not one of a function."""
     entry = _read(name, value)
     return None if entry is None else _view(entry)
+
+
+def read_backoff(name: str, value: bytes) -> Backoff | None:
+    """What was noted of a step that is tried again later; None if it is something else."""
+    if is_entry(name):
+        return None
+    try:
+        backoff = _backoff_decoder.decode(value)
+    except msgspec.MsgspecError:
+        return None
+    return backoff if backoff_name(backoff) == name else None
 
 
 def _read(name: str, value: bytes) -> Entry | None:

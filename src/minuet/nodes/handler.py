@@ -318,7 +318,7 @@ class Handlers:
         #: What is called instead of these nodes' handlers and types, by workflow and node.
         self.stand_ins: dict[tuple[str, str], StandIn] = {}
         #: What is called instead of steps of durable functions, by their names.
-        self.step_stand_ins: dict[str, StepStandIn] = {}
+        self.step_stand_ins: Mapping[str, StepStandIn] = {}
         #: Whether steps are tried again at once: a play skips all waits.
         self.skips_delays = False
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.kernel.program import targets
-from minuet.plan.plan import Node, Plan, author_of
+from minuet.plan.plan import FLOW, Node, Plan, author_of
 from minuet.rehearsal.handlers import Start
 from minuet.rehearsal.stage import Seen, StageSetup
 from minuet.rehearsal.watch import Turn, all_turns
@@ -138,6 +138,13 @@ class Findings:
             return "say with `on_error: [node]` what follows if the signal does not come"
         if code == "loop_exhausted":
             return "give the loop a `timeout_path`, or more `max_iterations`"
+        functions = self._setup.functions
+        if functions.functions and node in self._function_nodes:
+            if code == "replay-mismatch":
+                return "what a function uses must come from a step or from ctx"
+            drawn = "; what tasks return was drawn by their annotations: --handlers runs them"
+            drawn = "" if functions.are_real else drawn
+            return f"catch the exception in the function, if the run should go on{drawn}"
         is_data = code in ("template-error", "condition-error", "handler-error")
         if is_data and self._has_stubs():
             return (
@@ -153,6 +160,11 @@ class Findings:
             return "use `default` in the document's `output` for values that may be missing"
         return "if the run should continue, use `on_error: continue` or `on_error: [node]`"
 
+    @property
+    def _function_nodes(self) -> set[str]:
+        nodes = self._setup.program.plan.nodes
+        return {author_of(node.id) for node in nodes if node.type == FLOW}
+
     def _has_stubs(self) -> bool:
         return any(not role.is_real for role in self._setup.roles.values())
 
@@ -162,7 +174,6 @@ class Findings:
             if role.effects in ("none", "idempotent"):
                 continue
             rank, why = _why_again(starts)
-            times = "twice" if len(starts) == 2 else f"{len(starts)} times"
             known = role.task or role.node_type
             declared = "@minuet.task" if role.node.handler else "@minuet.node_type"
             once = ', although it declares effects="once"' if role.effects == "once" else ""
@@ -170,13 +181,29 @@ class Findings:
                 "warning",
                 "repeated",
                 node,
-                f"{role.name} ran {times} for one instance{once}: {why}",
+                f"{role.name} ran {_times(starts)} for one instance{once}: {why}",
                 "pass ctx.idempotency_key to the receiver, so that it can ignore repeated calls, "
                 f'and declare {declared}(effects="idempotent"); or declare effects="none" if the '
                 "handler changes nothing"
                 + ("" if known else "; --handlers FILE --stubs reads declarations"),
             )
             self._note(seen, finding, rank=rank)
+        for repeated in seen.repeated_steps:
+            if repeated.effects in ("none", "idempotent"):
+                continue
+            rank, why = _why_again(repeated.starts)
+            once = ', although it declares effects="once"' if repeated.effects == "once" else ""
+            name = repeated.step.partition("#")[0]
+            finding = Finding(
+                "warning",
+                "repeated",
+                repeated.node,
+                f"step {name!r} ran {_times(repeated.starts)} for one call{once}: {why}",
+                "pass ctx.idempotency_key to the receiver, so that it can ignore repeated calls, "
+                'and declare @minuet.task(effects="idempotent"); or declare effects="none" if the '
+                "task changes nothing",
+            )
+            self._note(seen, finding, name, rank=rank)
 
     def __len__(self) -> int:
         return len(self._found)
@@ -189,6 +216,10 @@ class Findings:
             found += never_taken(plan, self.turns, self._rule_errors)
         order = {node.id: number for number, node in enumerate(plan.nodes)}
         return sorted(found, key=lambda f: (f.severity, f.code, order.get(f.node, -1), f.message))
+
+
+def _times(starts: list[Start]) -> str:
+    return "twice" if len(starts) == 2 else f"{len(starts)} times"
 
 
 def _why_again(starts: list[Start]) -> tuple[int, str]:

@@ -110,7 +110,7 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
             # Registered by the importing program, not for this workflow.
             task = None
         is_real = is_ours or (handlers is not None and not stubs)
-        schema = _result_schema(task) if task is not None and not is_real else None
+        schema = result_schema(task) if task is not None and not is_real else None
         roles[name] = Role(node, task, is_real, schema)
     return roles
 
@@ -143,7 +143,8 @@ def _find(handlers: Handlers, name: str) -> AnyTask | None:
         return None
 
 
-def _result_schema(task: AnyTask) -> dict[str, Any] | None:
+def result_schema(task: AnyTask) -> dict[str, Any] | None:
+    """The JSON Schema of what a task returns, if its annotation tells."""
     schema = _schemas(task).get("return", {})
     known = schema.get("$ref") or schema.get("properties") or schema.get("enum")
     return schema if known or schema.get("type") not in (None, "object", "null") else None
@@ -301,7 +302,7 @@ class Cast:
         start.ended = "returned"
         if len(starts) < 3 and chance.random() < self.deaths:
             self._note(f"{current_process().name} dies after the handler of {where} has returned")
-            await _die()
+            await die()
         return value
 
     async def _real(
@@ -340,7 +341,7 @@ class Cast:
         """Fail, as at every start."""
         if way == "crash":
             self._note(f"the handler of {role.node.id} kills {current_process().name}")
-            await _die()
+            await die()
         if way == "timeout" and role.timeout_s is not None:
             await asyncio.sleep(role.timeout_s * 1.5 + 0.1)
         if way == "again":
@@ -355,7 +356,7 @@ class Cast:
             await asyncio.sleep((role.timeout_s or self._lease_s) * 1.5 + 0.1)
         elif trouble == "crash" and first:
             self._note(f"the handler of {role.node.id} kills {current_process().name}")
-            await _die()
+            await die()
 
     # ── outputs ─────────────────────────────────────────────────────────────────────────
 
@@ -414,7 +415,8 @@ def _direction_of(routing: Routing) -> str:
     return "default" if "default" in last else "break"
 
 
-async def _die() -> None:
+async def die() -> None:
+    """Kill the process that runs here."""
     process = current_process()
     process.kill()
     await process.loop.create_future()

@@ -12,12 +12,13 @@ import msgspec
 from minuet.app.compiling import CompiledWorkflow, check_input
 from minuet.errors import ConfigError, InputError
 from minuet.kernel.program import Program
-from minuet.nodes.handler import Handlers
+from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.plan.plan import FLOW, Plan, author_of
 from minuet.rehearsal.fields import INPUT, Shape, find_shapes
 from minuet.rehearsal.findings import Finding, Findings
 from minuet.rehearsal.handlers import find_roles, wanted_arguments
 from minuet.rehearsal.stage import InnerSetup, Seen, StageSetup, rehearse
+from minuet.rehearsal.steps import Functions
 from minuet.rehearsal.values import draw_schema, draw_shape, overlay
 from minuet.rehearsal.watch import all_turns
 from minuet.simulation.streams import Streams
@@ -49,16 +50,27 @@ class Report(msgspec.Struct):
         return any(found.severity == "error" for found in self.findings)
 
 
-def _refuse_functions(plans: Iterable[Plan]) -> None:
-    """Durable functions decide in code, and stubs for it would rehearse nothing."""
-    for plan in plans:
-        for node in plan.nodes:
-            if node.type == FLOW:
-                raise ConfigError(
-                    f"node {author_of(node.id)!r} of {plan.name!r} is a durable function, which "
-                    "cannot be simulated yet. Test it with minuet.testing.play, and changes of "
-                    "its code with recorded runs: minuet runs export RUN > FILE, minuet test FILE"
-                )
+def _find_functions(plans: Iterable[Plan], handlers: Handlers | None, *, stubs: bool) -> Functions:
+    """The durable functions that a workflow can come to. Their code runs in any case."""
+    found = handlers or REGISTERED
+    known = found.functions_by_name()
+    names = [
+        (node.handler, author_of(node.id), plan.name)
+        for plan in plans
+        for node in plan.nodes
+        if node.type == FLOW
+    ]
+    for function, node, workflow in names:
+        if function not in known:
+            raise ConfigError(
+                f"node {node!r} of {workflow!r} runs the durable function {function!r}, whose code "
+                "is needed to simulate it: name its file with --handlers FILE.py. To simulate the "
+                "function alone: minuet simulate FILE.py:NAME"
+            )
+    if not names:
+        return Functions()
+    # All of them: one can start another.
+    return Functions(tuple(known.values()), found, handlers is not None and not stubs)
 
 
 class Rehearsal:
@@ -76,7 +88,8 @@ class Rehearsal:
         printed: Any = None,
     ) -> None:
         plan = workflow.plan
-        _refuse_functions([plan, *(child.plan for child in workflow.children)])
+        plans = [plan, *(child.plan for child in workflow.children)]
+        functions = _find_functions(plans, handlers, stubs=stubs)
         self._input = input
         self._draw_input = draw_input
         roles = find_roles(plan, handlers, stubs=stubs)
@@ -89,7 +102,7 @@ class Rehearsal:
             values = find_shapes(child.plan, wanted_arguments(played))
             inner.append(InnerSetup(Program(child.plan, child.digest), played, values))
         self._setup = StageSetup(
-            workflow, program, roles, shapes, without, is_varied, printed, tuple(inner)
+            workflow, program, roles, shapes, without, is_varied, printed, tuple(inner), functions
         )
 
     def play(self, seed: int) -> Seen:

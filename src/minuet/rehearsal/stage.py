@@ -13,6 +13,7 @@ import contextlib
 import gc
 import hashlib
 import io
+import json
 import random
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -20,14 +21,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from minuet.app.app import App
-from minuet.app.compiling import CompiledWorkflow
+from minuet.app.compiling import CompiledWorkflow, compile_child, compile_source
 from minuet.approvals import APPROVAL_WAIT, Verdict, id_of
 from minuet.events import Event, Place, RunFailed, decode_event
 from minuet.ids import SeededIds
 from minuet.kernel.program import Program
+from minuet.nodes.io.human import HUMAN
+from minuet.plan.plan import FLOW, author_of
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.handlers import Cast, Role, SimulatedSecrets, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
+from minuet.rehearsal.steps import Functions, Repeated, StepCast
 from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.rehearsal.watch import Turn, limits_met, rule_errors, turns_taken
 from minuet.simulation.checker import BrokenRule, Checker
@@ -42,7 +46,15 @@ from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged
-from minuet.store.records import LIVE_STATES, SIGNAL_WAIT, Key, Run, Token
+from minuet.store.records import (
+    CHILD_SIGNAL,
+    FLOW_WAIT,
+    LIVE_STATES,
+    SIGNAL_WAIT,
+    Key,
+    Run,
+    Token,
+)
 from minuet.types import TERMINAL, Json
 from minuet.worker.identity import Identity
 from minuet.worker.preparing import CRASHES_MAX
@@ -98,6 +110,8 @@ class StageSetup(msgspec.Struct, frozen=True):
     printed: Any = None
     #: What is needed of each workflow that is written inside it.
     inner: tuple[InnerSetup, ...] = ()
+    #: The durable functions that it can come to.
+    functions: Functions = Functions()
 
 
 class Seen(msgspec.Struct):
@@ -111,6 +125,7 @@ class Seen(msgspec.Struct):
     failed: tuple[str, dict[str, Any]] | None = None
     #: Instances whose handlers were started more than once, and how each start ended.
     repeated: list[tuple[str, list[Start]]] = []
+    repeated_steps: list[Repeated] = []
     limits: list[tuple[str, str, str]] = []
     turns: set[Turn] = set()
     rule_errors: dict[Turn, str] = {}
@@ -173,12 +188,15 @@ class Stage:
         roles = setup.roles
         stubs = [name for name, role in roles.items() if not role.is_real]
         timed = {name for name in stubs if roles[name].timeout_s is not None}
+        if not setup.functions.are_real:
+            nodes = setup.program.plan.nodes
+            stubs += [author_of(node.id) for node in nodes if node.type == FLOW]
         self.scenario = draw_scenario(self.streams, stubs, timed, setup.without)
         self.loop = SimLoop(self.streams.get("schedule"), steps_max=STEPS_MAX)
         self.clock = StoreClock(self.loop.time)
         self.model = ModelStore(self.clock)
         coverage = Coverage()
-        programs = {setup.workflow.digest: setup.program}
+        self._programs = programs = {setup.workflow.digest: setup.program}
         programs |= {one.program.digest: one.program for one in setup.inner}
         self.checker = Checker(self.model, programs, coverage, self.fail, self.loop.time, LEASE_S)
         self.server = Server(
@@ -195,6 +213,7 @@ class Stage:
             one.program.plan.name: Cast(one.roles, one.program, one.shapes, *surroundings)
             for one in setup.inner
         }
+        self.steps = StepCast(setup.functions, *surroundings)
         self.cast = Cast(roles, setup.program, setup.shapes, *surroundings, inner)
         self.crew = Crew(self.loop, self._make_worker, self._worker_failed, lambda: 0.5)
         self.nemesis = Nemesis(
@@ -229,11 +248,19 @@ class Stage:
         if self.scenario.faults.of("skew"):
             clock.offset_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
         plans = [self._setup.program.plan, *(one.program.plan for one in self._setup.inner)]
+        queues = {node.queue for plan in plans for node in plan.nodes}
+        handlers = self.cast.handlers()
+        for function in self._setup.functions.functions:
+            handlers.add_function(function)
+            # One can start another, and ask people.
+            queues |= {node.queue for node in compile_source(function).plan.nodes}
+            queues.add(HUMAN.queue)
+        handlers.step_stand_ins = self.steps
         return Worker(
             SimStore(self.server),
-            handlers=self.cast.handlers(),
+            handlers=handlers,
             secrets=SimulatedSecrets(),
-            queues=tuple(sorted({node.queue for plan in plans for node in plan.nodes})),
+            queues=tuple(sorted(queues)),
             identity=Identity(name),
             heartbeat_ms=None,
             concurrency=4,
@@ -243,7 +270,17 @@ class Stage:
             crashes_max=CRASHES_MAX if self.scenario.way == "crash" else 1_000_000,
             clock=clock,
             ids=SeededIds(self.streams.get("ids").getrandbits(62)),
+            compile_child=self._compile_child,
         )
+
+    def _compile_child(self, source: Any) -> list[tuple[str, bytes]]:
+        """Compile a workflow that a durable function starts, and let everything here know it."""
+        compiled = compile_source(source)
+        plans = {compiled.digest: compiled.plan}
+        plans |= {child.digest: child.plan for child in compiled.children}
+        for digest, plan in plans.items():
+            self._programs.setdefault(digest, Program(plan, digest))
+        return compile_child(source)
 
     def _worker_failed(self, name: str, error: BaseException) -> None:
         self.fail(BrokenRule("worker", f"{name} ended with {type(error).__name__}: {error}"))
@@ -335,7 +372,7 @@ class Stage:
             self._note("no more faults from here on")
         self.nemesis.heal()
         self.server.faults = Faults()
-        self.cast.deaths = 0.0
+        self.cast.deaths = self.steps.deaths = 0.0
         seq, since = -1, self.loop.time()
         while not self._is_over():
             run = self._run()
@@ -355,7 +392,7 @@ class Stage:
     def _live(self) -> list[Token]:
         """The live tokens of all runs, except for those that wait for child runs."""
         tokens = [token for run in self.model.runs() for token in self.model.tokens(run.run)]
-        return [t for t in tokens if t.state in LIVE_STATES and t.wait != "child"]
+        return [t for t in tokens if t.state in LIVE_STATES and not _is_for_child(t)]
 
     def _is_over(self) -> bool:
         """Whether the run is over or waits for somebody. Skips ahead if it waits for a time."""
@@ -427,6 +464,7 @@ class Stage:
             status=run.status if run is not None else "PENDING",
             failed=(failed.node, failed.error) if failed is not None else None,
             repeated=self._repeated(),
+            repeated_steps=self.steps.repeated(),
             limits=list(limits_met(events)),
             turns=turns_taken(events),
             rule_errors=rule_errors(events),
@@ -446,6 +484,14 @@ class Stage:
             for (node, _), starts in found.items()
             if len(starts) > 1
         ]
+
+
+def _is_for_child(token: Token) -> bool:
+    """Whether a token waits for nothing but child runs."""
+    if token.wait != FLOW_WAIT or token.due_ms is not None:
+        return token.wait == "child"
+    names = json.loads(token.wait_key)
+    return all(name.startswith(CHILD_SIGNAL) for name in names)
 
 
 class _Nowhere(io.TextIOBase):

@@ -119,11 +119,13 @@ class Stubs:
     ) -> None:
         """Keys that name no node are steps of durable functions."""
         known = {name for spot in self._spots for name in spot.names}
+        steps = dict(self._handlers.step_stand_ins)
         for name in (stubs.keys() | failures.keys()) - known:
             if name in stubs or self._has_functions:
-                self._handlers.step_stand_ins[name] = _step_stand_in(
+                steps[name] = _step_stand_in(
                     name, stubs.get(name, _REAL), _listed_steps(failures.get(name, []))
                 )
+        self._handlers.step_stand_ins = steps
 
     @property
     def _has_functions(self) -> bool:

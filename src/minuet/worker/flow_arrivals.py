@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from typing import Any, NamedTuple
 
@@ -54,9 +55,10 @@ class Arrivals:
 
     async def wait(self, seconds: float | None) -> None:
         """Wait for the next one, but no longer than this."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            pass
+        if seconds is None:
+            await self._woken.wait()
+        else:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds):
+                    await self._woken.wait()
         self._woken.clear()

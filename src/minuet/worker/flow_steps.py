@@ -182,6 +182,8 @@ class FlowSteps:
         try:
             value = await _limited(self._call(call, task, context), timeout)
             data, plain = encode(value, bytes_max=context.max_output_bytes)
+            if context.mask is NO_MASK:
+                return data
             what = f"the result of step {call.label!r} of {context}"
             return mask_output(context.mask, data, plain, what)[0]
         except KeyboardInterrupt:
