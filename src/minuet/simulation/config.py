@@ -32,6 +32,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     letters: bool | None = None
     #: Whether some nodes ask people.
     approvals: bool = False
+    #: Whether webhooks are sent.
+    webhooks: bool = False
     #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, regardless of the draw.
