@@ -190,7 +190,10 @@ class PostgresLog(SharedCells):
         found = await self._database.read(
             lambda link: link.rows(_LIST_LOGGED, after, changed_ms, limit)
         )
-        return [Logged(*row[:4], is_notable=_is_notable(row[4])) for row in found]
+        return [
+            Logged(tenant, run, seq, status, _is_notable(state))
+            for tenant, run, seq, status, state in found
+        ]
 
     async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
         found = await self._database.read(lambda link: link.rows(_LIST_DELETED, changed_ms, limit))
