@@ -54,6 +54,7 @@ from minuet.store.records import (
     TIMED_OUT,
     TOUCH_MS,
     BlobEntry,
+    CellChange,
     Read,
     Snapshot,
     WorkerRecord,
@@ -123,7 +124,8 @@ EXPECTED = {
     *(("list_plans", "some"), ("forget_idle", "none")),
     *(("deploy_workflow", r) for r in ("new", "same", "refused")),
     *(("read_workflow", r) for r in ("some", "none")),
-    *((f"list_{name}", "some") for name in ("workflows", "versions")),
+    *((f"list_{name}", "some") for name in ("workflows", "versions", "cells", "notable")),
+    *((verb, r) for verb in ("mark_noted", "write_cells", "decide") for r in ("True", "False")),
 }
 
 
@@ -165,6 +167,8 @@ class Driver:
         #: Runs that were deleted, as they were.
         self._deleted: list[Snapshot] = []
         self._session_names = ("s1", "s2", "s3")
+        #: Runs that ask people.
+        self._asking: list[str] = []
         self._number = 0
         self._compared = 0
         self._has_moved = False
@@ -204,6 +208,10 @@ class Driver:
         await rng.choice(self.scenes if scenes else self.verbs)(rng)
         if scenes and self._compared % 3 == 0:
             await self._beside(self.undo)
+        if self._compared % 5 == 4:
+            # Chances of their own: what is drawn above does not depend on this.
+            own = Random(f"notable {self._compared}")
+            await own.choice((self.ask_people, self.note, self.note, self.write_cells))(own)
         await self.compare()
 
     async def _beside(self, scene: Callable[[Random], Awaitable[None]]) -> None:
@@ -900,6 +908,60 @@ class Driver:
             return
         answer = await self._ask(lambda s: s.mark_reported(tenant, name, seq))
         self.seen["mark_reported", str(answer)] += 1
+
+    async def ask_people(self, rng: Random) -> None:
+        """A run of a tenant of its own, which nothing else touches, that waits for a decision."""
+        name = f"asks{len(self._asking):06d}"
+        new = NewRun(name, "w1", "p1", tenant="n", entries=(Delivery("n1", "", True, 1, 1, "q9"),))
+        await self._ask(lambda s: s.create_runs([new]))
+        number = self._sessions.get(("n", "s1"), 0)
+        session: dict[str, Any] = {"session": "s1", "tenant": "n", "lease_ms": LEASE_MS}
+        lease = f"{name}-1"
+        taking = Exchange(seq=number + 1, lease=lease, take=(Take(("q9",), 1),), **session)
+        await self._ask(lambda s: s.exchange(taking))
+        item = Waiting(name, "n1", "", lease, kind="approval", key="k", data=b"{}")
+        asking = Exchange(seq=number + 2, lease=f"{name}-2", hand_in=(item,), **session)
+        await self._ask(lambda s: s.exchange(asking))
+        self._sessions["n", "s1"] = number + 2
+        self._asking.append(name)
+        self.seen["ask_people", "waits"] += 1
+
+    async def note(self, rng: Random) -> None:
+        """What is notable, whoever has made it so, and marks that come in any order."""
+        if self._asking and rng.random() < 0.5:
+            run = rng.choice(self._asking)
+            key = (run, "n1", "")
+            answer = await self._ask(lambda s: s.resolve("n", key, b'"yes"', wait_key="k"))
+            self.seen["decide", str(answer)] += 1
+        after, limit = rng.choice(("", "", "5")), rng.choice((0, 1, 100))
+        found = await self._ask(lambda s: s.list_notable(after=after, limit=limit))
+        self.seen["list_notable", "some" if found else "none"] += 1
+        if found and self.marks_reported:
+            run = rng.choice(found)
+            upto = rng.choice((run.seq, run.seq, run.notable, run.notable - 1))
+            tenant = "b" if rng.random() < 0.1 else run.tenant
+            answer = await self._ask(lambda s: s.mark_noted(tenant, run.run, upto))
+            self.seen["mark_noted", str(answer)] += 1
+
+    async def write_cells(self, rng: Random) -> None:
+        if self._has_moved:
+            return
+        names = rng.sample(("a", "a/1", "a/10", "a/2", "ä/1", "b"), 3)
+        changes = [
+            CellChange(
+                name,
+                rng.choice((None, b"", b"1", b"\x00\xff")),
+                rng.random() < 0.4,
+                rng.choice((None, b"", b"1")),
+            )
+            for name in names
+        ]
+        answer = await self._ask(lambda s: s.write_cells(changes))
+        self.seen["write_cells", str(answer)] += 1
+        prefix, after = rng.choice(("", "a", "a/", "z")), rng.choice(("", "a/1"))
+        limit = rng.choice((0, 2, 100))
+        found = await self._ask(lambda s: s.list_cells(prefix, after=after, limit=limit))
+        self.seen["list_cells", "some" if found else "none"] += 1
 
     # ── reads and blobs ─────────────────────────────────────────────────────────────────
 

@@ -71,6 +71,9 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
         ("token[T_OUTCOME] == 'failed' and FAILED .. node or node", "node", 1),
         ("signal[S_NAME] == token[T_WAIT_KEY]", "true", 1),
         ("enter(kept_key(run[R_NAME]), id, seq)", "", 1),
+        ("if run[R_NOTABLE] then return end", "", 1),
+        ("run[R_SEQ] > upto and upto + 1 or nil", "nil", 1),
+        ("if one[3] and call('HGET', cells, one[1]) ~= one[4] then return 0 end", "", 1),
     ],
     ids=[
         *("slots look free", "nobody waits", "arrivals forgotten", "tokens not found"),
@@ -85,6 +88,7 @@ async def test_the_collation_of_the_server_does_not_matter(monkeypatch: pytest.M
         *("tags not compared", "the newest version falls back"),
         *("failed items issue none", "failed items look completed"),
         *("any signal is received", "early signals dropped"),
+        *("last notable event only", "later events passed on", "cells not compared"),
     ],
 )
 async def test_a_planted_bug_is_found(

@@ -13,7 +13,7 @@ from tests.planted import functions as flawed
 from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
-from tests.planted import undecided, undoing, unlogged
+from tests.planted import undecided, undoing, unlogged, unsent
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
@@ -46,6 +46,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     approvals: bool = False
     #: Whether they have compensators.
     undo: bool = False
+    #: Whether they send webhooks.
+    webhooks: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -68,6 +70,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             letters=self.letters,
             approvals=self.approvals,
             undo=self.undo,
+            webhooks=self.webhooks,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -728,6 +731,54 @@ _ALL = (
         faults=("fail",),
         undo=True,
         patch=undoing.keys_change_with_attempts,
+    ),
+    Bug(
+        name="webhook-forgotten",
+        summary="what is notable is forgotten before it is in the outbox",
+        approvals=True,
+        webhooks=True,
+        without=("lossy",),
+        patch=unsent.notes_are_cleared_first,
+    ),
+    Bug(
+        name="webhook-removed-first",
+        summary="a webhook leaves the outbox before it is sent",
+        approvals=True,
+        webhooks=True,
+        without=("lossy",),
+        patch=unsent.webhooks_are_removed_first,
+    ),
+    Bug(
+        name="webhook-order",
+        summary="webhooks of one run are sent at once",
+        approvals=True,
+        webhooks=True,
+        without=("lossy",),
+        patch=unsent.runs_do_not_wait_for_themselves,
+    ),
+    Bug(
+        name="webhook-before-commit",
+        summary="webhooks are about events that are not in the log yet",
+        approvals=True,
+        webhooks=True,
+        profile="logged",
+        logged=unsent.SendsWhatMayBeLost,
+    ),
+    Bug(
+        name="webhook-last-event-only",
+        summary="of several notable events only the last one is noted",
+        approvals=True,
+        webhooks=True,
+        without=("lossy",),
+        transition=unsent.NotesTheLastEventOnly,
+    ),
+    Bug(
+        name="webhook-later-events",
+        summary="what happens while events are passed on counts as passed on",
+        approvals=True,
+        webhooks=True,
+        without=("lossy",),
+        transition=unsent.ForgetsLaterEvents,
     ),
 )
 

@@ -34,6 +34,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     approvals: bool = False
     #: Whether some nodes have compensators, and clients undo runs.
     undo: bool = False
+    #: Whether webhooks are sent.
+    webhooks: bool = False
     #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, regardless of the draw.

@@ -59,6 +59,8 @@ def judge(world: World) -> None:
         _record_is_right(world, world.log)
     if world.faults.are_benign and not world.config.kills:
         _leases_are_kept(world)
+    if world.hooks is not None and (not world.model.timeline or world.log is not None):
+        _receivers_know_all(world)
     _keys_are_stable(world)
     _effects_are_there(world)
     world.functions.judge(world.deleted)
@@ -137,6 +139,15 @@ def _letters_are_handled(world: World) -> None:
             handled, lambda run: None if run in deleted else world.model.letters(run)
         ):
             world.fail(BrokenRule("I27", message, run))
+
+
+def _receivers_know_all(world: World) -> None:
+    """Every receiver of webhooks has got all that it wants to know."""
+    assert world.hooks is not None
+    for run in world.model.runs():
+        if run.run not in world.deleted:
+            for lost in world.hooks.find_lost(run.run, world.checker.events(run.run)):
+                world.fail(BrokenRule("webhook-lost", lost, run.run))
 
 
 def _ends_stay(world: World) -> None:

@@ -94,6 +94,10 @@ class LogModel(ShownWorkflows, MemoryLog):
         """What it has of a run."""
         return self._events.get(run, [])
 
+    def has_cells(self, prefix: str) -> bool:
+        """Whether there are cells whose names begin so."""
+        return any(name.startswith(prefix) for name in self._cells)
+
     def runs(self) -> list[str]:
         """All runs of which it has any data."""
         return sorted(self._runs)

@@ -34,7 +34,7 @@ _TABLES = (
     "_sessions",
     *("_logged", "_unlogged"),
     *("_workers", "_removed"),
-    *("_named", "_versions"),
+    *("_named", "_versions", "_cells"),
 )
 
 
@@ -111,6 +111,14 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
     def unreported(self) -> list[str]:
         """Runs whose relatives have to learn of something."""
         return sorted(self._runs.unreported)
+
+    def notable(self) -> list[str]:
+        """Runs of which something has to be passed on."""
+        return sorted(self._runs.notable)
+
+    def has_cells(self, prefix: str) -> bool:
+        """Whether there are cells whose names begin so."""
+        return any(name.startswith(prefix) for name in self._cells)
 
     def events(self, run: str) -> list[EventRecord]:
         """A run's history."""

@@ -48,9 +48,11 @@ from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.undo import add_undo
+from minuet.simulation.webhooks import Hooks
 from minuet.store.changes import Resume, SendSignal
 from minuet.store.records import DEFAULT_TENANT, FLOW_WAIT, LIVE_STATES, Key, Run, Snapshot
 from minuet.types import TERMINAL
+from minuet.webhooks.outbox import OUT
 from minuet.worker.worker import Worker
 
 #: Seconds with faults, and seconds in which everything must end afterwards.
@@ -223,6 +225,19 @@ class World:
             self.streams.get("foreman"),
             self.coverage,
         )
+        #: Those who send webhooks, and those who get them.
+        self.hooks: Hooks | None = None
+        if config.webhooks:
+            self.hooks = Hooks(
+                self.loop,
+                self._opening.connect,
+                StoreClock(self.loop.time),
+                self.streams.get("webhooks"),
+                self.coverage,
+                self.fail,
+                (self.log or self.model).events,
+                lambda: self.log is None and self.model.timeline > 0,
+            )
         threads = self.streams.get("threads")
         self.loop.thread_seconds = lambda: threads.expovariate(20)
 
@@ -361,6 +376,8 @@ class World:
             self.crew.hire(member)
         self.callers.start_clients()
         self.nemesis.begin()
+        if self.hooks is not None:
+            self.hooks.begin()
         if self.log_server is not None and not self.config.calm_clients:
             self.log_server.begin(self.server.lose_everything)
         if not self.config.calm_clients:
@@ -377,6 +394,8 @@ class World:
             await asyncio.sleep(0.25)
         self.trace("heal")
         self.nemesis.heal()
+        if self.hooks is not None:
+            self.hooks.heal()
         if self.log_server is not None:
             self.log_server.heal()
         self.intruder.process.kill()
@@ -408,6 +427,7 @@ class World:
         return (
             self._is_logged()
             and not self.model.unreported()
+            and (self.hooks is None or not self._has_unsent())
             and len(self.callers.promises.finished) == len(self.scripts)
             and all(
                 run.status in TERMINAL
@@ -421,6 +441,10 @@ class World:
         earlier call for the same key had for it."""
         started = self.callers.promises.started.get(f"{run.tenant} {run.idempotency_key}")
         return run.run in self.deleted or started in self.deleted
+
+    def _has_unsent(self) -> bool:
+        """Whether receivers have to get something."""
+        return bool(self.model.notable()) or (self.log or self.model).has_cells(OUT)
 
     def _is_logged(self) -> bool:
         """Whether the log, if there is one, has exactly what has happened."""

@@ -70,6 +70,7 @@ class Notifier:
         ids: Ids,
         public_url: str = "",
         give_up_ms: int = 3 * 24 * 3_600_000,
+        lease_ms: int = LEASE_MS,
     ) -> None:
         self._store = store
         self._receivers = tuple(receivers)
@@ -77,7 +78,7 @@ class Notifier:
         self._clock = clock
         self._public_url = public_url.rstrip("/")
         self._give_up_ms = give_up_ms
-        self._lease = _Lease(store, clock, ids)
+        self._lease = _Lease(store, clock, ids, lease_ms)
         self._sending: dict[str, asyncio.Task[None]] = {}
         self._stopped = asyncio.Event()
 
@@ -210,9 +211,10 @@ class Notifier:
 class _Lease:
     """Who sends: the process that has written the cell last, unless it is silent for too long."""
 
-    def __init__(self, store: Store, clock: Clock, ids: Ids) -> None:
+    def __init__(self, store: Store, clock: Clock, ids: Ids, lease_ms: int) -> None:
         self._store = store
         self._clock = clock
+        self._lease_ms = lease_ms
         self._owner = ids.token()
         self._count = 0
         #: The cell as it was when it last changed, and when that was seen.
@@ -225,7 +227,7 @@ class _Lease:
     async def hold(self) -> bool:
         """Get the lease or keep it; whether this process has it."""
         now_ms = self._clock.now_ms()
-        if self._own and 0 <= now_ms - self._own_ms < LEASE_MS // 3:
+        if self._own and 0 <= now_ms - self._own_ms < self._lease_ms // 3:
             return True
         cells = await self._store.list_cells(LEASE, limit=1)
         data = cells[0].data if cells and cells[0].name == LEASE else None
@@ -234,7 +236,7 @@ class _Lease:
             if data is not None:
                 if data != self._seen or now_ms < self._seen_ms:
                     self._seen, self._seen_ms = data, now_ms
-                if now_ms - self._seen_ms < LEASE_MS:
+                if now_ms - self._seen_ms < self._lease_ms:
                     return False
         self._count += 1
         mine = f"{self._owner} {self._count}".encode()

@@ -70,6 +70,9 @@ class Logged(Record, frozen=True):
     run: str
     seq: int
     status: RunStatus
+    #: Whether it had notable events that were not passed on when its last event was logged. What
+    #: was passed on later may be passed on again.
+    is_notable: bool = False
 
 
 class LogIdentity(Record, frozen=True):

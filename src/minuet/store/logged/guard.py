@@ -149,7 +149,8 @@ class Guard:
             for logged in page:
                 stands = standings.get(logged.run)
                 if stands is None:
-                    if logged.status not in TERMINAL:
+                    # Of one that has ended, somebody outside may still have to learn something.
+                    if logged.status not in TERMINAL or logged.is_notable:
                         gone.append(logged.run)
                 elif stands.logged != logged.seq or stands.seq < logged.seq:
                     doubtful.append(logged.run)

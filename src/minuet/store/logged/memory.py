@@ -146,7 +146,7 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
     async def list_logged(self, after: str, changed_ms: int, limit: int) -> list[Logged]:
         since = self._clock.now_ms() - changed_ms
         found = [
-            Logged(row.tenant, run, row.seq, row.status)
+            Logged(row.tenant, run, row.seq, row.status, row.notable > 0)
             for run, row in sorted(self._runs.items())
             if run > after and (row.status not in TERMINAL or self._changed_ms[run] >= since)
         ]

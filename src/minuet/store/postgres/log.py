@@ -75,6 +75,15 @@ _decode_run = msgspec.msgpack.Decoder(Run).decode
 _decode_new = msgspec.msgpack.Decoder(NewRun).decode
 
 
+class _Notable(msgspec.Struct):
+    """The part of a run's state that says whether something was not passed on."""
+
+    notable: int = 0
+
+
+_decode_notable = msgspec.msgpack.Decoder(_Notable).decode
+
+
 class PostgresLog(SharedCells):
     """Events of runs in a PostgreSQL database: `postgresql://user:password@host:port/database`."""
 
@@ -181,7 +190,10 @@ class PostgresLog(SharedCells):
         found = await self._database.read(
             lambda link: link.rows(_LIST_LOGGED, after, changed_ms, limit)
         )
-        return [Logged(*row) for row in found]
+        return [
+            Logged(tenant, run, seq, status, _is_notable(state))
+            for tenant, run, seq, status, state in found
+        ]
 
     async def list_deleted(self, changed_ms: int, limit: int) -> list[tuple[str, str]]:
         found = await self._database.read(lambda link: link.rows(_LIST_DELETED, changed_ms, limit))
@@ -444,6 +456,13 @@ def _event_rows(
 
 def _state(run: Run) -> bytes:
     return _encode(msgspec.structs.replace(run, input=b""))
+
+
+def _is_notable(state: bytes) -> bool:
+    try:
+        return bool(_decode_notable(state).notable)
+    except DAMAGE:
+        return False
 
 
 def _run_of(row: Any) -> Run:

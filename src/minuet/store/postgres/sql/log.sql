@@ -100,10 +100,10 @@ SELECT seq, state, input, run, tenant, workflow, status::text
 FROM minuet.record_runs WHERE run = ANY ($1::text[]) AND seq > 0;
 
 -- name: list_logged
-(SELECT tenant, run, seq, status::text FROM minuet.record_runs
+(SELECT tenant, run, seq, status::text, state FROM minuet.record_runs
  WHERE ended_ms IS NULL AND run > $1 AND seq > 0 ORDER BY run LIMIT $3)
 UNION ALL
-(SELECT tenant, run, seq, status::text FROM minuet.record_runs
+(SELECT tenant, run, seq, status::text, state FROM minuet.record_runs
  WHERE ended_ms >= floor(extract(epoch FROM statement_timestamp()) * 1000)::bigint - $2::bigint
     AND run > $1
  ORDER BY run LIMIT $3)
