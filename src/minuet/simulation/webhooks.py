@@ -160,7 +160,7 @@ class Hooks:
 
 
 def _expected(history: list[NumberedEvent]) -> Iterator[tuple[int, str]]:
-    """What receivers are told, by the events alone."""
+    """What is sent to receivers, by the events alone."""
     asked: set[Place] = set()
     for seq, _, event in history:
         match event:
