@@ -307,6 +307,47 @@ async def test_a_run_that_was_undone_is_not_retried_by_accident(scene: Any) -> N
             await s.app.runs.retry(run_id)
 
 
+async def test_a_run_that_was_undone_is_started_over_once_with_keys_of_its_own(
+    scene: Any,
+) -> None:
+    keys: list[str] = []
+    fails = [True]
+
+    async def do(what: str, ctx: minuet.Context) -> None:
+        keys.append(ctx.idempotency_key)
+
+    async def fail(ctx: minuet.Context) -> str:
+        if fails.pop() if fails else False:
+            raise minuet.NonRetryable("it is broken")
+        return f"sent to {ctx.input['to']}"
+
+    document = workflow(doing("a"), task("fail", "a"), **UNDO_ON_FAILURE)
+    async with scene({**make_handlers([]), "do": do, "fail": fail}) as s:
+        run_id = (await s.run(document, {"to": "x" * 100_000}, tags={"by": "me"})).run_id
+
+        first = await s.app.runs.retry(run_id, undone=True)
+        again = await s.app.runs.retry(run_id, undone=True)
+        result = await s.end(first.run)
+
+        assert again.run == first.run != run_id
+        assert first.tags == {"by": "me", "started_over": run_id}
+        assert (result.status, result.output["fail"][:9]) == ("COMPLETED", "sent to x")
+        assert len(set(keys)) == 2
+        assert (await s.app.runs.show(run_id)).status == "FAILED"
+
+
+async def test_a_run_that_is_undone_partly_is_not_started_over(scene: Any) -> None:
+    async def undo(what: str) -> None:
+        raise minuet.NonRetryable("cannot")
+
+    document = workflow(doing("a"), task("fail", "a"), **UNDO_ON_FAILURE)
+    async with scene({**make_handlers([]), "undo": undo}) as s:
+        run_id = (await s.run(document)).run_id
+
+        with pytest.raises(RunConflictError, match=r"not undone completely \(a is left\)"):
+            await s.app.runs.retry(run_id, undone=True)
+
+
 async def test_a_run_in_which_nothing_was_undone_is_retried_as_any_other(scene: Any) -> None:
     document = workflow(
         node("plain"), task("fail", "plain"), doing("never", "fail"), **UNDO_ON_FAILURE
