@@ -194,6 +194,12 @@ async def test_a_compensator_that_fails_is_a_dead_letter_and_the_others_still_ru
         assert (found["a"].attempts, found["a"].error["message"]) == (3, "cannot undo a")
         undo_letters = [one for one in letters if one.reason == "max_retries_exceeded"]
         assert [one.node_id for one in undo_letters] == ["c", "a"]
+        assert undo_letters[0].id == f"{result.run_id}.1.undo1:c"
+        details = await s.app.dead_letters.show(undo_letters[1].id)
+        assert details.input is not None
+        assert details.input["config"] == {"what": "a"}
+        assert [one.type for one in details.history].count("failed") == 3
+        assert (await s.app.dead_letters.discard(undo_letters[0].id)).status == "discarded"
         # An attempt has the key of the one before; a compensator has another than its node.
         assert [len(keys[name]) for name in "abc"] == [2, 2, 2]
 
@@ -289,7 +295,9 @@ async def test_what_could_not_be_undone_is_tried_again_by_the_next_undo(scene: A
     document = workflow(doing("a"), doing("b", "a"), task("fail", "b"), **UNDO_ON_FAILURE)
     async with scene({**make_handlers([]), "undo": undo}) as s:
         first = await s.run(document)
-        await s.app.runs.rollback(first.run_id)
+        letters = await s.app.dead_letters.list(run_id=first.run_id, node_id="a")
+        (retried,) = [one async for one in s.app.dead_letters.retry([letters[0].id])]
+        assert retried.is_retried
         second = await s.end(first.run_id)
 
         assert (first.compensated, second.compensated) == ("partly", "all")
