@@ -219,7 +219,7 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     # In other tests here, those with services in test_services.py.
     elsewhere = {
         *("embedding", "services", "in_python", "patterns", "three_ways"),
-        *("saga", "polling", "etl", "family"),
+        *("saga", "polling", "etl", "family", "undo"),
     }
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested

@@ -54,7 +54,9 @@ def serve() -> Iterator[Callable[[Answer], str]]:
         server.server_close()
 
 
-def run(root: Path, folder: Path, name: str, *given: str, **environment: str) -> dict[str, Any]:
+def run(
+    root: Path, folder: Path, name: str, *given: str, code: int = 0, **environment: str
+) -> dict[str, Any]:
     finished = subprocess.run(
         [sys.executable, "-m", "minuet", "run", str(root / "examples" / name), *given, "--json"],
         cwd=folder,
@@ -63,7 +65,7 @@ def run(root: Path, folder: Path, name: str, *given: str, **environment: str) ->
         text=True,
         timeout=120,
     )
-    assert finished.returncode == 0, finished.stderr
+    assert finished.returncode == code, finished.stderr
     ended: dict[str, Any] = json.loads(finished.stdout)
     return ended
 
@@ -146,6 +148,30 @@ def test_the_saga_undoes_what_was_done_the_last_first(
     assert output["status"] == status
     file = tmp_path / "ledger.txt"
     lines = file.read_text().splitlines() if file.exists() else []
+    assert [line.split()[0] for line in lines] == ledger
+
+
+# ── undo ────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("L-01", "L-02", "L-05", "L-07")
+@pytest.mark.parametrize(
+    ("given", "compensated", "ledger"),
+    [
+        (["amount=40"], None, ["reserved", "charged", "shipped"]),
+        (["amount=40", "country=XX"], "all", ["reserved", "charged", "refunded", "released"]),
+        (["amount=13", "country=XX"], "partly", ["reserved", "charged", "released"]),
+    ],
+    ids=["all goes well", "nobody delivers there", "it cannot be refunded either"],
+)
+def test_an_order_is_undone_by_its_compensators(
+    root: Path, tmp_path: Path, given: list[str], compensated: str | None, ledger: list[str]
+) -> None:
+    code = 0 if compensated is None else 1
+    ended = run(root, tmp_path, "undo/order.yaml", "-i", "order=o", *given, code=code)
+
+    assert ended["compensated"] == compensated
+    lines = (tmp_path / "ledger.txt").read_text().splitlines()
     assert [line.split()[0] for line in lines] == ledger
 
 

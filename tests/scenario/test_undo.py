@@ -194,6 +194,12 @@ async def test_a_compensator_that_fails_is_a_dead_letter_and_the_others_still_ru
         assert (found["a"].attempts, found["a"].error["message"]) == (3, "cannot undo a")
         undo_letters = [one for one in letters if one.reason == "max_retries_exceeded"]
         assert [one.node_id for one in undo_letters] == ["c", "a"]
+        assert undo_letters[0].id == f"{result.run_id}.1.undo1:c"
+        details = await s.app.dead_letters.show(undo_letters[1].id)
+        assert details.input is not None
+        assert details.input["config"] == {"what": "a"}
+        assert [one.type for one in details.history].count("failed") == 3
+        assert (await s.app.dead_letters.discard(undo_letters[0].id)).status == "discarded"
         # An attempt has the key of the one before; a compensator has another than its node.
         assert [len(keys[name]) for name in "abc"] == [2, 2, 2]
 
@@ -289,7 +295,9 @@ async def test_what_could_not_be_undone_is_tried_again_by_the_next_undo(scene: A
     document = workflow(doing("a"), doing("b", "a"), task("fail", "b"), **UNDO_ON_FAILURE)
     async with scene({**make_handlers([]), "undo": undo}) as s:
         first = await s.run(document)
-        await s.app.runs.rollback(first.run_id)
+        letters = await s.app.dead_letters.list(run_id=first.run_id, node_id="a")
+        (retried,) = [one async for one in s.app.dead_letters.retry([letters[0].id])]
+        assert retried.is_retried
         second = await s.end(first.run_id)
 
         assert (first.compensated, second.compensated) == ("partly", "all")
@@ -305,6 +313,47 @@ async def test_a_run_that_was_undone_is_not_retried_by_accident(scene: Any) -> N
 
         with pytest.raises(RunConflictError, match=r"was undone \(a\): retry it with --undone"):
             await s.app.runs.retry(run_id)
+
+
+async def test_a_run_that_was_undone_is_started_over_once_with_keys_of_its_own(
+    scene: Any,
+) -> None:
+    keys: list[str] = []
+    fails = [True]
+
+    async def do(what: str, ctx: minuet.Context) -> None:
+        keys.append(ctx.idempotency_key)
+
+    async def fail(ctx: minuet.Context) -> str:
+        if fails.pop() if fails else False:
+            raise minuet.NonRetryable("it is broken")
+        return f"sent to {ctx.input['to']}"
+
+    document = workflow(doing("a"), task("fail", "a"), **UNDO_ON_FAILURE)
+    async with scene({**make_handlers([]), "do": do, "fail": fail}) as s:
+        run_id = (await s.run(document, {"to": "x" * 100_000}, tags={"by": "me"})).run_id
+
+        first = await s.app.runs.retry(run_id, undone=True)
+        again = await s.app.runs.retry(run_id, undone=True)
+        result = await s.end(first.run)
+
+        assert again.run == first.run != run_id
+        assert first.tags == {"by": "me", "started_over": run_id}
+        assert (result.status, result.output["fail"][:9]) == ("COMPLETED", "sent to x")
+        assert len(set(keys)) == 2
+        assert (await s.app.runs.show(run_id)).status == "FAILED"
+
+
+async def test_a_run_that_is_undone_partly_is_not_started_over(scene: Any) -> None:
+    async def undo(what: str) -> None:
+        raise minuet.NonRetryable("cannot")
+
+    document = workflow(doing("a"), task("fail", "a"), **UNDO_ON_FAILURE)
+    async with scene({**make_handlers([]), "undo": undo}) as s:
+        run_id = (await s.run(document)).run_id
+
+        with pytest.raises(RunConflictError, match=r"not undone completely \(a is left\)"):
+            await s.app.runs.retry(run_id, undone=True)
 
 
 async def test_a_run_in_which_nothing_was_undone_is_retried_as_any_other(scene: Any) -> None:

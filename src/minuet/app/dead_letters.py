@@ -23,11 +23,12 @@ from minuet.errors import (
     RunConflictError,
     RunNotFoundError,
 )
+from minuet.kernel.scope import show
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
 from minuet.store.records import DeadLetter
-from minuet.types import Json, Scope
+from minuet.types import UNDO, Json, Scope
 from minuet.worker.assignment import Assignment
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.rendering import render_config
@@ -44,7 +45,8 @@ LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 class DeadLetterView(msgspec.Struct, frozen=True):
     """A node instance that failed for good and is kept."""
 
-    #: The run and the generation: `0198….1`.
+    #: The run and the generation: `0198….1`; of a compensator also which undo of the run it was,
+    #: and what was to be undone: `0198….1.undo1:charge`.
     id: str
     run_id: str
     node_id: str
@@ -175,7 +177,9 @@ class DeadLetters:
         return await self._view(await self._find(id))
 
     async def _find(self, id: str) -> DeadLetter:
-        run, _, generation = id.rpartition(".")
+        # Neither the id of a run nor the name of a node has a dot.
+        run, _, generation = id.partition(".")
+        generation, _, undoing = generation.partition(".")
         if generation.isdecimal() and generation.isascii() and len(generation) < 10:
             try:
                 run = await self._runs.find(run)
@@ -183,7 +187,7 @@ class DeadLetters:
                 raise DeadLetterNotFoundError(id) from None
             async for page in letter_pages(self._store, self._tenant, run, None, PAGE):
                 for letter in page:
-                    if letter.generation == int(generation):
+                    if letter.generation == int(generation) and _undoing_of(letter) == undoing:
                         return letter
         raise DeadLetterNotFoundError(id)
 
@@ -199,7 +203,8 @@ class DeadLetters:
             [
                 one
                 for one in events
-                if (author_of(one.node), one.scope) == (letter.node_id, letter.scope)
+                if (author_of(one.node), one.scope, one.node.endswith(UNDO))
+                == (letter.node_id, letter.scope, stored.node.endswith(UNDO))
             ],
         )
 
@@ -257,11 +262,12 @@ class DeadLetters:
         if not workflow:
             run = await self._store.read_run(self._tenant, letter.run)
             workflow = "" if run is None else run.workflow
+        undoing, scope = _undoing_of(letter), decode(letter.scope)
         return DeadLetterView(
             _id(letter),
             letter.run,
             author_of(letter.node),
-            decode(letter.scope),
+            scope[:-1] if undoing else scope,
             workflow,
             base_queue(letter.queue),
             letter.generation,
@@ -285,7 +291,8 @@ class DeadLetters:
         and say of each what became of it.
 
         Attempts begin at 1 again; the idempotency key of the instance stays the same. A dead letter
-        that is not pending any more, because somebody else was faster, is left alone.
+        that is not pending any more, because somebody else was faster, is left alone. If a
+        compensator failed, what is left to undo in its run is tried again.
         """
         loop = asyncio.get_running_loop()
         due = loop.time()
@@ -299,10 +306,23 @@ class DeadLetters:
         if letter.status != "pending":
             return Retried(letter.id, letter.run_id, False, f"it is {letter.status}")
         try:
-            await self._runs.retry(letter.run_id, generation=letter.generation)
+            if _is_of_undo(letter):
+                await self._undo_again(letter)
+            else:
+                await self._runs.retry(letter.run_id, generation=letter.generation)
         except (RunConflictError, RunNotFoundError) as error:
             return Retried(letter.id, letter.run_id, False, str(error))
         return Retried(letter.id, letter.run_id, True)
+
+    async def _undo_again(self, letter: DeadLetterView) -> None:
+        """Undo what is left of a run; this dead letter is then of no further interest."""
+        stored = await self._find(letter.id)
+        await self._runs.rollback(letter.run_id)
+        why = "its run is undone again"
+        held = (stored.node, stored.scope)
+        await self._store.discard_dead_letter(
+            self._tenant, letter.run_id, letter.generation, why, held
+        )
 
     @checked
     async def discard(self, id: str, *, why: str = "") -> DeadLetterView:
@@ -310,9 +330,10 @@ class DeadLetters:
 
         RunConflictError when it is not pending.
         """
-        letter = await self.get(id)
+        stored = await self._find(id)
+        held = (stored.node, stored.scope) if _undoing_of(stored) else None
         if not await self._store.discard_dead_letter(
-            self._tenant, letter.run_id, letter.generation, why
+            self._tenant, stored.run, stored.generation, why, held
         ):
             letter = await self.get(id)
             raise RunConflictError(letter.run_id, f"has no pending dead letter: {letter.status}")
@@ -346,4 +367,17 @@ class _Group:
 
 
 def _id(letter: DeadLetter) -> str:
-    return f"{letter.run}.{letter.generation}"
+    undoing = _undoing_of(letter)
+    return f"{letter.run}.{letter.generation}{f'.{undoing}' if undoing else ''}"
+
+
+def _undoing_of(letter: DeadLetter) -> str:
+    """What a compensator that failed was to undo: how the id of its dead letter ends."""
+    if not letter.node.endswith(UNDO):
+        return ""
+    *scope, number = decode(letter.scope)
+    return f"undo{number}:{author_of(letter.node)}{show(tuple(scope))}"
+
+
+def _is_of_undo(letter: DeadLetterView) -> bool:
+    return letter.id.count(".") > 1

@@ -80,9 +80,9 @@ class Finder:
         )
 
     async def list_open(self) -> RunList:
-        """All runs that are RUNNING or PAUSED, the oldest first."""
+        """All runs that are RUNNING, PAUSED or COMPENSATING, the oldest first."""
         found: list[Run] = []
-        statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED")
+        statuses: tuple[RunStatus, ...] = ("RUNNING", "PAUSED", "COMPENSATING")
         before = None
         while True:
             page = await self.list(statuses=statuses, before=before, limit=PAGE)

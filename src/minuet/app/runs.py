@@ -13,9 +13,9 @@ from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
 from minuet.app.questions import Questions
-from minuet.app.results import RunResult, output_decoder, raise_unless_completed
+from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
-from minuet.app.starting import Starter
+from minuet.app.starting import Startable, Starter
 from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
@@ -45,11 +45,16 @@ from minuet.store.changes import (
     SendSignal,
     Start,
 )
+from minuet.store.large import get_content
 from minuet.store.records import Run
 from minuet.types import TERMINAL, InputT, OutputT
 
 #: Longest wait for a change before the next poll.
 POLL_MS = 1_000
+
+
+#: The tag of a run that was started in place of one that was undone: that one's id.
+AGAIN_TAG = "started_over"
 
 
 class Runs(Questions):
@@ -314,8 +319,10 @@ class Runs(Questions):
         as the plan gives a run.
 
         With `generation`, only if the run is in it: RunConflictError if it was retried meanwhile.
-        A run that was undone is retried only with `undone`: what was undone runs again, and
-        everything that came after it.
+        A run that was undone is not retried. With `undone`, it is started over, if all of it was
+        undone: the answer is another run, with the same input, in which everything runs again. It
+        has idempotency keys of its own, because services that honour keys would take what was
+        undone for done. Asking again gives the same run.
         """
         self._behind.check_open()
         run = await self.get(run_id)
@@ -324,7 +331,9 @@ class Runs(Questions):
         store = moved_to(run)
         if store is not None:
             raise RunConflictError(run_id, f"was moved to {store}: retry it there")
-        if run.undos and not undone:
+        if run.undos and undone:
+            return await self._start_over(run)
+        if run.undos:
             await self._check_not_undone(run)
         try:
             loaded = await self._behind.load(run.plan, run_id)
@@ -344,9 +353,37 @@ class Runs(Questions):
         if undone:
             message = (
                 f"was undone ({', '.join(undone)}): retry it with --undone (in Python, "
-                "`undone=True`), and what was undone runs again"
+                "`undone=True`), and it is started over as another run"
             )
             raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
+
+    async def _start_over(self, run: Run) -> Run:
+        """Start a run that was undone once more, as another one."""
+        found = await self.show(run.run)
+        refusal = None
+        if run.parent is not None:
+            refusal = f"is a child run: start its parent over, which is {run.parent}"
+        elif found.compensated != "all":
+            left = [name for name, one in found.nodes.items() if _is_left(one)]
+            refusal = f"is not undone completely ({', '.join(left)} is left): undo it first"
+        if refusal is not None:
+            raise RunConflictError(run.run, refusal, status=run.status, seq=run.seq)
+        loaded = await self._behind.load(run.plan, run.run)
+        data = await get_content(self._store, run.plan, run=run.run, tenant=self._tenant)
+        plan = loaded.program.plan
+        source = Startable(
+            plan, run.plan, None if data is None else bytes(data), run.version, run.tag
+        )
+        input = encode_input(plan, await self._reader.input(run))
+        loaded = await self._starter.keep(source)
+        self._behind.serve(loaded)
+        key = f"again:{run.run}:{run.undos}"
+        tags = {**run.tags, AGAIN_TAG: run.run}
+        (answer,) = await self._starter.start(source, loaded, [input], [key], tags)
+        if isinstance(answer, RunConflictError):
+            raise answer
+        self._behind.work_on([answer])
+        return await self.get(answer)
 
     @checked
     async def rollback(self, run_id: str, *, to: str | None = None) -> Run:
@@ -406,3 +443,8 @@ class Runs(Questions):
         if not is_storable(run_id):
             raise RunNotFoundError(run_id)
         return await self._store.change_run(self._tenant, run_id, change, seq)
+
+
+def _is_left(node: NodeResult) -> bool:
+    """Whether a node completed and its compensator did not."""
+    return node.compensation is not None and not node.compensation.is_undone

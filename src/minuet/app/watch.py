@@ -112,7 +112,9 @@ class Watch:
 def instance_name(node: str, scope: str | tuple[int, ...]) -> str:
     """A node instance as people write it: `check[2]`; its compensator is `undo of check[2]`. The
     hidden node that renders the output of the run is `(output)`."""
-    if node != UNDO and node.endswith(UNDO):
+    if node == UNDO:
+        return "(undo)"
+    if node.endswith(UNDO):
         numbers = decode(scope) if isinstance(scope, str) else scope
         return f"undo of {author_of(node)}{show(numbers[:-1])}"
     name = author_of(node)

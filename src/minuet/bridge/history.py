@@ -6,6 +6,8 @@ exist and how answers are shaped.
 
 from __future__ import annotations
 
+import msgspec
+
 from minuet.bridge.reporting import find_children
 from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError
@@ -20,7 +22,7 @@ from minuet.store.base import Store
 from minuet.store.blob import blob_of
 from minuet.store.large import get_content
 from minuet.store.records import DEPTH_MAX, LIVE_STATES, EventRecord, Run, Token
-from minuet.types import Scope
+from minuet.types import Json, Scope
 
 #: How deep runs can be below others.
 LEVELS_MAX = DEPTH_MAX
@@ -109,6 +111,10 @@ class HistoryReader:
             if token.output:
                 token.output = await self._open_blob(run_id, token.output)
         fold.state.input = await self._open_blob(run_id, fold.state.input)
+
+    async def input(self, run: Run) -> Json:
+        """A run's input."""
+        return msgspec.json.decode(await self._open_blob(run.run, run.input))
 
     async def _open_blob(self, run_id: str, value: bytes) -> bytes:
         """A value, or the large one that it refers to; the reference if that is lost."""

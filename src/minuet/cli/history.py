@@ -13,6 +13,7 @@ from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event
 from minuet.functions.steps import read_backoff, read_step
 from minuet.plan.plan import is_list
+from minuet.types import UNDO
 
 
 class _List(msgspec.Struct, frozen=True):
@@ -125,7 +126,12 @@ def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
     if event.error is not None:
         text = f"{error_text(event.error)}; the run goes on"
         return "FAILED", brief(", ".join(filter(None, (took, attempt, text))), 200)
-    value = _listed(event.output) if is_list(event.node) else f"output {_value(event.output)}"
+    value = f"output {_value(event.output)}"
+    if is_list(event.node):
+        value = _listed(event.output)
+    elif event.node == UNDO:
+        _, instances, more = msgspec.json.decode(event.output)
+        value = f"{len(instances)} to undo{', and more' if more else ''}"
     return "COMPLETED", ", ".join(filter(None, (took, attempt, value)))
 
 

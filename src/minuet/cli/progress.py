@@ -217,7 +217,7 @@ class LiveProgress:
         table = Table(box=None, pad_edge=False)
         for name in ("run", "workflow", "status", "nodes settled", "active"):
             table.add_column(name)
-        is_open = ("RUNNING", "PAUSED", "PENDING", "")
+        is_open = ("RUNNING", "PAUSED", "COMPENSATING", "PENDING", "")
         runs = [run.watch for run in self._runs.values()]
         runs.sort(key=lambda watch: watch.status not in is_open)
         for watch in runs[:room]:

@@ -67,7 +67,7 @@ def add_runs(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--undone",
         action="store_true",
-        help="of a run that was undone: what was undone runs again as well",
+        help="start a run that was undone over, as another run",
     )
     parser = _add_change(verbs, "rollback", "undo a run that is over: run its compensators")
     parser.add_argument(

@@ -199,5 +199,6 @@ def print_result(result: RunResult, store: str) -> None:
         if result.error.get("code") in FINAL_CODES:
             note("A retry would fail in the same way: start another run after fixing it.")
             return
-        retry = command_line(store, "runs", "retry", result.run_id)
+        undone = () if result.compensated is None else ("--undone",)
+        retry = command_line(store, "runs", "retry", result.run_id, *undone)
         note(f"After fixing it: {retry}")

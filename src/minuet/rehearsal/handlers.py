@@ -34,7 +34,7 @@ from minuet.rehearsal.scenario import Scenario
 from minuet.rehearsal.values import draw_output, draw_schema
 from minuet.simulation.loop import current_process
 from minuet.simulation.streams import Streams
-from minuet.types import TYPE_QUEUE, Json
+from minuet.types import TYPE_QUEUE, UNDO, Json
 from minuet.worker.foreach import is_hidden
 
 #: Mean duration of a stub in seconds: long enough for faults to hit it.
@@ -86,10 +86,11 @@ def find_roles(plan: Plan, handlers: Handlers | None, *, stubs: bool) -> dict[st
     """Who plays the handler of each node. Built-in handlers play themselves, except for those that
     reach outside: these are stubs in any case, as are built-in node types that do."""
     roles = {}
-    for node in plan.nodes:
+    for node in (*plan.nodes, *plan.undos):
         if is_hidden(node):
             continue
-        name, known = author_of(node.id), NODE_TYPES.get(node.type)
+        name = node.id if node.undoes else author_of(node.id)
+        known = NODE_TYPES.get(node.type)
         if known is None:
             roles[name] = _type_role(node, handlers, stubs=stubs)
             continue
@@ -284,13 +285,14 @@ class Cast:
         return made
 
     async def _play(self, ctx: Context, config: dict[str, Any], call: Call | None = None) -> Json:
-        role = self._roles[ctx.node_id]
-        starts = self.starts.setdefault((ctx.node_id, ctx.scope_text), [])
+        name = _role_name(ctx)
+        role = self._roles[name]
+        starts = self.starts.setdefault((name, ctx.scope_text), [])
         start = Start(ctx.attempt)
         starts.append(start)
-        where = ctx.node_id + show(ctx.scope)
+        where = ("" if name == ctx.node_id else "undo of ") + ctx.node_id + show(ctx.scope)
         self._note(f"{current_process().name} starts the handler of {where}")
-        chance = self._streams.make(f"start/{ctx.node_id}/{ctx.scope_text}/{len(starts)}")
+        chance = self._streams.make(f"start/{name}/{ctx.scope_text}/{len(starts)}")
         try:
             if role.is_real:
                 value = await self._real(role, ctx, config, call)
@@ -330,12 +332,14 @@ class Cast:
 
     async def _stub(self, role: Role, ctx: Context, chance: random.Random) -> Json:
         await asyncio.sleep(chance.expovariate(1 / SECONDS))
-        if self._scenario.victim == ctx.node_id:
+        name = _role_name(ctx)
+        if self._scenario.victim == name:
             await self._fail(role, self._scenario.way)
         elif self._scenario.passing and ctx.attempt == 1 and chance.random() < 0.5:
-            first = len(self.starts[ctx.node_id, ctx.scope_text]) == 1
+            first = len(self.starts[name, ctx.scope_text]) == 1
             await self._stumble(role, chance.choice(self._scenario.passing), first=first)
-        return self._draw(role, ctx)
+        # Nothing reads what a compensator returns.
+        return None if role.node.undoes else self._draw(role, ctx)
 
     async def _fail(self, role: Role, way: str) -> None:
         """Fail, as at every start."""
@@ -420,3 +424,8 @@ async def die() -> None:
     process = current_process()
     process.kill()
     await process.loop.create_future()
+
+
+def _role_name(ctx: Context) -> str:
+    """Whose role is played: that of the author's node, or of its compensator."""
+    return ctx.token_node if ctx.token_node.endswith(UNDO) else ctx.node_id

@@ -247,8 +247,8 @@ class Stage:
         clock = StoreClock(self.loop.time)
         if self.scenario.faults.of("skew"):
             clock.offset_ms = self.streams.get("skew").choice((-30_000, -200, 0, 200, 5_000))
-        plans = [self._setup.program.plan, *(one.program.plan for one in self._setup.inner)]
-        queues = {node.queue for plan in plans for node in plan.nodes}
+        programs = [self._setup.program, *(one.program for one in self._setup.inner)]
+        queues = {queue for program in programs for queue in program.queues}
         handlers = self.cast.handlers()
         for function in self._setup.functions.functions:
             handlers.add_function(function)

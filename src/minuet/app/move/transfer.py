@@ -147,6 +147,8 @@ class Transfer:
         if replaced is not None and not await self._is_stale(replaced, snapshot):
             message = "it is open here, and the other store has it with another history"
             return _outcome(snapshot, "conflict", message)
+        if run.status == "COMPENSATING":
+            return _outcome(snapshot, "busy", "it is being undone: wait until it is over")
         if self._dry_run:
             kind: Kind = "busy" if is_held(snapshot) else "moved"
             return _outcome(snapshot, kind, "a worker holds it" if kind == "busy" else "")
