@@ -33,8 +33,8 @@ QUIET_BATCHES = 20
 CALLS_PER_STORE = 1000
 
 #: Seeds with which a planted bug is looked for, and calls with each.
-SEEDS_MAX = 10
-CALLS_PER_SEED = 400
+SEEDS_MAX = 5
+CALLS_PER_SEED = CALLS_PER_STORE
 
 Factory = Callable[[Path, Clock], Store]
 

@@ -36,7 +36,7 @@ async def test_scenes_of_many_calls_get_the_same_answers() -> None:
     [
         ("count_holders", lambda rows, tenant, slot: 0, 21),
         ("find_waiters", lambda rows, tenant, slot: [], 10),
-        ("has_arrival", lambda rows, key, source: False, 28),
+        ("has_arrival", lambda rows, key, source: False, 193),
         ("find_tokens", lambda rows, run, states: [], 1),
     ],
     ids=["slots look free", "nobody waits", "arrivals forgotten", "tokens not found"],

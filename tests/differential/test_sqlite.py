@@ -42,7 +42,7 @@ def forgets_the_slot(rows: Rows, tenant: str, slot: str) -> int:
     [
         ("count_holders", forgets_the_slot, 21),
         ("find_waiters", lambda rows, tenant, slot: [], 10),
-        ("has_arrival", lambda rows, key, source: False, 28),
+        ("has_arrival", lambda rows, key, source: False, 193),
         ("find_tokens", lambda rows, run, states: [], 28),
         ("find_signals", lambda rows, run: [], 50),
         ("load_signal", lambda rows, run, id: None, 47),
