@@ -16,6 +16,9 @@ RUN := .venv/bin/python
 PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 PYTEST := $(RUN) -m pytest
 
+# What processes that tests start import, beside the package: compiled once, not by each of them.
+STARTED := tests/children tests/folding.py tests/fault tests/fleet tools bench
+
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
 DEV := .venv/.dev
@@ -35,16 +38,19 @@ services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; pri
 	@$(RUN) tools/services.py build/services
 
 test: static $(SERVERS) ## Everything: format, lint, types and all tests
-	@$(PYTEST) -n $(TEST_WORKERS) --dist worksteal
+	@$(call and_types,$(PYTEST) -n $(TEST_WORKERS) --dist worksteal)
 
 check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
-	@$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit
+	@$(call and_types,$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit)
 
 static: $(DEV)
-	@$(RUN) -m compileall -q src/minuet
+	@$(RUN) -m compileall -q src/minuet $(STARTED)
 	@$(RUN) -m ruff format --check --quiet .
 	@$(RUN) -m ruff check --quiet .
-	@$(RUN) -m mypy --strict --no-error-summary
+
+# Types are checked beside the tests; what is wrong is printed below theirs.
+and_types = mkdir -p build; $(RUN) -m mypy --strict --no-error-summary >build/types.log 2>&1 & \
+	types=$$!; $(1); code=$$?; wait $$types || { cat build/types.log; code=1; }; exit $$code
 
 format: $(DEV) ## Format the code and fix what the linter can fix
 	@$(RUN) -m ruff check --fix --quiet . || true

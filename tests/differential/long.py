@@ -32,6 +32,10 @@ QUIET_BATCHES = 20
 #: Calls to one pair of stores; then a new one begins, because the reference walks all rows.
 CALLS_PER_STORE = 1000
 
+#: Seeds with which a planted bug is looked for, and calls with each.
+SEEDS_MAX = 5
+CALLS_PER_SEED = CALLS_PER_STORE
+
 Factory = Callable[[Path, Clock], Store]
 
 
@@ -106,6 +110,23 @@ class Run:
             for store in stores:
                 await store.close()
         self.seen += driver.seen
+
+
+async def found_after(factory: Factory, last: int, *, scenes: bool = False) -> int:
+    """Look for a difference with several seeds; how many calls it took, or 0.
+
+    The seed that found it last comes first. The others are for the day when it no longer does.
+    """
+    calls = 0
+    for seed in dict.fromkeys((last, *range(1, SEEDS_MAX))):
+        run = Run(seed, factory, scenes=scenes)
+        try:
+            await run.go(CALLS_PER_SEED)
+        except Exception:  # A difference, or the checks of the database itself.
+            # A store that cannot be opened is not what was looked for.
+            return calls + run.steps
+        calls += run.steps
+    return 0
 
 
 def main() -> None:

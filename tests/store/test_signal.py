@@ -186,8 +186,12 @@ async def test_a_paused_run_receives_a_signal_and_goes_on_when_it_is_resumed(wor
     assert (await world.take_one()).resolution == b"1"
 
 
-async def test_a_run_keeps_a_bounded_number_of_signals_and_all_reserved_ones(world: Any) -> None:
-    run = await world.start("a")
+async def test_a_run_keeps_a_bounded_number_of_signals_and_all_reserved_or_awaited_ones(
+    world: Any,
+) -> None:
+    run = await world.start("a", "b")
+    first, second = await world.take()
+    await world.hand_in(wait_for(second, "awaited"))
     await world.change(run, SendSignal("$child:1", "first"))
     for number in range(KEPT_SIGNALS_MAX):
         await world.store.change_run("a", run, SendSignal("paid", f"{number:04d}"))
@@ -197,19 +201,11 @@ async def test_a_run_keeps_a_bounded_number_of_signals_and_all_reserved_ones(wor
 
     await world.change(run, SendSignal("$child:2", "second"))
     await world.change(run, SendSignal("paid", "0000"))
-    await world.hand_in(wait_for(await world.take_one()))
+    await world.change(run, SendSignal("awaited", "third"))
+    assert (await signals(world, run))["third"] == "b"
+    await world.hand_in(wait_for(first))
     await world.change(run, SendSignal("shipped", "one more"))
     assert (await signals(world, run))["0000"] == "a"
-
-
-async def test_a_full_run_still_receives_what_a_node_waits_for(world: Any) -> None:
-    run = await waiting(world, "a")
-    for number in range(KEPT_SIGNALS_MAX):
-        await world.store.change_run("a", run, SendSignal("other", f"{number:04d}"))
-
-    await world.change(run, SendSignal("paid", "1"))
-
-    assert (await signals(world, run))["1"] == "a"
 
 
 async def test_a_timeout_and_a_signal_never_end_the_same_wait(world: Any, clock: Any) -> None:

@@ -46,7 +46,7 @@ def expected(checker: int) -> list[Report]:
 
 def run_mypy(root: Path, folder: Path) -> list[Report]:
     # Not with the project's configuration: a user has none of it. The cache is not that of
-    # `make static`, whose options differ.
+    # `make check`, whose options differ.
     cache = root / ".mypy_cache" / "user"
     options = ["--strict", "--config-file=", f"--cache-dir={cache}", "--output=json"]
     done = run([sys.executable, "-m", "mypy", *options, str(USER), str(THREE_WAYS)], folder)

@@ -13,7 +13,7 @@ from minuet.store.exchange import Item
 from minuet.worker.assignment import Assignment
 from minuet.worker.settling import Settling
 
-from ..scenario.harness import node, task, workflow
+from ..scenario.harness import node, open_scene, task, workflow
 
 #: Less than the largest output there may be; five of them are too much for one node.
 LARGE = "x" * 14_000_000
@@ -45,7 +45,8 @@ async def test_a_node_whose_inputs_are_too_large_together_fails_without_being_ru
         assert small.status == "COMPLETED"
 
 
-async def test_a_node_that_reads_too_much_fails_before_it_asks_for_a_slot(scene: Any) -> None:
+async def test_a_node_that_reads_too_much_fails_before_it_asks_for_a_slot() -> None:
+    # The test before this one shows what every store says of such a node.
     async def make() -> Any:
         return LARGE
 
@@ -55,7 +56,7 @@ async def test_a_node_that_reads_too_much_fails_before_it_asks_for_a_slot(scene:
         *(task(name, handler="make") for name in names),
         task("last", *names, handler="make", concurrency=key),
     )
-    async with scene({"make": make}) as s:
+    async with open_scene("memory://", {"make": make}) as s:
         result = await s.run(document)
 
         assert (result.status, result.error["code"]) == ("FAILED", "input_limit")
