@@ -109,3 +109,20 @@ def test_retry_without_a_selection_is_refused(folder: Any, minuet: Any) -> None:
     assert refused.code == 2
     assert "--fingerprint" in refused.err
     assert wrong.code == 2
+
+
+@pytest.mark.shows("J-17")
+def test_dead_letters_are_counted_by_cause_and_by_queue(folder: Any, minuet: Any) -> None:
+    folder.write("other.yaml", "name: other\nnodes: [{id: work, handler: explode}]\n")
+    for _ in range(2):
+        fail(folder, minuet)
+    minuet("run", "other.yaml", "--handlers", "work_handlers")
+
+    shown = minuet("dlq", "list", "--group")
+    counted = minuet("dlq", "list", "--group", "--json").json
+
+    assert [(one["count"], one["queues"]) for one in counted] == [
+        (2, {"task:mended": 2}),
+        (1, {"task:explode": 1}),
+    ]
+    assert "3 in all: task:mended 2, task:explode 1\n" in shown.out

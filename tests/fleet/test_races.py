@@ -19,6 +19,7 @@ from tests.scenario.conftest import STORES
 from tests.scenario.harness import PATIENCE, task, workflow
 
 from minuet.errors import AlreadyDecidedError, RunConflictError
+from minuet.store.exchange import Failed
 
 _log = logging.getLogger("tests.races")
 
@@ -267,6 +268,79 @@ async def requeue_and_expiry_of_what_was_requeued(track: Track) -> tuple[str, st
     return run, "expiry"
 
 
+# ── undoing ─────────────────────────────────────────────────────────────────────────────────
+
+UNDOABLE = {"id": "pay", "handler": "do", "compensator": {"handler": "undo"}}
+
+
+async def _paid(track: Track, **fields: Any) -> tuple[str, Any]:
+    """A run whose first node can be undone, and the grant of its second one."""
+    run = await track.start(workflow(UNDOABLE, task("work", "pay"), **fields))
+    await track.first.scene.until(run, lambda row: row.seq >= 3)
+    (grant,) = await track.second.take_of(run, WORK)
+    return run, grant
+
+
+async def undo_and_late_completion(track: Track) -> tuple[str, str]:
+    """A run is cancelled and undone while its last node completes."""
+    run, grant = await _paid(track, on_cancel={"compensate": True})
+    item = await track.second.item(grant, 1)
+
+    result, answer = await track.at_once(
+        track.second.hand_in(item), track.first.app.runs.cancel(run)
+    )
+
+    ended = await track.first.app.wait(run, timeout=PATIENCE)
+    if result == "applied":
+        assert isinstance(answer, RunConflictError)
+        assert (ended.status, track.undone.count(run)) == ("COMPLETED", 0)
+        return run, "completion"
+    assert (result, ended.status, track.undone.count(run)) == ("closed", "CANCELLED", 1)
+    return run, "undo"
+
+
+async def undo_and_undo(track: Track) -> tuple[str, str]:
+    run, grant = await _paid(track)
+    assert await track.second.finish(grant) == "applied"
+
+    answers = await track.at_once(
+        track.first.app.runs.rollback(run), track.second.app.runs.rollback(run)
+    )
+
+    await track.first.app.wait(run, timeout=PATIENCE)
+    refused = [isinstance(one, RunConflictError) for one in answers]
+    assert sorted(refused) == [False, True]
+    assert track.undone.count(run) == 1
+    return run, "second" if refused[0] else "first"
+
+
+async def undo_and_retry_and_cancel(track: Track) -> tuple[str, str]:
+    """A run that has failed is undone, retried and cancelled."""
+    run, grant = await _paid(track)
+    held = (grant.run, grant.node, grant.scope, grant.lease)
+    assert await track.second.hand_in(Failed(*held, dead_letter="all")) == "applied"
+
+    undone, retried, cancelled = await track.at_once(
+        track.first.app.runs.rollback(run),
+        track.second.app.runs.retry(run),
+        track.second.app.runs.cancel(run),
+    )
+
+    is_undone = not isinstance(undone, RunConflictError)
+    is_retried = not isinstance(retried, RunConflictError)
+    is_cancelled = not isinstance(cancelled, RunConflictError)
+    # What was retried can be undone once it is cancelled; what was undone is not retried like that.
+    assert is_cancelled <= is_retried
+    assert is_undone or is_retried
+    assert is_cancelled or is_undone != is_retried
+    if is_retried and not is_cancelled:
+        (again,) = await track.second.take_of(run, WORK)
+        assert (again.attempt, await track.second.finish(again)) == (1, "applied")
+    await track.first.app.wait(run, timeout=PATIENCE)
+    assert track.undone.count(run) == is_undone
+    return run, "undo" if not is_retried else "retry"
+
+
 #: The races, and whether a worker does what follows.
 RACES: dict[Race, bool] = {
     cancel_and_last_completion: False,
@@ -279,6 +353,9 @@ RACES: dict[Race, bool] = {
     requeue_and_discard: False,
     requeue_and_lease_expiry: False,
     requeue_and_expiry_of_what_was_requeued: False,
+    undo_and_late_completion: True,
+    undo_and_undo: True,
+    undo_and_retry_and_cancel: True,
 }
 
 

@@ -12,15 +12,17 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
+from types import ModuleType
 from typing import Any
 
 from tests.requirements.hand import LEASE_MS, Hand
-from tests.scenario.harness import PATIENCE, CheckingStore, Scene
+from tests.scenario.harness import PATIENCE, CheckingStore, Scene, module_of
 
 from minuet.app.app import App
 from minuet.app.stores import make_store
 from minuet.clock import ManualClock
 from minuet.errors import MinuetError
+from minuet.nodes.context import Context
 from minuet.store.exchange import Exchange, Failed, Grant, Item, Reply, Take
 from minuet.store.records import Run
 
@@ -56,12 +58,30 @@ class Party(Hand):
 class Track:
     """A store and its two parties."""
 
-    def __init__(self, first: Party, second: Party, clock: ManualClock, seed: int) -> None:
-        self.first, self.second, self.clock = first, second, clock
+    first: Party
+    second: Party
+
+    def __init__(self, clock: ManualClock, seed: int) -> None:
+        self.clock = clock
         self._chance = random.Random(seed)
+        #: Runs whose nodes the worker has done and undone: one entry for each call.
+        self.done: list[str] = []
+        self.undone: list[str] = []
+
+    def handlers(self) -> ModuleType:
+        """What the worker can do, and undo."""
+
+        async def do(ctx: Context) -> None:
+            self.done.append(ctx.run_id)
+
+        async def undo(ctx: Context) -> None:
+            self.undone.append(ctx.run_id)
+
+        return module_of({"do": do, "undo": undo})
 
     async def start(self, document: Any, input: Any = None) -> str:
-        return str(await self.first.app.start(document, input))
+        # The second one has no worker, so it starts what has no handler here.
+        return str(await self.second.app.start(document, input))
 
     async def at_once(self, *acts: Coroutine[Any, Any, Any]) -> list[Any]:
         """Do these in any order; what each was answered, or the error that it got."""
@@ -110,13 +130,15 @@ class Track:
         ends = [event["type"] for event in await self.events(run)]
         over = [kind for kind in ends if kind in ("run.completed", "run.failed", "run.cancelled")]
         assert len(over) == snapshot.run.generation, "a run ends once in each generation"
+        assert self.undone.count(run) <= self.done.count(run), "what was done is undone once"
         assert not store.problems + self.second.store.problems
 
 
 @asynccontextmanager
 async def open_track(url: str, *, worker: bool, seed: int) -> AsyncIterator[Track]:
-    """Two parties on a store; with `worker`, the first has a worker that does all there is."""
+    """Two parties on a store; with `worker`, the first has one, which does and undoes."""
     clock = ManualClock()
+    track = Track(clock, seed)
     async with AsyncExitStack() as opened:
         parties: list[Party] = []
         # What is in memory is in one store.
@@ -125,7 +147,10 @@ async def open_track(url: str, *, worker: bool, seed: int) -> AsyncIterator[Trac
             store = CheckingStore(shared or make_store(url, clock=clock), clock)
             if parties:
                 store.runs = parties[0].store.runs
-            app = App(store, clock=clock, worker=worker and name == "first")
+            has_worker = worker and name == "first"
+            handlers = [track.handlers()] if has_worker else []
+            app = App(store, clock=clock, worker=has_worker, handlers=handlers)
             await opened.enter_async_context(app)
             parties.append(Party(Scene(app, store), name))
-        yield Track(parties[0], parties[1], clock, seed)
+        track.first, track.second = parties
+        yield track

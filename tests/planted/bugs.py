@@ -570,6 +570,7 @@ _ALL = (
     Bug(
         name="letter-key-changes",
         summary="a node whose dead letter is retried has another idempotency key",
+        last=5,
         letters=True,
         patch=dead.key_per_generation,
     ),
@@ -590,6 +591,7 @@ _ALL = (
     Bug(
         name="letter-attempts-stay",
         summary="what is retried goes on with the attempt that failed",
+        last=5,
         letters=True,
         transition=dead.AttemptsStay,
     ),
@@ -663,6 +665,7 @@ _ALL = (
         summary="a function waits for a child run that a failover has lost",
         functions=True,
         faults=("latency", "pause"),
+        last=203,
         first=195,
         transition=flawed.WaitsForLostChildren,
     ),

@@ -400,7 +400,8 @@ class Runs(Questions):
         history = await self.history(run_id)
         change = rollback(loaded.program, history, run, to)
         self._behind.serve(loaded)
-        run = await self._change(run_id, change)
+        # Another one may have undone it since: there would be nothing left to undo.
+        run = await self._change(run_id, change, run.seq)
         self._behind.work_on([run_id])
         return run
 

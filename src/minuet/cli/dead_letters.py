@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections import Counter
 from typing import Any
 
 from minuet import outcomes
@@ -104,6 +105,11 @@ def _print_groups(found: list[LetterGroup], store: str) -> None:
     ]
     titles = ("fingerprint", "count", "queues", "first", "last", "example", "error")
     print_table(titles, rows, names=("queues",))
+    queues: Counter[str] = Counter()
+    for group in found:
+        queues.update(group.queues)
+    counts = ", ".join(f"{queue} {number}" for queue, number in queues.most_common())
+    print(clean(f"{queues.total()} in all: {counts}"))
     command = command_line(store, "dlq", "retry", "--fingerprint", found[0].fingerprint)
     note(f"Retry the first of these groups with: {command}")
 
