@@ -24,6 +24,9 @@ Value = TypeVar("Value", covariant=True)
 #: A condition: an expression, CEL text, or an object with a `type`.
 Condition: TypeAlias = "Expression | str | bool | dict[str, Any]"
 
+#: What a retry policy names: an exception class, an error code, or an HTTP status.
+ErrorName: TypeAlias = "str | int | type[BaseException]"
+
 
 #: Every spelling of a field, by any of them.
 _SPELLINGS = {
@@ -159,8 +162,8 @@ class Node(Referable):
         multiplier: float | None = None,
         max_delay_ms: int | None = None,
         jitter: bool | None = None,
-        retry_on: Sequence[str | type[BaseException]] | None = None,
-        no_retry_on: Sequence[str | type[BaseException]] | None = None,
+        retry_on: Sequence[ErrorName] | None = None,
+        no_retry_on: Sequence[ErrorName] | None = None,
     ) -> Node:
         """How a failed attempt is repeated. `max_attempts` includes the first."""
         written: dict[str, Any] = {
@@ -281,10 +284,10 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _error_names(errors: Sequence[str | type[BaseException]] | None) -> list[str] | None:
+def _error_names(errors: Sequence[ErrorName] | None) -> list[str | int] | None:
     if errors is None:
         return None
-    return [error if isinstance(error, str) else _class_name(error) for error in errors]
+    return [error if isinstance(error, str | int) else _class_name(error) for error in errors]
 
 
 def _class_name(error: type[BaseException]) -> str:

@@ -13,6 +13,7 @@ from minuet.model.field_types import (
     STRING,
     Choice,
     Either,
+    ErrorName,
     Flag,
     JsonList,
     JsonObject,
@@ -94,12 +95,7 @@ BLOB = Text(
     rule="a blob reference is cas://sha256:… or sha256:…",
     prefix="cas://",
 )
-ERROR_NAME = Text(
-    "an exception class or error code",
-    pattern=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
-    rule="an exception class (ValueError, mymodule.CardDeclined) or an error code (timeout)",
-)
-ERROR_NAMES = ListOf("a list of exception classes and error codes", ERROR_NAME)
+ERROR_NAMES = ListOf("a list of exception classes, error codes and HTTP statuses", ErrorName())
 TEMPLATE = STRING
 SCHEMA = JsonObject("a JSON Schema object")
 CONDITION = Either(
@@ -154,10 +150,10 @@ RETRY = ObjectType(
     Field(
         "retry_on",
         ERROR_NAMES,
-        "Exception classes (with or without their module, including subclasses) and error codes: "
-        "only these are retried. Without it, all are.",
+        "Exception classes (with or without their module, including subclasses), error codes and "
+        "HTTP statuses (503, 5xx): only these are retried. Without it, all are.",
     ),
-    Field("no_retry_on", ERROR_NAMES, "Exception classes and error codes that are not retried."),
+    Field("no_retry_on", ERROR_NAMES, "Those that are not retried, written in the same way."),
     short="max_attempts",
 )
 

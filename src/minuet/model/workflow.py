@@ -33,7 +33,7 @@ class Retry(Value, frozen=True):
     multiplier: float | None = None
     max_delay_ms: int | None = None
     jitter: bool | None = None
-    #: Exception classes and error codes: only these are retried, and these are not.
+    #: Exception classes, error codes and HTTP statuses: only these are retried, and these not.
     retry_on: tuple[str, ...] | None = None
     no_retry_on: tuple[str, ...] | None = None
 

@@ -119,7 +119,7 @@ class Retry(Part, frozen=True):
     multiplier: float = 2.0
     max_delay_ms: int = 60_000
     jitter: bool = True
-    #: Names of exception classes and error codes. Empty: all.
+    #: Exception classes, error codes and HTTP statuses. Empty: all.
     retry_on: tuple[str, ...] = ()
     no_retry_on: tuple[str, ...] = ()
 

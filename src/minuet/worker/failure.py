@@ -2,7 +2,7 @@
 
 The first of these rules that applies decides:
 
-* NonRetryable is not retried.
+* NonRetryable is not retried. The refusal of a service is, if `retry_on` names its code or status.
 * What the policy's `no_retry_on` names is not retried.
 * With `retry_on`, what it names is retried, and nothing else.
 * Retryable is retried.
@@ -111,24 +111,57 @@ def failure_of(
     after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
     record = describe(error, mask)
     # By its type: a user's exception may claim to be of any class.
-    retryable = _is_retried(type(error), record["code"], policy)
+    retryable = _is_retried(type(error), _codes(error, record["code"], policy), policy)
     return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
 
 
-def _is_retried(kind: type[BaseException], code: str, policy: Policy) -> bool:
-    if issubclass(kind, FINAL):
+def _is_retried(kind: type[BaseException], codes: set[str], policy: Policy) -> bool:
+    is_refused = issubclass(kind, ServiceError) and issubclass(kind, NonRetryable)
+    if issubclass(kind, FINAL) and not is_refused:
         return False
     retry = policy.retry
     if retry.no_retry_on or retry.retry_on:
-        names = {code, *_names(kind)}
+        names = codes | _names(kind)
         if not names.isdisjoint(retry.no_retry_on):
             return False
         if retry.retry_on:
-            return not names.isdisjoint(retry.retry_on)
+            # A service's refusal may pass if a document names just this one.
+            return not (codes if is_refused else names).isdisjoint(retry.retry_on)
+    if is_refused:
+        return False
     # A store that the handler uses is a service like any other.
     if policy.is_written or issubclass(kind, (Retryable, StoreUnavailableError)):
         return True
     return not issubclass(kind, NOT_RETRIED)
+
+
+def _codes(error: BaseException, code: str, policy: Policy) -> set[str]:
+    """How a policy may name an error, beside its classes: by its code, and by an HTTP status."""
+    retry = policy.retry
+    if not (retry.retry_on or retry.no_retry_on):
+        return {code}
+    status = _status(error)
+    return {code} if status is None else {code, str(status), f"{status // 100}xx"}
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an exception is about: of a node's call, or of the usual clients."""
+    try:
+        if issubclass(type(error), ServiceError):
+            found: Any = cast(ServiceError, error).details.get("status")
+        else:
+            response = getattr(error, "response", None)
+            places = ((response, "status_code"), (error, "status_code"), (error, "status"))
+            values = [getattr(owner, name, None) for owner, name in places]
+            if issubclass(type(error), OSError):
+                # urllib's HTTPError.
+                values.append(getattr(error, "code", None))
+            found = next((value for value in values if type(value) is int), None)
+        return found if type(found) is int and 100 <= found < 600 else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
 
 
 def _names(kind: type[BaseException]) -> set[str]:
@@ -195,7 +228,7 @@ def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") ->
     """An attempt that took too long; `left` says what still runs."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
-    return AttemptFailed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
+    return AttemptFailed(error, retryable=_is_retried(TimeoutError, {"timeout"}, policy))
 
 
 def crash_loop(expiry: int) -> AttemptFailed:
