@@ -181,12 +181,17 @@ _LIMITS = (
     ),
 )
 NODE_LIMITS = ObjectType("NodeLimits", "limits of a node", Limits, *_LIMITS)
+_RUN_LIMITS = (
+    *_LIMITS,
+    Field("max_iterations", COUNT, "How many rounds a loop may have."),
+)
+#: Those that a run is given when it is started.
+RUN_LIMITS = ObjectType("RunLimits", "limits of a run", Limits, *_RUN_LIMITS)
 LIMITS = ObjectType(
     "Limits",
     "limits",
     Limits,
-    *_LIMITS,
-    Field("max_iterations", COUNT, "The limit of loops without `max_iterations`."),
+    *_RUN_LIMITS,
     Field("budget", BUDGET, "What all agents of a run may spend in total."),
 )
 
