@@ -46,7 +46,7 @@ from minuet.model.workflow import (
     Rule,
     Workflow,
 )
-from minuet.types import Path
+from minuet.types import MEMORY_MB_MIN, Path
 
 FLAG = Flag()
 COUNT = Whole(1)
@@ -180,7 +180,17 @@ _LIMITS = (
         "The largest size of one output, as JSON. No output may exceed 16 MiB.",
     ),
 )
-NODE_LIMITS = ObjectType("NodeLimits", "limits of a node", Limits, *_LIMITS)
+NODE_LIMITS = ObjectType(
+    "NodeLimits",
+    "limits of a node",
+    Limits,
+    *_LIMITS,
+    Field(
+        "max_memory_mb",
+        Whole(MEMORY_MB_MIN, 1_000_000),
+        "With `isolation: process`: how much memory the process of an attempt may use, in MiB.",
+    ),
+)
 _RUN_LIMITS = (
     *_LIMITS,
     Field("max_iterations", COUNT, "How many rounds a loop may have."),
@@ -508,6 +518,19 @@ NODE = ObjectType(
     Field("foreach", FOREACH, "Run the node once per item of a list."),
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
     Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout",)),
+    Field(
+        "soft_timeout_seconds",
+        SECONDS,
+        "When the handler of an attempt learns that it should come to an end (`ctx.out_of_time`). "
+        "`timeout_seconds` ends it.",
+        spellings=("soft_timeout",),
+    ),
+    Field(
+        "isolation",
+        Choice("process", "none"),
+        "`process`: each attempt runs in a process of its own, which can be killed. Without it, "
+        "the handler's author decides.",
+    ),
     Field("limits", NODE_LIMITS, "Upper bounds. The smallest one that applies wins."),
     Field(
         "on_error",

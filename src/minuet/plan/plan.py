@@ -178,6 +178,12 @@ class Node(Part, frozen=True):
     #: None: nobody, or the plan is older than this field.
     retry_by: RetryAuthor | None = None
     timeout_ms: int | None = None
+    #: When an attempt should come to an end.
+    soft_timeout_ms: int | None = None
+    #: Where attempts run. None: the handler's author decides.
+    isolation: Literal["process", "none"] | None = None
+    #: Of an attempt in a process of its own, in MiB.
+    max_memory_mb: int | None = None
     #: What an error does: fail the run, continue, or take the edges with role `error`.
     on_error: Literal["fail", "continue", "path"] = "fail"
     max_hops: int | None = None

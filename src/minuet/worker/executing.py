@@ -47,7 +47,7 @@ class Executing:
         if replaced is not None:
             # Its lease ran out, and the same worker has taken the token again. Releasing it says
             # that no worker died; the old lease no longer counts.
-            replaced.abandon()
+            replaced.abandon(is_lost=True)
             workload.finish(replaced, replaced.release())
         try:
             item = self._pipeline.run_now(assignment)

@@ -38,6 +38,7 @@ from minuet.worker.failure import Failures
 from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
+from minuet.worker.isolation.attempts import Isolation
 from minuet.worker.loop import Loop
 from minuet.worker.membership import Membership
 from minuet.worker.pipeline import Pipeline
@@ -205,6 +206,7 @@ class Worker:
         )
         recorder = StepRecorder(store, tenant)
         services = WorkerServices(store, tenant, secrets, self._client, children, prices, recorder)
+        self._isolation = Isolation(services)
         policies = Policies(handlers, retry)
         flows = Flows(
             store,
@@ -227,6 +229,7 @@ class Worker:
                 failures,
                 self._thread_pool,
                 self._tracer,
+                self._isolation,
             ),
             Settling(store, tenant, ids, policies, failures),
             failures,
@@ -339,6 +342,7 @@ class Worker:
             self._workload.abandon_all()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
+            await self._isolation.close()
             await self._client.close()
 
     def stop(self) -> None:

@@ -113,7 +113,7 @@ class Workload:
         """The store has given the token to another worker."""
         assignment = self.assignments.get(key)
         if assignment is not None and assignment.grant.lease == lease:
-            assignment.abandon()
+            assignment.abandon(is_lost=True)
             self.forget(assignment)
 
     def abandon_run(self, run: str) -> None:
