@@ -150,7 +150,8 @@ def by_author() -> int:
 
 
 @minuet.task(name="isolated_step", isolation="process", retries=1)
-def step(ctx: minuet.Context, number: int, fail: bool = False) -> dict[str, int]:
+def step(number: int, fail: bool = False, ctx: minuet.Context | None = None) -> dict[str, int]:
+    assert ctx is not None
     if fail and ctx.attempt == 1:
         os._exit(7)
     return {"number": number, "pid": os.getpid(), "attempt": ctx.attempt}
@@ -167,3 +168,32 @@ HANDLERS: dict[str, Any] = {
     "isolated_by_author": by_author,
     "isolated_step": step,
 }
+
+
+@minuet.task(name="isolated_spin", isolation="process", timeout=0.3, retries=0)
+def step_spin() -> None:
+    spin()
+
+
+class Declined(Exception):
+    """An error of the user's own."""
+
+
+@minuet.task(name="isolated_decline", isolation="process", retries=0)
+def step_decline(card: str) -> None:
+    raise Declined(f"card {card}")
+
+
+@minuet.workflow(name="isolated_function")
+async def function(ctx: minuet.Flow) -> list[Any]:
+    """Steps in processes of their own, one of which dies at its first attempt."""
+    found: list[Any] = [await step.step(1), await step.step(2, fail=True)]
+    try:
+        await step_spin.step()
+    except TimeoutError as error:
+        found.append(str(error))
+    try:
+        await step_decline.step("4")
+    except Declined as error:
+        found.append(str(error))
+    return found

@@ -218,6 +218,7 @@ class Worker:
             ids=ids,
             now_ms=self._sweeping.now_ms,
             handlers=handlers,
+            isolation=self._isolation,
         )
         failures = Failures(policies, services.read_secret, raised)
         return Pipeline(

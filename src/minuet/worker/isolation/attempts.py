@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
+from typing import Any
 
 import msgspec
 
@@ -38,10 +39,18 @@ class IsolatedError(Exception):
     """What a handler in another process raised, as data."""
 
     def __init__(
-        self, examined: Examined, *, is_outside: bool = False, is_missing: bool = False
+        self,
+        examined: Examined,
+        *,
+        contents: dict[str, Any] | None = None,
+        is_outside: bool = False,
+        is_missing: bool = False,
     ) -> None:
         super().__init__(examined.record.get("message", ""))
         self.examined = examined
+        #: Of a step of a durable function: what the error is made of.
+        self.contents = contents or {}
+        #: It came before the handler was called; because there is no such handler.
         self.is_outside = is_outside
         self.is_missing = is_missing
 
@@ -170,7 +179,12 @@ def _output_of(ended: Ended, context: Context) -> bytes:
         raise context.outage
     if ended.is_lost and context.cancelled:
         raise LeaseLost(f"{context} is no longer ours")
-    raise IsolatedError(ended.error, is_outside=ended.is_outside, is_missing=ended.is_missing)
+    raise IsolatedError(
+        ended.error,
+        contents=ended.contents,
+        is_outside=ended.is_outside,
+        is_missing=ended.is_missing,
+    )
 
 
 class _Serving:

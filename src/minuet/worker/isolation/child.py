@@ -26,6 +26,7 @@ import msgspec
 
 from minuet.bridge.values import encode, encode_value
 from minuet.errors import BlobError, HandlerError, LeaseLost, SecretError, StoreUnavailableError
+from minuet.functions.exceptions import contents_of
 from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.handler import AnyTask
 from minuet.nodes.io.client import Client
@@ -330,6 +331,7 @@ class Attempt:
             memory.limit_memory(None)
             return Ended(
                 error=self._examine(error),
+                contents=self._contents(error) if self.begin.step else {},
                 is_outage=error is context.outage,
                 is_lost=context.cancelled and isinstance(error, LeaseLost | asyncio.CancelledError),
                 is_spoilt=isinstance(error, MemoryError),
@@ -351,6 +353,11 @@ class Attempt:
                     self._running = None
 
         return asyncio.run(run())
+
+    def _contents(self, error: BaseException) -> dict[str, Any]:
+        contents = contents_of(error)
+        masked: dict[str, Any] = self.context.mask.data(msgspec.json.encode(contents), contents)
+        return masked
 
     def _examine(self, error: BaseException) -> Examined:
         return examine(error, self.context.mask)

@@ -119,6 +119,8 @@ class Ended(Message, frozen=True):
 
     output: bytes | None = None
     error: Examined | None = None
+    #: Of a step of a durable function: what its error is made of.
+    contents: dict[str, Any] = {}
     #: The error came before the handler was called.
     is_outside: bool = False
     #: The error is that the handler is not there.
