@@ -127,6 +127,14 @@ def test_an_idempotency_key_is_that_of_the_instance() -> None:
 # ── it cannot drift ─────────────────────────────────────────────────────────────────────
 
 
+def test_a_handler_is_called_when_its_time_is_nearly_over() -> None:
+    late = testing.context(time_left=1.5, out_of_time=True)
+    free = testing.context()
+
+    assert (late.time_left, late.out_of_time) == (1.5, True)
+    assert (free.time_left, free.out_of_time) == (None, False)
+
+
 def test_a_fake_context_is_a_context_with_all_that_one_has() -> None:
     ctx = context()
 

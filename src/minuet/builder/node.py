@@ -177,11 +177,19 @@ class Node(Referable):
         }
         return self._write("retry", _given(written))
 
-    def timeout(self, seconds: float | timedelta) -> Node:
-        """How long one attempt may take."""
-        if isinstance(seconds, timedelta):
-            seconds = seconds.total_seconds()
-        return self._write("timeout_seconds", seconds)
+    def timeout(self, seconds: float | timedelta, *, soft: float | timedelta | None = None) -> Node:
+        """How long one attempt may take. After `soft`, `ctx.out_of_time` tells the handler to come
+        to an end."""
+        if soft is not None:
+            self._write("soft_timeout_seconds", _seconds(soft))
+        return self._write("timeout_seconds", _seconds(seconds))
+
+    def isolate(self, *, max_memory_mb: int | None = None) -> Node:
+        """Run each attempt in a process of its own, which can be killed, with so much memory."""
+        if max_memory_mb is not None:
+            limits = {**self._fields.get("limits", {}), "max_memory_mb": max_memory_mb}
+            self._write("limits", limits)
+        return self._write("isolation", "process")
 
     def compensate(self, task: AnyTask | str, /, *arguments: Any, **config: Any) -> Node:
         """How the node is undone: a task, or a handler's name, and its arguments."""
@@ -282,6 +290,10 @@ def name_handler(
 
 def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def _seconds(duration: float | timedelta) -> float:
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
 
 
 def _error_names(errors: Sequence[ErrorName] | None) -> list[str | int] | None:

@@ -355,6 +355,8 @@ class WorkerRecord(Record, frozen=True):
     capabilities: dict[str, Any] = {}
     #: The runs that it works on; None: any run.
     runs: tuple[str, ...] | None = None
+    #: How many of those that run are threads whose attempts are over, and which cannot be stopped.
+    leftover: int = 0
 
 
 class WorkerEntry(Record, frozen=True):

@@ -150,7 +150,13 @@ class Worker:
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
-            self._workload, self._pipeline, self._standstill, self._draining, pause, observer
+            self._workload,
+            self._pipeline,
+            self._standstill,
+            self._draining,
+            pause,
+            observer,
+            concurrency,
         )
         self._loop = Loop(
             store,
@@ -318,6 +324,7 @@ class Worker:
             tuple(sorted(self._queues.offer().executors)),
             identity.capabilities,
             self._queues.only_runs(),
+            self._workload.leftover,
         )
 
     # ── from start to end ───────────────────────────────────────────────────────────────
