@@ -121,3 +121,63 @@ async def test_limits_that_cannot_be_are_refused(
     async with scene() as s:
         with pytest.raises(InputError, match=message):
             await s.app.start(workflow(node("a")), limits=limits)
+
+
+# ── bytes of all outputs ────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("U-06", "S-36")
+@pytest.mark.parametrize("where", ["document", "run"])
+async def test_a_run_whose_outputs_have_too_many_bytes_fails_and_says_how_many(
+    scene: Any, where: str
+) -> None:
+    limits: Any = {"max_bytes": 500}
+    document = workflow(
+        *(task("long_output", *([f"n{n - 1}"] if n else []), id=f"n{n}") for n in range(4)),
+        **({"limits": limits} if where == "document" else {}),
+    )
+    async with scene({"long_output": long_output}) as s:
+        run = await s.app.start(document, limits=limits if where == "run" else None)
+        result = await s.end(run.id)
+        row = await s.app.runs.get(run.id)
+        (letter,) = await s.store.list_dead_letters("default", run=run.id)
+
+        assert result.status == "FAILED"
+        assert result.error["code"] == "exceeded_max_bytes"
+        assert result.error["message"] == (
+            "max_bytes is 500: the outputs of the run have 404 bytes, and that of node 'n2' "
+            "would add 202"
+        )
+        assert (row.output_bytes, letter.reason) == (404, "limit")
+        assert result.nodes["n3"].status != "COMPLETED"
+
+
+async def test_bytes_of_nodes_that_run_at_once_never_exceed_the_limit(scene: Any) -> None:
+    nodes = [task("long_output", id=f"n{n}", on_error="continue") for n in range(8)]
+    async with scene({"long_output": long_output}, concurrency=8) as s:
+        run = await s.app.start(workflow(*nodes), limits={"max_bytes": 1000})
+        result = await s.end(run.id)
+
+        assert result.error["code"] == "exceeded_max_bytes"
+        assert (await s.app.runs.get(run.id)).output_bytes == 808
+
+
+async def test_a_large_output_counts_with_all_its_bytes(scene: Any) -> None:
+    def large() -> str:
+        return "x" * 100_000
+
+    async with scene({"large": large}) as s:
+        document = workflow(task("large"), task("large", "large", id="again"))
+        fits = await s.app.start(document, limits={"max_bytes": 200_004})
+        breaks = await s.app.start(document, limits={"max_bytes": 200_003})
+
+        assert (await s.end(fits.id)).status == "COMPLETED"
+        assert (await s.end(breaks.id)).error["code"] == "exceeded_max_bytes"
+
+
+async def test_a_run_without_a_limit_counts_nothing(scene: Any) -> None:
+    async with scene({"long_output": long_output}) as s:
+        run = await s.app.start(workflow(task("long_output")))
+        await s.end(run.id)
+
+        assert (await s.app.runs.get(run.id)).output_bytes == 0

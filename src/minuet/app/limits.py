@@ -23,6 +23,8 @@ class RunLimits(TypedDict, total=False):
     max_iterations: int
     #: The size of one output, in bytes of JSON.
     max_output_bytes: int
+    #: The size of all outputs together.
+    max_bytes: int
 
 
 def read_limits(given: RunLimits | None) -> Limits | None:

@@ -194,6 +194,11 @@ NODE_LIMITS = ObjectType(
 _RUN_LIMITS = (
     *_LIMITS,
     Field("max_iterations", COUNT, "How many rounds a loop may have."),
+    Field(
+        "max_bytes",
+        Whole(1, 10**15),
+        "How many bytes all outputs of a run may have together, as JSON.",
+    ),
 )
 #: Those that a run is given when it is started.
 RUN_LIMITS = ObjectType("RunLimits", "limits of a run", Limits, *_RUN_LIMITS)

@@ -53,6 +53,8 @@ class Limits(Value, frozen=True):
     max_fanout: int | None = None
     max_iterations: int | None = None
     max_output_bytes: int | None = None
+    #: Of all outputs of a run.
+    max_bytes: int | None = None
     #: Of a node in a process of its own.
     max_memory_mb: int | None = None
     budget: Budget | None = None

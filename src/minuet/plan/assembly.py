@@ -73,6 +73,7 @@ def make_plan(
         max_hops=limits.max_hops,
         max_fanout=limits.max_fanout,
         max_output_bytes=limits.max_output_bytes,
+        max_bytes=limits.max_bytes,
         dlq_policy=workflow.dlq_policy,
         description=workflow.description,
         undos=undos,

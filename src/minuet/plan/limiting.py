@@ -22,6 +22,7 @@ def limit_plan(plan: Plan, limits: Limits) -> Plan:
         "deadline_ms": smallest(plan.deadline_ms, to_ms(limits.deadline_s)),
         "max_hops": smallest(plan.max_hops, limits.max_hops),
         "max_fanout": smallest(plan.max_fanout, limits.max_fanout),
+        "max_bytes": smallest(plan.max_bytes, limits.max_bytes),
         "max_output_bytes": smallest(plan.max_output_bytes, limits.max_output_bytes),
     }
     rounds = limits.max_iterations

@@ -219,6 +219,8 @@ class Plan(Part, frozen=True, kw_only=True):
     max_hops: int | None = None
     max_fanout: int | None = None
     max_output_bytes: int | None = None
+    #: Of all outputs together.
+    max_bytes: int | None = None
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
     description: str | None = None
     #: The hidden nodes that run compensators.
@@ -245,6 +247,11 @@ def undo_id(node: str) -> str:
 def is_list(name: str) -> bool:
     """Whether this is the hidden node that renders the list of a foreach."""
     return name.endswith("$items")
+
+
+def is_undo(name: str) -> bool:
+    """Whether this is a hidden node that undoes, or lists what to undo."""
+    return name.endswith(UNDO)
 
 
 def author_of(name: str) -> str:

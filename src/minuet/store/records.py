@@ -166,6 +166,8 @@ class Run(msgspec.Struct, gc=False):
     undos: int = 0
     #: COMPENSATING: what it was before, and will be again. "": it is not being undone.
     ends_as: str = ""
+    #: Bytes of all outputs that were counted: see `Done.output_bytes`.
+    output_bytes: int = 0
 
 
 class Token(msgspec.Struct, gc=False):

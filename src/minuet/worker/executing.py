@@ -94,7 +94,7 @@ class Executing:
         if assignment.thread is not None and not assignment.thread.done():
             assignment.thread.add_done_callback(lambda _: self._give_permit_back(assignment))
             if workload.leftover == self._concurrency:
-                _log.error(
+                _log.warning(
                     "all %d handlers that this worker may run at once are threads whose attempts "
                     "are over: it runs no handler until one of them ends. Restart it, and use "
                     "isolation: process for handlers that may not end: %s",
