@@ -18,6 +18,7 @@ import pytest
 
 import minuet
 from minuet.errors import DocumentError
+from minuet.testing import play
 from minuet.worker.isolation import pool as pools
 from minuet.worker.isolation.memory import held_mb, peak_mb
 
@@ -281,6 +282,8 @@ async def test_a_handler_that_leaks_is_ended_at_its_limit_of_memory(shared: bool
         after = await s.run(workflow(isolated("add", config={"a": 1}, limits=limits)))
 
         assert (result.status, result.error["type"]) == ("FAILED", "MemoryError")
+        assert result.error["code"] == "memory_limit"
+        assert "max_memory_mb (192 MiB)" in result.error["message"]
         assert (other.status, after.status) == ("COMPLETED", "COMPLETED")
 
 
@@ -524,3 +527,9 @@ async def test_steps_of_a_durable_function_run_in_processes_of_their_own() -> No
         assert (second["number"], second["attempt"]) == (2, 2)
         assert timeout == "the attempt did not finish within 0.3 s; its process was killed"
         assert declined == "card 4"
+
+
+def test_a_play_runs_everything_in_its_own_process() -> None:
+    document = {"name": "w", "nodes": [{"id": "a", "handler": "isolated_by_author"}]}
+
+    assert play(document).output == {"a": os.getpid()}

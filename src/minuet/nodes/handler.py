@@ -350,6 +350,9 @@ class Handlers:
         self.step_stand_ins: Mapping[str, StepStandIn] = {}
         #: Whether steps are tried again at once: a play skips all waits.
         self.skips_delays = False
+        #: Whether handlers that ask for it run in processes of their own. Not in a play: its stubs
+        #: and its time are of one process.
+        self.isolates = True
 
     def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;

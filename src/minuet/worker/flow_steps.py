@@ -211,8 +211,9 @@ class FlowSteps:
             None if one is None else int(one * 1000) for one in (task.timeout, task.soft_timeout)
         )
         context.limit_time(asyncio.get_running_loop().time, soft_ms, hard_ms)
-        stands_in = call.name in self._services.handlers.step_stand_ins
-        if task.isolation != "process" or stands_in:
+        handlers = self._services.handlers
+        stands_in = call.name in handlers.step_stand_ins
+        if task.isolation != "process" or stands_in or not handlers.isolates:
             return await _limited(self._call(call, task, context), task.timeout)
         context.enter()
         try:

@@ -153,7 +153,7 @@ class Invocations:
         timeout_ms = _first_ms(node.timeout_ms, task.timeout)
         soft_ms = _first_ms(node.soft_timeout_ms, task.soft_timeout)
         isolated = None
-        if (node.isolation or task.isolation) == "process":
+        if (node.isolation or task.isolation) == "process" and self._handlers.isolates:
             isolated = Isolated(task, config, node.max_memory_mb or task.max_memory_mb)
         return Invocation(
             task.function,

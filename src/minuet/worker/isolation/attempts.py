@@ -59,11 +59,9 @@ class TimedOut(Exception):
     """The attempt has used up its time, and its process was killed."""
 
 
-def died(how: str, memory_mb: int | None) -> Examined:
+def died(how: str) -> Examined:
     """The error of an attempt whose process has died."""
     message = f"the process of the attempt died: {how}"
-    if memory_mb is not None:
-        message += f" (it may use {memory_mb} MiB of memory)"
     record = {"code": "process_died", "type": "ProcessDied", "message": message}
     return Examined(record, "open", ("ProcessDied",), ("process_died",))
 
@@ -101,7 +99,7 @@ class Isolation:
         try:
             process = await self._pool.take(memory_mb)
         except (ProcessDied, OSError) as error:
-            raise IsolatedError(died(str(error), memory_mb)) from None
+            raise IsolatedError(died(str(error))) from None
         try:
             ended = await self._run(process, begin, context)
         except asyncio.CancelledError:
@@ -109,7 +107,7 @@ class Isolation:
             raise
         except ProcessDied as error:
             await self._pool.kill(process)
-            raise IsolatedError(died(str(error), memory_mb)) from None
+            raise IsolatedError(died(str(error))) from None
         except BaseException:
             await self._pool.kill(process)
             raise

@@ -113,8 +113,7 @@ class Connection:
             attempt = self.attempt
             limit_mb = None if attempt is None else attempt.begin.memory_mb
             if limit_mb is not None and memory.held_mb() > limit_mb:
-                error = MemoryError(f"the process holds more than max_memory_mb ({limit_mb})")
-                self._write(Ended(error=examine(error), is_spoilt=True))
+                self._write(Ended(error=out_of_memory(limit_mb), is_spoilt=True))
                 assert self._writer is not None
                 await self._writer.drain()
                 os.killpg(0, signal.SIGKILL)
@@ -139,6 +138,14 @@ class Connection:
 
         self.loop.call_soon_threadsafe(begin)
         return await asyncio.wrap_future(future)
+
+
+def out_of_memory(limit_mb: int, found: Examined | None = None) -> Examined:
+    """The error of an attempt that needs more memory than it may use."""
+    found = found or examine(MemoryError())
+    message = f"the handler needs more memory than max_memory_mb ({limit_mb} MiB) allows"
+    record = {**found.record, "code": "memory_limit", "message": message}
+    return msgspec.structs.replace(found, record=record, codes=("memory_limit",))
 
 
 def _prepare(message: Prepare, connection: Connection) -> None:
@@ -360,6 +367,9 @@ class Attempt:
         return masked
 
     def _examine(self, error: BaseException) -> Examined:
+        limit_mb = self.begin.memory_mb
+        if isinstance(error, MemoryError) and limit_mb is not None:
+            return out_of_memory(limit_mb, examine(error, self.context.mask))
         return examine(error, self.context.mask)
 
 

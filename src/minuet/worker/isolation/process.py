@@ -118,7 +118,8 @@ class Process:
             name = signal.Signals(-code).name
         except ValueError:
             name = "unknown"
-        return f"it was ended by signal {-code} ({name})"
+        why = ", as the system does when there is no memory left" if name == "SIGKILL" else ""
+        return f"it was ended by signal {-code} ({name}{why})"
 
     @property
     def is_alive(self) -> bool:
