@@ -782,6 +782,8 @@ _ALL = (
         webhooks=True,
         without=("lossy",),
         transition=unsent.ForgetsLaterEvents,
+    ),
+    Bug(
         name="bytes-not-limited",
         summary="a result is committed although the run's outputs have too many bytes then",
         volume=True,

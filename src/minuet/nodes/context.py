@@ -384,6 +384,11 @@ class Context:
         return value
 
     @property
+    def undone_scope(self) -> str | None:
+        """Of a compensator: the scope of the instance that it undoes. For the worker."""
+        return self._undone_scope
+
+    @property
     def declared_secrets(self) -> tuple[str, ...]:
         """The names of the secrets that the node declares. For the worker."""
         return self._secrets

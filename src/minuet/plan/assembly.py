@@ -56,8 +56,10 @@ def make_plan(
     undos = make_undos(workflow, nodes, of_nodes, all_reads)
     undo_on = find_undo_on(workflow)
     undo_format = plan.UNDO_FORMAT if undos or undo_on else 1
+    is_isolated = any(node.isolation == "process" for node in nodes)
+    limit_format = plan.LIMIT_FORMAT if is_isolated or limits.max_bytes is not None else 1
     return plan.Plan(
-        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format),
+        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format, limit_format),
         name=workflow.name,
         nodes=tuple(nodes),
         constructs=structure.nests.constructs | maps,

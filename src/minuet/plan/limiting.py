@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from minuet.model.workflow import Limits
-from minuet.plan.plan import Plan
+from minuet.plan.plan import LIMIT_FORMAT, Plan
 from minuet.plan.policy import smallest, to_ms
 
 
@@ -25,6 +25,8 @@ def limit_plan(plan: Plan, limits: Limits) -> Plan:
         "max_bytes": smallest(plan.max_bytes, limits.max_bytes),
         "max_output_bytes": smallest(plan.max_output_bytes, limits.max_output_bytes),
     }
+    if limits.max_bytes is not None:
+        changed["format"] = max(plan.format, LIMIT_FORMAT)
     rounds = limits.max_iterations
     if rounds is not None:
         changed["nodes"] = tuple(

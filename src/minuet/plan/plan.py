@@ -21,13 +21,17 @@ from minuet.types import UNDO
 
 #: The newest format. A worker refuses a plan with a newer one. A plan has the oldest format that
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
-FORMAT = 3
+FORMAT = 4
 
 #: The format of a plan with a foreach.
 FOREACH_FORMAT = 2
 
 #: The format of a plan with compensators, or of runs that are undone without being asked to.
 UNDO_FORMAT = 3
+
+#: The format of a plan with nodes in processes of their own, or whose outputs may have only so many
+#: bytes: a worker of an earlier version would ignore both.
+LIMIT_FORMAT = 4
 
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
