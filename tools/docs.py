@@ -288,7 +288,8 @@ def python_text(examples: dict[str, str]) -> str:
 
 def _class(name: str, kind: type[Any]) -> str:
     head = f"## minuet.{name}\n\n"
-    if not issubclass(kind, msgspec.Struct) and name not in GIVEN:
+    is_plain = issubclass(kind, msgspec.Struct | dict)
+    if not is_plain and name not in GIVEN:
         head += f"    {_signature(name, kind)}\n\n"
     fields = _fields(kind)
     table = ""

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from minuet.app.app import App
     from minuet.app.blocking import arun, run
     from minuet.app.handle import RunHandle
+    from minuet.app.limits import RunLimits
     from minuet.app.results import NodeResult, RunResult
     from minuet.app.sync import SyncApp, SyncRunHandle
     from minuet.builder.constructors import (
@@ -141,6 +142,7 @@ __all__ = [
     "RunError",
     "RunFailed",
     "RunHandle",
+    "RunLimits",
     "RunLogFilter",
     "RunNotFoundError",
     "RunResult",
@@ -199,6 +201,7 @@ _HOMES = {
     "NodeResult": "minuet.app.results",
     "Retry": "minuet.plan.plan",
     "RunHandle": "minuet.app.handle",
+    "RunLimits": "minuet.app.limits",
     "RunLogFilter": "minuet.nodes.context",
     "RunResult": "minuet.app.results",
     "SecretProvider": "minuet.nodes.secrets",

@@ -88,6 +88,8 @@ class NodeCompleted(Fact, frozen=True, tag="node.completed"):
     more: bool = False
     #: Why the token of a compensator that failed is kept as a dead letter. None: it is not.
     dead_letter: str | None = None
+    #: What it adds to the bytes of the run's outputs, if these are limited.
+    output_bytes: int = 0
 
 
 class NodeSent(Fact, frozen=True, tag="node.sent"):

@@ -57,3 +57,6 @@ TYPE_QUEUE = "type:"
 #: The name of the hidden node that lists what to undo; and how the names of the hidden nodes end
 #: that undo the instances of another node.
 UNDO = "$undo"
+
+#: Less memory than this, in MiB, does not suffice for a process with Python and Minuet.
+MEMORY_MB_MIN = 64

@@ -292,3 +292,38 @@ def test_an_output_that_cannot_be_rendered_is_not_the_error_of_a_hidden_node(
     assert called.code == 1
     assert "\noutput: TemplateError: there is no field 'x'" in called.err
     assert "$" not in called.err + called.out + minuet("runs", "events", "latest").out
+
+
+@pytest.mark.shows("S-36")
+@pytest.mark.parametrize("command", ["run", "start"])
+def test_a_run_is_given_limits_of_its_own(folder: Any, minuet: Any, command: str) -> None:
+    folder.write("w.yaml", "name: w\nnodes:\n  - {id: a, type: noop, loop: {condition: 'true'}}\n")
+
+    limits = ("--limit", "max_hops=4", "--limit", "deadline_s=60")
+    called = minuet(command, "w.yaml", *limits, "--json")
+    if command == "start":
+        called = minuet("resume", "--json")
+
+    assert called.code == 1
+    assert called.json["error"]["code"] == "exceeded_max_hops"
+    assert "max_hops is 4" in called.json["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        (["max_hops"], "--limit 'max_hops': write NAME=VALUE"),
+        (["max_hop=3"], 'did you mean "max_hops"?'),
+        (["max_hops=none"], "max_hops: expected a whole number"),
+        (["max_hops=1", "max_hops=2"], "--limit max_hops is given twice"),
+    ],
+)
+def test_a_limit_that_is_not_one_is_refused(
+    folder: Any, minuet: Any, limits: list[str], message: str
+) -> None:
+    folder.write("w.yaml", "name: w\nnodes:\n  - {id: a, type: noop}\n")
+
+    called = minuet("run", "w.yaml", *(word for one in limits for word in ("--limit", one)))
+
+    assert called.code == 2
+    assert message in called.err

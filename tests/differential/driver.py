@@ -137,6 +137,7 @@ EXPECTED_SCENES = {
     ("signal", "woke a function"),
     *(("family", r) for r in ("born", "known", "refused", "waits", "is over")),
     *(("item", r) for r in ("completed", "failed", "gathered")),
+    *(("bytes", r) for r in ("counted", "full")),
     *(("deploy_workflow", r) for r in ("new", "same", "refused")),
     *(("undo", r) for r in ("begun", "refused", "compensator failed", "COMPENSATING")),
     *(("undo", r) for r in ("discarded True", "discarded False", "RUNNING", "COMPLETED")),
@@ -208,6 +209,8 @@ class Driver:
         await rng.choice(self.scenes if scenes else self.verbs)(rng)
         if scenes and self._compared % 3 == 0:
             await self._beside(self.undo)
+        if scenes and self._compared % 3 == 1:
+            await self._beside(self.count_bytes)
         if self._compared % 5 == 4:
             # Chances of their own: what is drawn above does not depend on this.
             own = Random(f"notable {self._compared}")
@@ -752,6 +755,30 @@ class Driver:
             await self._compare_run("a", run)
         if any(t.node == GATHER for t in await self._stores[0].read_tokens("a", run)):
             self.seen["item", "gathered"] += 1
+
+    async def count_bytes(self, rng: Random) -> None:
+        """Results of a run whose outputs may have only so many bytes, until one has no room."""
+        run = await self._new_open_run(rng, "bytes", rng.randint(2, 5))
+        most = rng.choice((10, 30, 60))
+        tokens = await self._stores[0].read_tokens("a", run)
+        for token in tokens:
+            size = rng.choice((1, 9, 25))
+            done = Done(
+                *token.key,
+                token.lease,
+                plan="p1",
+                output=b'"x"',
+                output_bytes=size,
+                max_bytes=rng.choice((most, most, most, None)),
+                deliveries=(Delivery("n6", "", True, len(tokens), len(tokens), "q2"),),
+            )
+            # Twice: a result counts once.
+            (result, _) = await self._hand_in(done, done)
+            self.seen["bytes", "full" if result == "full" else "counted"] += 1
+            if result == "full" and rng.random() < 0.3:
+                await self._hand_in(Failed(*token.key, token.lease, error={"code": "full"}))
+                await self._ask(methodcaller("change_run", "a", run, RetryRun()))
+            await self._compare_run("a", run)
 
     async def _start_child(self, held: Held, child: str) -> None:
         new = NewRun(

@@ -122,6 +122,8 @@ async def test_a_planted_bug_is_found(
         ("run[R_UNDOS] = (run[R_UNDOS] or 0) + 1", "run[R_UNDOS] = 1"),
         ("run[R_ENDS_AS] = nil", ""),
         ("if undo.is_part(node) then return field", "if false then return field"),
+        ("+ item.output_bytes > item.max_bytes", "> item.max_bytes"),
+        ("run[R_OUTPUT_BYTES] = (run[R_OUTPUT_BYTES] or 0) + item.output_bytes", ""),
     ],
     ids=[
         *("signals received again", "signals lost by a put", "any waiter receives"),
@@ -131,6 +133,7 @@ async def test_a_planted_bug_is_found(
         *("signals received by two steps", "functions miss early signals", "functions sleep on"),
         *("failed runs stay as they are", "moved runs are undone", "undos are not counted"),
         *("a run ends twice as the same", "one letter for all compensators"),
+        *("the last bytes are not counted", "bytes are not kept"),
     ],
 )
 async def test_scenes_find_a_planted_bug(

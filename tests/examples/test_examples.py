@@ -62,6 +62,21 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
         ["-i", "customer=Ann", "-i", "amount=20"],
         {"pay": "20 EUR go to Ann"},
     ),
+    "isolation/isolation.yaml": (
+        ["-i", '{{"pictures": ["cat", "crash", "slow"]}}'],
+        [
+            "cat converted",
+            {
+                "error": {
+                    "code": "process_died",
+                    "type": "ProcessDied",
+                    "message": "the process of the attempt died: it was ended by signal 11 "
+                    "(SIGSEGV)",
+                }
+            },
+            "slow in a low resolution, after 1 attempt",
+        ],
+    ),
     "retry/retry.yaml": ([], {"answer": {"price": 42, "attempts": 3, "rating": "unknown"}}),
 }
 

@@ -48,6 +48,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     undo: bool = False
     #: Whether they send webhooks.
     webhooks: bool = False
+    #: Whether the outputs of runs may have only so many bytes.
+    volume: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -71,6 +73,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             approvals=self.approvals,
             undo=self.undo,
             webhooks=self.webhooks,
+            volume=self.volume,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -782,6 +785,24 @@ _ALL = (
         webhooks=True,
         without=("lossy",),
         transition=unsent.ForgetsLaterEvents,
+    ),
+    Bug(
+        name="bytes-not-limited",
+        summary="a result is committed although the run's outputs have too many bytes then",
+        volume=True,
+        transition=wrong.BytesNotLimited,
+    ),
+    Bug(
+        name="bytes-not-kept",
+        summary="bytes are counted in the history, and not in the run's row",
+        volume=True,
+        transition=wrong.BytesNotKept,
+    ),
+    Bug(
+        name="full-run-goes-on",
+        summary="a worker drops a result that its run has no room for, instead of failing",
+        volume=True,
+        patch=wrong.full_runs_go_on,
     ),
 )
 

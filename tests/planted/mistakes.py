@@ -682,6 +682,37 @@ def key_per_attempt() -> Iterator[None]:
         Context.idempotency_key = right  # type: ignore[method-assign]
 
 
+# ── bytes of outputs ────────────────────────────────────────────────────────────────────────
+
+
+class BytesNotLimited(Transition):
+    def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
+        refusal = super()._judge(run, token, item)
+        return None if refusal == "full" else refusal
+
+
+class BytesNotKept(Transition):
+    def _done(self, run: Run, token: Token, item: Done) -> None:
+        before = run.output_bytes
+        super()._done(run, token, item)
+        run.output_bytes = before
+
+
+@contextmanager
+def full_runs_go_on() -> Iterator[None]:
+    """A worker drops a result that its run has no room for."""
+    right = Loop._judge
+
+    def wrong(self: Loop, assignment: Any, item: Item, result: Result, reply: Reply) -> None:
+        right(self, assignment, item, "stale" if result == "full" else result, reply)
+
+    Loop._judge = wrong  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Loop._judge = right  # type: ignore[method-assign]
+
+
 # ── deployed workflows ──────────────────────────────────────────────────────────────────────
 
 

@@ -127,6 +127,14 @@ def test_an_idempotency_key_is_that_of_the_instance() -> None:
 # ── it cannot drift ─────────────────────────────────────────────────────────────────────
 
 
+def test_a_handler_is_called_when_its_time_is_nearly_over() -> None:
+    late = context(time_left=1.5, out_of_time=True)
+    free = context()
+
+    assert (late.time_left, late.out_of_time) == (1.5, True)
+    assert (free.time_left, free.out_of_time) == (None, False)
+
+
 def test_a_fake_context_is_a_context_with_all_that_one_has() -> None:
     ctx = context()
 
@@ -148,7 +156,7 @@ def test_it_can_be_made_with_all_that_a_handler_reads() -> None:
 
     given = set(inspect.signature(context).parameters)
 
-    assert given - {"steps", "is_async"} == made_by_worker - for_worker
+    assert given - {"steps", "is_async", "time_left", "out_of_time"} == made_by_worker - for_worker
 
 
 def test_its_services_are_those_that_a_context_asks_for() -> None:

@@ -66,6 +66,29 @@ async def test_errors_that_may_pass_are_retried_with_the_same_key(
         assert (len(service.asked), len(keys)) == (3, 1)
 
 
+@pytest.mark.parametrize(
+    ("status", "lists", "times"),
+    [
+        (404, {}, 1),
+        (404, {"retry_on": [404, 503]}, 3),
+        (404, {"retry_on": ["http-404"]}, 3),
+        (404, {"retry_on": ["4xx"]}, 3),
+        (404, {"retry_on": ["Exception"]}, 1),
+        (503, {"retry_on": [404]}, 1),
+        (503, {"no_retry_on": [503]}, 1),
+        (503, {"no_retry_on": [500]}, 3),
+    ],
+)
+async def test_a_policy_names_the_statuses_that_are_repeated(
+    scene: Any, service: Service, status: int, lists: dict[str, Any], times: int
+) -> None:
+    service.answer = lambda asked: reply("no", status)
+    async with scene(egress_private=True) as s:
+        result = await s.run(workflow(calling(service, retry={**QUICK_RETRY, **lists})))
+
+        assert (result.status, len(service.asked)) == ("FAILED", times)
+
+
 async def test_a_status_that_is_not_expected_fails_the_node_and_says_what_came(
     scene: Any, service: Service
 ) -> None:

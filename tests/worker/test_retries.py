@@ -5,6 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+import urllib.error
+from email.message import Message
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -25,6 +28,14 @@ class Custom(Exception):
 
 class Final(minuet.NonRetryable):
     """A class of the user's own."""
+
+
+class Answered(Exception):
+    """What HTTP clients raise for an answer: the status is on it, or on its response."""
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__("answered")
+        vars(self).update(fields)
 
 
 def json_error() -> Exception:
@@ -149,9 +160,16 @@ LISTED: list[tuple[dict[str, Any], Exception, int]] = [
     ({"retry_on": ["ValueError", "Custom"]}, json_error(), 3),
     ({"retry_on": ["Custom"]}, minuet.Retryable("x", after=0), 1),
     ({"retry_on": ["Exception"], "no_retry_on": ["Custom"]}, Custom("x"), 1),
+    ({"retry_on": [503]}, Answered(status_code=503), 3),
+    ({"retry_on": ["5xx"]}, Answered(response=SimpleNamespace(status_code=502)), 3),
+    ({"retry_on": [503, 429]}, Answered(status=404), 1),
+    ({"no_retry_on": [404]}, urllib.error.HTTPError("http://x", 404, "", Message(), None), 1),
+    ({"no_retry_on": ["4xx"]}, Answered(status_code=500), 3),
+    ({"retry_on": [503]}, Answered(status_code="503"), 1),
 ]
 
 
+@pytest.mark.shows("J-12")
 async def test_a_document_names_the_errors_that_are_repeated(scene: Any) -> None:
     attempts = [0] * len(LISTED)
 

@@ -11,7 +11,8 @@ import pytest
 
 import minuet
 
-from ..scenario.harness import PATIENCE, QUICK_RETRY, open_scene, task, workflow
+from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
+from ..waiting import until
 
 MANY = {**QUICK_RETRY, "max_attempts": 100_000}
 
@@ -111,3 +112,37 @@ async def test_a_thread_that_never_ends_uses_up_the_attempts_of_its_node() -> No
         assert result.error["code"] == "timeout"
         assert result.nodes["work"].attempts == 3
         assert stuck.began == [1]
+
+
+async def test_an_endless_handler_without_isolation_holds_its_permit_and_is_counted(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """What `isolation: process` is for: here, nothing can be killed."""
+    stuck = Stuck(2)
+    document = workflow(task("work", timeout_seconds=0.02, retry=1))
+    noop = workflow(node("n"))
+    handlers = {"work": stuck.work}
+    async with open_scene("memory://", handlers, concurrency=2, heartbeat_seconds=0.01) as s:
+        with caplog.at_level(logging.WARNING, "minuet.worker"):
+            first = await s.run(document)
+            assert s.app.worker is not None
+            assert s.app.worker._workload.leftover == 1
+            assert "all 2 handlers" not in caplog.text
+            second = await s.run(document)
+
+        async def is_reported() -> bool:
+            (worker,) = await s.app.workers.list()
+            return (worker.running, worker.leftover) == (2, 2)
+
+        await until(s.store, is_reported)
+        # It takes nothing more that needs a handler; what needs none still runs.
+        waiting = await s.app.start(document)
+        assert (await s.run(noop)).status == "COMPLETED"
+        assert (await s.app.runs.get(waiting.id)).status == "RUNNING"
+        assert stuck.began == [1, 1]
+        stuck.go.set()
+
+        errors = [one.error or {} for one in (first, second)]
+        assert [error["code"] for error in errors] == ["timeout", "timeout"]
+        assert (await s.end(waiting.id)).status == "COMPLETED"
+        assert caplog.text.count("all 2 handlers that this worker may run at once are threads") == 1

@@ -26,6 +26,7 @@ from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import CANCEL_REASON, RunHandle
+from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.results import RunResult
 from minuet.app.retention import Retention
@@ -172,6 +173,7 @@ class Facade:
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle[OutputT]: ...
 
     @overload
@@ -182,6 +184,7 @@ class Facade:
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle[OutputT]: ...
 
     @overload
@@ -192,6 +195,7 @@ class Facade:
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle: ...
 
     async def start(
@@ -201,9 +205,12 @@ class Facade:
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle:
         """Short for `app.runs.start`."""
-        return await self.runs.start(workflow, input, idempotency_key=idempotency_key, tags=tags)
+        return await self.runs.start(
+            workflow, input, idempotency_key=idempotency_key, tags=tags, limits=limits
+        )
 
     @overload
     async def start_many(
@@ -213,6 +220,7 @@ class Facade:
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle[OutputT]]: ...
 
     @overload
@@ -223,6 +231,7 @@ class Facade:
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle]: ...
 
     async def start_many(
@@ -232,10 +241,11 @@ class Facade:
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle]:
         """Short for `app.runs.start_many`."""
         return await self.runs.start_many(
-            workflow, inputs, idempotency_keys=idempotency_keys, tags=tags
+            workflow, inputs, idempotency_keys=idempotency_keys, tags=tags, limits=limits
         )
 
     @overload

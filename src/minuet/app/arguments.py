@@ -307,6 +307,7 @@ RULES: dict[str, Rule] = {
     "idempotency_key": optional(_NAME),
     "idempotency_keys": optional(several(optional(_NAME), START_MAX)),
     "tags": optional(tags),
+    "limits": optional(json_object),
     "timeout": optional(seconds()),
     # Deploying.
     "tag": tag,

@@ -10,12 +10,13 @@ from typing import Any, overload
 from minuet.app.arguments import checked, is_storable
 from minuet.app.compiling import AnyDocument, encode_input, encode_inputs
 from minuet.app.handle import CANCEL_REASON, RunHandle
+from minuet.app.limits import RunLimits, read_limits
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
 from minuet.app.questions import Questions
 from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
-from minuet.app.starting import Startable, Starter
+from minuet.app.starting import Startable, Starter, limited
 from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
@@ -75,6 +76,7 @@ class Runs(Questions):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle[OutputT]: ...
 
     @overload
@@ -85,6 +87,7 @@ class Runs(Questions):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle[OutputT]: ...
 
     @overload
@@ -95,6 +98,7 @@ class Runs(Questions):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle: ...
 
     @checked
@@ -105,12 +109,14 @@ class Runs(Questions):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle:
         """Start a run and return its handle once the run is durable.
 
-        With an idempotency key, starting the same again returns the same run.
+        With an idempotency key, starting the same again returns the same run. `limits` hold for
+        this run; of these and those of the document, the smaller ones count.
         """
-        (answer,) = await self._start(workflow, [input], [idempotency_key], tags)
+        (answer,) = await self._start(workflow, [input], [idempotency_key], tags, limits)
         if isinstance(answer, RunConflictError):
             raise answer
         return answer
@@ -123,6 +129,7 @@ class Runs(Questions):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle[OutputT]]: ...
 
     @overload
@@ -133,6 +140,7 @@ class Runs(Questions):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle]: ...
 
     @checked
@@ -143,6 +151,7 @@ class Runs(Questions):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[RunHandle]:
         """Start many runs of one workflow in one step; return them in the order of `inputs`.
 
@@ -157,7 +166,7 @@ class Runs(Questions):
                 f"idempotency_keys: expected {len(values)}, one for each input, got {len(keys)}"
             )
             raise InputError([problem], argument="idempotency_keys")
-        answers = await self._start(workflow, values, keys, tags)
+        answers = await self._start(workflow, values, keys, tags, limits)
         started = [answer for answer in answers if isinstance(answer, RunHandle)]
         if len(started) < len(answers):
             raise StartError(answers)
@@ -169,11 +178,13 @@ class Runs(Questions):
         inputs: Sequence[Any],
         keys: Sequence[str | None],
         tags: dict[str, Any] | None,
+        limits: RunLimits | None,
     ) -> list[RunHandle | RunConflictError]:
         """Start runs; for each, its handle or why it was refused."""
         self._behind.check_open()
         source = await self._workflows.startable(workflow)
         encoded = encode_inputs(source.plan, inputs)
+        source = limited(source, read_limits(limits))
         loaded = await self._starter.keep(source)
         self._behind.serve(loaded)
         decode = output_decoder(workflow)
@@ -187,19 +198,33 @@ class Runs(Questions):
 
     @overload
     async def create(
-        self, workflow: DocumentSource[Any, OutputT], *, tags: dict[str, Any] | None = None
+        self,
+        workflow: DocumentSource[Any, OutputT],
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle[OutputT]: ...
 
     @overload
     async def create(
-        self, workflow: AnyDocument, *, tags: dict[str, Any] | None = None
+        self,
+        workflow: AnyDocument,
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> RunHandle: ...
 
     @checked
-    async def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> RunHandle:
+    async def create(
+        self,
+        workflow: Any,
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
+    ) -> RunHandle:
         """Store a PENDING run, to be triggered later; return it once it is durable."""
         self._behind.check_open()
-        source = await self._workflows.startable(workflow)
+        source = limited(await self._workflows.startable(workflow), read_limits(limits))
         return self._handle(await self._starter.create(source, tags), output_decoder(workflow))
 
     @checked

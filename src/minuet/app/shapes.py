@@ -318,6 +318,7 @@ def worker(found: WorkerView) -> Shape:
         "draining": found.draining,
         "concurrency": found.concurrency,
         "busy": found.running,
+        "leftover": found.leftover,
         "queues": list(found.queues),
         "executors": list(found.executors),
         "capabilities": found.capabilities,

@@ -15,7 +15,10 @@ from minuet.bridge.snapshot import read_event
 from minuet.bridge.values import canonical
 from minuet.errors import RunConflictError, StoreUnavailableError
 from minuet.events import RunCreated
+from minuet.model.workflow import Limits
 from minuet.plan.child import ChildPlan
+from minuet.plan.digest import digest_plan, encode_plan
+from minuet.plan.limiting import limit_plan
 from minuet.plan.plan import Plan
 from minuet.store.blob import blob_of
 from minuet.store.changes import NewRun
@@ -51,6 +54,15 @@ class Startable(msgspec.Struct, frozen=True):
 def of_document(compiled: CompiledWorkflow) -> Startable:
     """Runs of a bare document."""
     return Startable(compiled.plan, compiled.digest, compiled.data, children=compiled.children)
+
+
+def limited(source: Startable, limits: Limits | None) -> Startable:
+    """Runs with limits of their own. They have a plan of their own: see `plan.limiting`."""
+    if limits is None:
+        return source
+    plan = limit_plan(source.plan, limits)
+    data = encode_plan(plan)
+    return msgspec.structs.replace(source, plan=plan, digest=digest_plan(data), data=data)
 
 
 class Starter:

@@ -26,6 +26,7 @@ from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
+from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.portal import Portal
 from minuet.app.results import RunResult
@@ -214,6 +215,7 @@ class _Starting(Twin):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle[OutputT]: ...
 
     @overload
@@ -224,6 +226,7 @@ class _Starting(Twin):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle[OutputT]: ...
 
     @overload
@@ -234,6 +237,7 @@ class _Starting(Twin):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle: ...
 
     def start(
@@ -243,12 +247,14 @@ class _Starting(Twin):
         *,
         idempotency_key: str | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle:
         """Start a run and return its handle once the run is durable.
 
-        With an idempotency key, starting the same again returns the same run.
+        With an idempotency key, starting the same again returns the same run. `limits` hold for
+        this run; of these and those of the document, the smaller ones count.
         """
-        named = {"idempotency_key": idempotency_key, "tags": tags}
+        named = {"idempotency_key": idempotency_key, "tags": tags, "limits": limits}
         return cast(SyncRunHandle, self._call(_start, workflow, input, **named))
 
     @overload
@@ -259,6 +265,7 @@ class _Starting(Twin):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[SyncRunHandle[OutputT]]: ...
 
     @overload
@@ -269,6 +276,7 @@ class _Starting(Twin):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[SyncRunHandle]: ...
 
     def start_many(
@@ -278,13 +286,14 @@ class _Starting(Twin):
         *,
         idempotency_keys: Iterable[str | None] | None = None,
         tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> list[SyncRunHandle]:
         """Start many runs of one workflow in one step; return them in the order of `inputs`.
 
         All inputs are checked before anything is started. StartError has in its `answers`, for each
         input, its run or why it was refused.
         """
-        named = {"idempotency_keys": idempotency_keys, "tags": tags}
+        named = {"idempotency_keys": idempotency_keys, "tags": tags, "limits": limits}
         return cast(list[SyncRunHandle], self._call(_start_many, workflow, inputs, **named))
 
 
@@ -301,17 +310,31 @@ class SyncRuns(_Starting):
 
     @overload
     def create(
-        self, workflow: DocumentSource[Any, OutputT], *, tags: dict[str, Any] | None = None
+        self,
+        workflow: DocumentSource[Any, OutputT],
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle[OutputT]: ...
 
     @overload
     def create(
-        self, workflow: AnyDocument, *, tags: dict[str, Any] | None = None
+        self,
+        workflow: AnyDocument,
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
     ) -> SyncRunHandle: ...
 
-    def create(self, workflow: Any, *, tags: dict[str, Any] | None = None) -> SyncRunHandle:
+    def create(
+        self,
+        workflow: Any,
+        *,
+        tags: dict[str, Any] | None = None,
+        limits: RunLimits | None = None,
+    ) -> SyncRunHandle:
         """Store a PENDING run, to be triggered later; return it once it is durable."""
-        return cast(SyncRunHandle, self._call(Runs.create, workflow, tags=tags))
+        return cast(SyncRunHandle, self._call(Runs.create, workflow, tags=tags, limits=limits))
 
     trigger = blocking(Runs.trigger)
     handle = passing(Runs.handle)

@@ -45,6 +45,8 @@ class WorkerView(msgspec.Struct, frozen=True):
     capabilities: dict[str, Any]
     #: The runs that it works on; None: any run.
     runs: tuple[str, ...] | None = None
+    #: How many of those that run are threads whose attempts are over, and which cannot be stopped.
+    leftover: int = 0
 
     @property
     def takes(self) -> bool:
@@ -123,6 +125,7 @@ class Workers:
             record.executors,
             record.capabilities,
             record.runs,
+            record.leftover,
         )
 
     def _status(self, silent_ms: int) -> Status:

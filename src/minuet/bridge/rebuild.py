@@ -116,6 +116,7 @@ def _run_row(stored: Run, state: State, traces: Traces) -> Run:
     run.deadline_ms = traces.deadline_ms
     run.undos, run.ends_as = state.undos, state.ends_as
     run.dead_letters = len(traces.failures)
+    run.output_bytes = state.output_bytes
     return run
 
 

@@ -99,6 +99,7 @@ def state_of(snapshot: Snapshot, outputs: Mapping[int, bytes] | None = None) -> 
         },
         steps={(node, scope, name): value for node, scope, name, value in snapshot.steps},
         signals={signal.id: signal_view(signal) for signal in snapshot.signals},
+        output_bytes=run.output_bytes,
     )
 
 

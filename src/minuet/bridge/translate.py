@@ -9,8 +9,20 @@ from minuet.bridge.values import encode_value
 from minuet.kernel import settle
 from minuet.kernel.program import Program, Send
 from minuet.kernel.scope import encode
+from minuet.plan.plan import author_of, is_undo
+from minuet.store.blob import value_bytes
 from minuet.store.changes import NewRun
-from minuet.store.exchange import Delivery, Done, Failed, Grant, Item, Retried, Slot, Waiting
+from minuet.store.exchange import (
+    Delivery,
+    Done,
+    Failed,
+    Grant,
+    Item,
+    Retried,
+    RunHeader,
+    Slot,
+    Waiting,
+)
 from minuet.store.identifiers import NAME_BYTES_MAX
 from minuet.store.records import Read
 from minuet.types import Scope
@@ -36,6 +48,10 @@ class Translator:
                 if settlement.outcome == "failed":
                     # What its `on_error` passes on instead.
                     output = encode_value(settlement.output)
+                limit = self._program.plan.max_bytes
+                # A part of a fan-out that comes later has the output of the first. What undoes a
+                # run must not fail because the run has produced too much.
+                is_counted = limit is not None and not (grant.cursor or is_undo(grant.node))
                 return Done(
                     *token,
                     self._program.digest,
@@ -46,6 +62,8 @@ class Translator:
                     settlement.notes,
                     settlement.cursor,
                     settlement.dead_letter,
+                    value_bytes(output) if is_counted and settlement.outcome != "skipped" else 0,
+                    limit if is_counted else None,
                 )
             case settle.Retried():
                 return Retried(*token, settlement.error, settlement.delay_ms)
@@ -131,6 +149,18 @@ def limit_failure(item: Item) -> settle.AttemptFailed:
     if isinstance(item, Slot):
         return _NO_SLOTS
     return _KEY_TOO_LONG if isinstance(item, Waiting) else _TOO_LARGE
+
+
+def full_failure(item: Item, header: RunHeader) -> Item:
+    """What to hand in instead of a result that the store has refused with `full`."""
+    assert isinstance(item, Done)
+    error = {
+        "code": "exceeded_max_bytes",
+        "message": f"max_bytes is {item.max_bytes:,}: the outputs of the run have "
+        f"{header.output_bytes:,} bytes, and that of node {author_of(item.node)!r} would add "
+        f"{item.output_bytes:,}",
+    }
+    return Failed(item.run, item.node, item.scope, item.lease, error, "limit")
 
 
 _TOO_LARGE = settle.AttemptFailed({"code": "payload_limit", "message": "the output is too large"})

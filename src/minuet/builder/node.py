@@ -24,6 +24,9 @@ Value = TypeVar("Value", covariant=True)
 #: A condition: an expression, CEL text, or an object with a `type`.
 Condition: TypeAlias = "Expression | str | bool | dict[str, Any]"
 
+#: What a retry policy names: an exception class, an error code, or an HTTP status.
+ErrorName: TypeAlias = "str | int | type[BaseException]"
+
 
 #: Every spelling of a field, by any of them.
 _SPELLINGS = {
@@ -159,8 +162,8 @@ class Node(Referable):
         multiplier: float | None = None,
         max_delay_ms: int | None = None,
         jitter: bool | None = None,
-        retry_on: Sequence[str | type[BaseException]] | None = None,
-        no_retry_on: Sequence[str | type[BaseException]] | None = None,
+        retry_on: Sequence[ErrorName] | None = None,
+        no_retry_on: Sequence[ErrorName] | None = None,
     ) -> Node:
         """How a failed attempt is repeated. `max_attempts` includes the first."""
         written: dict[str, Any] = {
@@ -174,11 +177,19 @@ class Node(Referable):
         }
         return self._write("retry", _given(written))
 
-    def timeout(self, seconds: float | timedelta) -> Node:
-        """How long one attempt may take."""
-        if isinstance(seconds, timedelta):
-            seconds = seconds.total_seconds()
-        return self._write("timeout_seconds", seconds)
+    def timeout(self, seconds: float | timedelta, *, soft: float | timedelta | None = None) -> Node:
+        """How long one attempt may take. After `soft`, `ctx.out_of_time` tells the handler to come
+        to an end."""
+        if soft is not None:
+            self._write("soft_timeout_seconds", _seconds(soft))
+        return self._write("timeout_seconds", _seconds(seconds))
+
+    def isolate(self, *, max_memory_mb: int | None = None) -> Node:
+        """Run each attempt in a process of its own, which can be killed, with so much memory."""
+        if max_memory_mb is not None:
+            limits = {**self._fields.get("limits", {}), "max_memory_mb": max_memory_mb}
+            self._write("limits", limits)
+        return self._write("isolation", "process")
 
     def compensate(self, task: AnyTask | str, /, *arguments: Any, **config: Any) -> Node:
         """How the node is undone: a task, or a handler's name, and its arguments."""
@@ -281,10 +292,14 @@ def _given(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def _error_names(errors: Sequence[str | type[BaseException]] | None) -> list[str] | None:
+def _seconds(duration: float | timedelta) -> float:
+    return duration.total_seconds() if isinstance(duration, timedelta) else duration
+
+
+def _error_names(errors: Sequence[ErrorName] | None) -> list[str | int] | None:
     if errors is None:
         return None
-    return [error if isinstance(error, str) else _class_name(error) for error in errors]
+    return [error if isinstance(error, str | int) else _class_name(error) for error in errors]
 
 
 def _class_name(error: type[BaseException]) -> str:

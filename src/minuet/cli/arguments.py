@@ -19,6 +19,7 @@ from minuet.cli.parser import (
     add,
     add_file_and_input,
     add_handling,
+    add_limit,
     add_log_level,
     add_store,
     add_timeout,
@@ -86,6 +87,7 @@ def _add_run(commands: Commands[Parser]) -> None:
         "(order.py beside order.yaml) is used.",
     )
     add_file_and_input(parser)
+    add_limit(parser)
     add_working(parser)
 
 
@@ -118,6 +120,7 @@ def _add_start(commands: Commands[Parser]) -> None:
         "slash, or ends in .yaml, .yml or .json, is a file.",
     )
     add_file_and_input(parser, "WORKFLOW", "deployed workflow, or a document's file")
+    add_limit(parser)
     parser.add_argument(
         "--idempotency-key",
         metavar="KEY",

@@ -21,7 +21,7 @@ from minuet.cli.handlers import (
     resume_command,
     with_places,
 )
-from minuet.cli.inputs import file_and_input, read_input
+from minuet.cli.inputs import file_and_input, read_input, read_limit_options
 from minuet.cli.output import note
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.process import StopSignals
@@ -57,10 +57,11 @@ def run(arguments: Namespace) -> int:
     for node, lacking in app.workflows.find_misplaced(compiled.plan).items():
         note(f"node {node} waits for another worker: this one lacks {lacking}")
     value = app.workflows.encode_input(compiled, read_input(values))
+    limits = read_limit_options(arguments.limit)
 
     async def start() -> dict[str, int]:
         await _print_others(app, arguments.store)
-        return {(await app.start(compiled, value, tags=remember(names))).id: 0}
+        return {(await app.start(compiled, value, tags=remember(names), limits=limits)).id: 0}
 
     signals = StopSignals(app.options.grace_s)
     session = Session(app, arguments, names, is_one=True, signals=signals)

@@ -6,9 +6,11 @@ import re
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from typing import cast
 
 import msgspec
 
+from minuet.app.limits import RunLimits
 from minuet.cli.parser import UsageError
 from minuet.errors import ConfigError
 from minuet.types import Json
@@ -45,6 +47,19 @@ def read_input(values: Sequence[str]) -> Json:
             )
         merged.update(part)
     return merged
+
+
+def read_limit_options(written: Sequence[str]) -> RunLimits | None:
+    """The limits of a run: all `--limit NAME=VALUE`."""
+    limits: dict[str, Json] = {}
+    for one in written:
+        pair = _PAIR.fullmatch(one)
+        if pair is None:
+            raise ConfigError(f"--limit {_shown(one)}: write NAME=VALUE, such as max_hops=100")
+        if pair[1] in limits:
+            raise ConfigError(f"--limit {pair[1]} is given twice")
+        limits[pair[1]] = _guess(pair[2])
+    return cast(RunLimits, limits) or None
 
 
 def _read_one(value: str) -> Json:

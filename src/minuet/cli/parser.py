@@ -76,6 +76,17 @@ def add_timeout(parser: Parser, about: str) -> None:
     parser.add_argument("--timeout", metavar="S", type=seconds, help=about)
 
 
+def add_limit(parser: Parser) -> None:
+    parser.add_argument(
+        "--limit",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="a limit of this run, such as max_hops=100 or deadline_s=60; may be given more than "
+        "once; of these and those of the document, the smaller ones count",
+    )
+
+
 def add_handling(parser: Parser, concurrency: str) -> None:
     """Options of all commands that run handlers."""
     add_store(parser)

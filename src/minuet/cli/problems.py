@@ -23,7 +23,7 @@ def print_error(error: MinuetError, *, as_json: bool) -> None:
         print(shapes.count_errors(error.diagnostics), file=sys.stderr)
     else:
         print(f"minuet: {clean(str(error))}", file=sys.stderr)
-    if isinstance(error, InputError):
+    if isinstance(error, InputError) and error.argument is None:
         print("Give the input with -i key=value, -i JSON or -i @FILE.", file=sys.stderr)
 
 

@@ -28,7 +28,9 @@ FOLLOWED_MAX = 50
 EVENTS_ASKED_MAX = 500
 
 #: Errors that follow from the document and from outputs that are settled: a retry cannot help.
-FINAL_CODES = frozenset({"quorum_not_reached", "foreach_not_a_list", "exceeded_max_fanout"})
+FINAL_CODES = frozenset(
+    {"quorum_not_reached", "foreach_not_a_list", "exceeded_max_fanout", "exceeded_max_bytes"}
+)
 
 
 class Session:

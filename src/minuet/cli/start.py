@@ -11,7 +11,7 @@ from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow, is_name
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.app.results import RunResult
-from minuet.cli.inputs import file_and_input, read_input
+from minuet.cli.inputs import file_and_input, read_input, read_limit_options
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
@@ -29,7 +29,7 @@ def start(arguments: Namespace) -> int:
         raise ConfigError("memory:// ends with this process: no worker would find the run")
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
     app = App(arguments.store, **options)
-    value = read_input(values)
+    value, limits = read_input(values), read_limit_options(arguments.limit)
     workflow: str | CompiledWorkflow = file
     if is_name(file) and python_file(file) is None:
         check_names(arguments.store, file)
@@ -40,7 +40,9 @@ def start(arguments: Namespace) -> int:
 
     async def work() -> int:
         async with app:
-            run = await app.start(workflow, value, idempotency_key=arguments.idempotency_key)
+            run = await app.start(
+                workflow, value, idempotency_key=arguments.idempotency_key, limits=limits
+            )
             run_id = run.id
             if not arguments.wait:
                 return _print_started(arguments, run_id, (await app.runs.get(run_id)).status)

@@ -88,10 +88,14 @@ def _worker_row(worker: WorkerView) -> tuple[str, ...]:
         f"{format_duration(worker.silent_ms)} ago",
         clean(worker.host),
         str(worker.pid),
-        f"{worker.running} of {worker.concurrency}",
+        f"{worker.running} of {worker.concurrency}{_leftover(worker)}",
         worker.version,
         clean(_offers(worker)),
     )
+
+
+def _leftover(worker: WorkerView) -> str:
+    return f", {worker.leftover} of them over" if worker.leftover else ""
 
 
 def _offers(worker: WorkerView) -> str:

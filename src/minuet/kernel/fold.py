@@ -106,6 +106,8 @@ class State(msgspec.Struct):
     steps: dict[tuple[str, str, str], bytes] = {}
     #: By id.
     signals: dict[str, SignalView] = {}
+    #: Bytes of all outputs that were counted.
+    output_bytes: int = 0
 
     def live(self) -> int:
         """The number of live tokens."""
@@ -246,6 +248,7 @@ class Fold:
     def _completed(self, seq: int, at_ms: int, event: happened.NodeCompleted) -> None:
         token = self._settle("node.completed", event, at_ms)
         token.event, token.output = seq, bytes(event.output)
+        self.state.output_bytes += event.output_bytes
         detail = self.details[event.node, event.scope]
         detail.error, detail.notes = event.error, event.notes
         outcome = "failed" if event.error is not None else "completed"

@@ -137,7 +137,7 @@ def fold_equals_stored(seen: Evidence) -> Iterator[str]:
 def differences(folded: State, stored: State) -> Iterator[str]:
     """Say precisely where two states differ."""
     names = ("status", "counter", "generation", "workflow", "plan", "input", "error")
-    for name in (*names, "undos", "ends_as"):
+    for name in (*names, "undos", "ends_as", "output_bytes"):
         ours, theirs = getattr(folded, name), getattr(stored, name)
         if ours != theirs:
             yield f"{name}: the events say {ours!r}, the store has {theirs!r}"
@@ -254,7 +254,7 @@ def leases_end(seen: Evidence) -> Iterator[str]:
 
 
 def limits_are_kept(seen: Evidence) -> Iterator[str]:
-    """I16: attempts, expiries, hops, fan-out and iterations stay within their limits."""
+    """I16: attempts, expiries, hops, fan-out, iterations and bytes stay within their limits."""
     most = seen.facts.max_expiry
     for place, token in seen.stored.tokens.items():
         if most is not None and token.expiry > most:
@@ -262,6 +262,9 @@ def limits_are_kept(seen: Evidence) -> Iterator[str]:
     if seen.program is None or seen.patched:
         return
     program, nodes = seen.program, seen.program.nodes
+    most_bytes = program.plan.max_bytes
+    if most_bytes is not None and seen.stored.output_bytes > most_bytes:
+        yield f"outputs have {seen.stored.output_bytes} bytes, at most {most_bytes} are allowed"
     for place, token in seen.stored.tokens.items():
         node = nodes.get(place[0])
         # If the document sets no policy, the handler may have one.

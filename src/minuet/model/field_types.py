@@ -97,6 +97,34 @@ class Text(FieldType):
 STRING = Text()
 
 
+class ErrorName(FieldType):
+    """What a retry policy names: an exception class, an error code, or an HTTP status."""
+
+    noun = "an exception class, an error code or an HTTP status"
+    accepts = (str, int)
+
+    def __init__(self) -> None:
+        self._name = Text(
+            self.noun,
+            pattern=r"(?:[A-Za-z_][A-Za-z0-9_.-]{0,127}|[1-5](?:[0-9]{2}|xx))",
+            rule="an exception class (ValueError, mymodule.CardDeclined), an error code (timeout) "
+            "or an HTTP status (503, 5xx)",
+        )
+        self._status = Whole(100, 599)
+
+    def read(self, value: Json, path: Path, problems: Problems) -> Any:
+        if type(value) is not int:
+            return self._name.read(value, path, problems)
+        status = self._status.read(value, path, problems)
+        return status if status is BROKEN else str(status)
+
+    def dump(self, value: Any) -> Json:
+        return int(value) if value.isdigit() else value
+
+    def schema(self) -> dict[str, Any]:
+        return {"anyOf": [self._name.schema(), self._status.schema()]}
+
+
 class Choice(FieldType):
     """One of a few words, some with other spellings."""
 

@@ -13,6 +13,7 @@ from minuet.model.field_types import (
     STRING,
     Choice,
     Either,
+    ErrorName,
     Flag,
     JsonList,
     JsonObject,
@@ -45,7 +46,7 @@ from minuet.model.workflow import (
     Rule,
     Workflow,
 )
-from minuet.types import Path
+from minuet.types import MEMORY_MB_MIN, Path
 
 FLAG = Flag()
 COUNT = Whole(1)
@@ -94,12 +95,7 @@ BLOB = Text(
     rule="a blob reference is cas://sha256:… or sha256:…",
     prefix="cas://",
 )
-ERROR_NAME = Text(
-    "an exception class or error code",
-    pattern=r"[A-Za-z_][A-Za-z0-9_.-]{0,127}",
-    rule="an exception class (ValueError, mymodule.CardDeclined) or an error code (timeout)",
-)
-ERROR_NAMES = ListOf("a list of exception classes and error codes", ERROR_NAME)
+ERROR_NAMES = ListOf("a list of exception classes, error codes and HTTP statuses", ErrorName())
 TEMPLATE = STRING
 SCHEMA = JsonObject("a JSON Schema object")
 CONDITION = Either(
@@ -154,10 +150,10 @@ RETRY = ObjectType(
     Field(
         "retry_on",
         ERROR_NAMES,
-        "Exception classes (with or without their module, including subclasses) and error codes: "
-        "only these are retried. Without it, all are.",
+        "Exception classes (with or without their module, including subclasses), error codes and "
+        "HTTP statuses (503, 5xx): only these are retried. Without it, all are.",
     ),
-    Field("no_retry_on", ERROR_NAMES, "Exception classes and error codes that are not retried."),
+    Field("no_retry_on", ERROR_NAMES, "Those that are not retried, written in the same way."),
     short="max_attempts",
 )
 
@@ -184,13 +180,33 @@ _LIMITS = (
         "The largest size of one output, as JSON. No output may exceed 16 MiB.",
     ),
 )
-NODE_LIMITS = ObjectType("NodeLimits", "limits of a node", Limits, *_LIMITS)
+NODE_LIMITS = ObjectType(
+    "NodeLimits",
+    "limits of a node",
+    Limits,
+    *_LIMITS,
+    Field(
+        "max_memory_mb",
+        Whole(MEMORY_MB_MIN, 1_000_000),
+        "With `isolation: process`: how much memory the process of an attempt may use, in MiB.",
+    ),
+)
+_RUN_LIMITS = (
+    *_LIMITS,
+    Field("max_iterations", COUNT, "How many rounds a loop may have."),
+    Field(
+        "max_bytes",
+        Whole(1, 10**15),
+        "How many bytes all outputs of a run may have together, as JSON.",
+    ),
+)
+#: Those that a run is given when it is started.
+RUN_LIMITS = ObjectType("RunLimits", "limits of a run", Limits, *_RUN_LIMITS)
 LIMITS = ObjectType(
     "Limits",
     "limits",
     Limits,
-    *_LIMITS,
-    Field("max_iterations", COUNT, "The limit of loops without `max_iterations`."),
+    *_RUN_LIMITS,
     Field("budget", BUDGET, "What all agents of a run may spend in total."),
 )
 
@@ -507,6 +523,19 @@ NODE = ObjectType(
     Field("foreach", FOREACH, "Run the node once per item of a list."),
     Field("retry", RETRY, "How a failed attempt is repeated.", spellings=("retry_config",)),
     Field("timeout_seconds", SECONDS, "Per attempt.", spellings=("timeout",)),
+    Field(
+        "soft_timeout_seconds",
+        SECONDS,
+        "When the handler of an attempt learns that it should come to an end (`ctx.out_of_time`). "
+        "`timeout_seconds` ends it.",
+        spellings=("soft_timeout",),
+    ),
+    Field(
+        "isolation",
+        Choice("process", "none"),
+        "`process`: each attempt runs in a process of its own, which can be killed. Without it, "
+        "the handler's author decides.",
+    ),
     Field("limits", NODE_LIMITS, "Upper bounds. The smallest one that applies wins."),
     Field(
         "on_error",

@@ -33,7 +33,7 @@ class Retry(Value, frozen=True):
     multiplier: float | None = None
     max_delay_ms: int | None = None
     jitter: bool | None = None
-    #: Exception classes and error codes: only these are retried, and these are not.
+    #: Exception classes, error codes and HTTP statuses: only these are retried, and these not.
     retry_on: tuple[str, ...] | None = None
     no_retry_on: tuple[str, ...] | None = None
 
@@ -53,6 +53,10 @@ class Limits(Value, frozen=True):
     max_fanout: int | None = None
     max_iterations: int | None = None
     max_output_bytes: int | None = None
+    #: Of all outputs of a run.
+    max_bytes: int | None = None
+    #: Of a node in a process of its own.
+    max_memory_mb: int | None = None
     budget: Budget | None = None
 
 
@@ -207,6 +211,9 @@ class Node(Value, frozen=True):
     foreach: Foreach | None = None
     retry: Retry | None = None
     timeout_seconds: float | None = None
+    soft_timeout_seconds: float | None = None
+    #: None: the handler's author decides.
+    isolation: Literal["process", "none"] | None = None
     limits: Limits | None = None
     on_error: OnError = "fail"
     human_config: HumanConfig | None = None

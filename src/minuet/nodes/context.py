@@ -123,6 +123,14 @@ class Services(Protocol):
         ...
 
 
+class TimeLimits(NamedTuple):
+    """When an attempt should end, and when it is ended, on a clock."""
+
+    now: Callable[[], float]
+    soft: float | None
+    hard: float | None
+
+
 class Context:
     """The run, node and attempt that a handler, or a node type with I/O, works for.
 
@@ -142,10 +150,12 @@ class Context:
         "_secrets",
         "_services",
         "_tags",
+        "_time",
         "_undone_scope",
         "attempt",
         "deadline_ms",
         "generation",
+        "is_lost",
         "lease_id",
         "max_output_bytes",
         "node_id",
@@ -188,12 +198,15 @@ class Context:
         self._secrets = secrets
         self._cancelled = False
         self._key: str | None = None
+        self._time: TimeLimits | None = None
         #: Begins the names of the steps that are kept.
         self._prefix = ""
         #: The mask, and the values that the handler had got when it was made.
         self._mask: tuple[tuple[str, ...], Mask] | None = None
         #: The last outage of the worker's own store that the handler has seen. For the worker.
         self.outage: Exception | None = None
+        #: Whether another worker may have the node by now. For the worker.
+        self.is_lost = False
         #: The values of secrets that the handler has got. For the worker, which masks them.
         self.revealed = revealed
         #: Set for handlers that run in a thread: the worker's event loop.
@@ -270,6 +283,43 @@ class Context:
         return self._cancelled
 
     @property
+    def time_left(self) -> float | None:
+        """Seconds until the attempt is ended (`timeout_seconds`), at least 0; None: it has no
+        limit."""
+        time = self._time
+        return None if time is None or time.hard is None else max(0.0, time.hard - time.now())
+
+    @property
+    def out_of_time(self) -> bool:
+        """Whether the attempt should come to an end: its soft limit (`soft_timeout_seconds`) has
+        passed. Ask for it in long loops."""
+        time = self._time
+        return time is not None and time.soft is not None and time.now() >= time.soft
+
+    async def until_out_of_time(self) -> None:
+        """Wait until the attempt should come to an end; forever if it has no soft limit. For async
+        handlers, beside what they do."""
+        import asyncio
+
+        time = self._time
+        if time is None or time.soft is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        # A timer may fire a moment before its time.
+        await asyncio.sleep(max(0.0, time.soft - time.now() + 0.001))
+
+    def limit_time(
+        self, now: Callable[[], float], soft_ms: int | None, hard_ms: int | None
+    ) -> None:
+        """The attempt begins, and has so much time. For the worker."""
+        if soft_ms is None and hard_ms is None:
+            return
+        began = now()
+        soft = None if soft_ms is None else began + soft_ms / 1000
+        hard = None if hard_ms is None else began + hard_ms / 1000
+        self._time = TimeLimits(now, soft, hard)
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """A logger that knows the run and the node."""
         extra = {
@@ -289,7 +339,7 @@ class Context:
         for name in Context.__slots__:
             setattr(made, name, getattr(self, name))
         made._prefix = f"$task:{step}/"
-        made._key, made._cancelled, made.outage = None, False, None
+        made._key, made._cancelled, made.outage, made._time = None, False, None, None
         made.attempt = attempt
         if not is_async:
             # Imported here, because a program that only reads documents does not need it.
@@ -302,6 +352,11 @@ class Context:
     def step_name(self) -> str:
         """The step that its task is, of a durable function; "": it is none. For the worker."""
         return self._prefix.removeprefix("$task:").removesuffix("/")
+
+    def use_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wait for the worker on this event loop: the handler runs in another thread. For the
+        worker."""
+        self._loop = loop
 
     def enter(self) -> None:
         """Attribute what this asyncio task logs from now on to this run and node. For the worker,
@@ -327,6 +382,16 @@ class Context:
         value = self._services.read_secret(name)
         self.revealed += (value,)
         return value
+
+    @property
+    def undone_scope(self) -> str | None:
+        """Of a compensator: the scope of the instance that it undoes. For the worker."""
+        return self._undone_scope
+
+    @property
+    def declared_secrets(self) -> tuple[str, ...]:
+        """The names of the secrets that the node declares. For the worker."""
+        return self._secrets
 
     @property
     def mask(self) -> Mask:

@@ -35,12 +35,16 @@ from minuet.nodes.flowing import FLOWING, DurableFunction
 from minuet.nodes.loading import document_name, load_module
 from minuet.nodes.spec import Effects, NodeType
 from minuet.nodes.values import Decode, result_decoder
+from minuet.types import MEMORY_MB_MIN
 
 if TYPE_CHECKING:
     from minuet.builder.node import Mapped, Node
     from minuet.nodes.stand_in import StandIn, StepStandIn
 
 Function = Callable[..., Any]
+
+#: Where attempts run: in a process of their own, or in that of the worker.
+Isolation: TypeAlias = Literal["process", "none"]
 
 #: Modules with handlers that come with Minuet.
 _OURS = "minuet.nodes."
@@ -70,10 +74,14 @@ class Task(Generic[Parameters, Result]):
         name: str | None = None,
         retries: int | None = None,
         timeout: float | None = None,
+        soft_timeout: float | None = None,
         effects: Effects | None = None,
         overlap: bool = False,
+        isolation: Isolation = "none",
+        max_memory_mb: int | None = None,
     ) -> None:
         check_effects(effects)
+        check_isolation(isolation, max_memory_mb)
         functools.update_wrapper(self, function)
         self.function = function
         self.name = name or function.__name__
@@ -81,6 +89,12 @@ class Task(Generic[Parameters, Result]):
         self.retries = retries
         #: Seconds per attempt, for nodes without their own timeout.
         self.timeout = timeout
+        #: Seconds after which an attempt should come to an end, for nodes without their own number.
+        self.soft_timeout = soft_timeout
+        #: Whether attempts run in a process of their own, for nodes that do not say it; and how
+        #: much memory such a process may use, in MiB.
+        self.isolation: Isolation = isolation
+        self.max_memory_mb = max_memory_mb
         #: What its author says about running it twice; None: nothing.
         self.effects = effects
         #: Whether an attempt may begin while the thread of the one before still runs.
@@ -262,6 +276,11 @@ class Task(Generic[Parameters, Result]):
             return function(**arguments)
         return function(**arguments, **{name: context})
 
+    @property
+    def takes_context(self) -> bool:
+        """Whether its function gets the context."""
+        return self._binder.context_name is not None
+
     def name_arguments(self, positional: tuple[Any, ...]) -> dict[str, Any]:
         """Positional arguments by name; HandlerError if there are too many."""
         return self._binder.name(positional)
@@ -287,6 +306,16 @@ def check_effects(effects: Effects | None) -> None:
     """ConfigError unless it is what may be declared."""
     if effects is not None and effects not in get_args(Effects):
         raise ConfigError(f"effects must be 'none', 'idempotent' or 'once', not {effects!r}")
+
+
+def check_isolation(isolation: Isolation, max_memory_mb: int | None) -> None:
+    """ConfigError unless both are what may be declared, and fit together."""
+    if isolation not in get_args(Isolation):
+        raise ConfigError(f"isolation must be 'process' or 'none', not {isolation!r}")
+    if max_memory_mb is not None and isolation != "process":
+        raise ConfigError('max_memory_mb needs isolation="process"')
+    if max_memory_mb is not None and not max_memory_mb >= MEMORY_MB_MIN:
+        raise ConfigError(f"max_memory_mb must be at least {MEMORY_MB_MIN}, not {max_memory_mb!r}")
 
 
 def place_of(function: Function) -> str:
@@ -321,6 +350,9 @@ class Handlers:
         self.step_stand_ins: Mapping[str, StepStandIn] = {}
         #: Whether steps are tried again at once: a play skips all waits.
         self.skips_delays = False
+        #: Whether handlers that ask for it run in processes of their own. Not in a play: its stubs
+        #: and its time are of one process.
+        self.isolates = True
 
     def add(self, task: AnyTask) -> None:
         """Register a task under its name. One of the same name from the same module is replaced;
@@ -513,8 +545,11 @@ def task(
     name: str | None = None,
     retries: int | None = None,
     timeout: float | None = None,
+    soft_timeout: float | None = None,
     effects: Effects | None = None,
     overlap: bool = False,
+    isolation: Isolation = "none",
+    max_memory_mb: int | None = None,
 ) -> Callable[[Callable[Parameters, Result]], Task[Parameters, Result]]: ...
 
 
@@ -525,17 +560,22 @@ def task(
     name: str | None = None,
     retries: int | None = None,
     timeout: float | None = None,
+    soft_timeout: float | None = None,
     effects: Effects | None = None,
     overlap: bool = False,
+    isolation: Isolation = "none",
+    max_memory_mb: int | None = None,
 ) -> AnyTask | Callable[[Function], AnyTask]:
     """Make a function a handler, registered under its name.
 
     `retries` are attempts beyond the first, whatever the function raises (but NonRetryable);
-    `timeout` is seconds per attempt. What the document says wins over them.
+    `timeout` is seconds per attempt; after `soft_timeout` seconds, `ctx.out_of_time` tells the
+    handler to come to an end. What the document says wins over them.
     `effects` says what running it twice would do: "none" (it changes nothing), "idempotent"
     (nothing more than once), "once" (harm).
     A sync handler that times out cannot be stopped; its next attempt in the same process waits
-    until its thread has ended, unless `overlap` is true.
+    until its thread has ended, unless `overlap` is true. With `isolation="process"` each attempt
+    runs in a process of its own, which can be killed; `max_memory_mb` limits its memory.
     """
 
     def register(function: Function) -> AnyTask:
@@ -544,8 +584,11 @@ def task(
             name=name,
             retries=retries,
             timeout=timeout,
+            soft_timeout=soft_timeout,
             effects=effects,
             overlap=overlap,
+            isolation=isolation,
+            max_memory_mb=max_memory_mb,
         )
         REGISTERED.add(made)
         return made

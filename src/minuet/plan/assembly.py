@@ -56,8 +56,10 @@ def make_plan(
     undos = make_undos(workflow, nodes, of_nodes, all_reads)
     undo_on = find_undo_on(workflow)
     undo_format = plan.UNDO_FORMAT if undos or undo_on else 1
+    is_isolated = any(node.isolation == "process" for node in nodes)
+    limit_format = plan.LIMIT_FORMAT if is_isolated or limits.max_bytes is not None else 1
     return plan.Plan(
-        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format),
+        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format, limit_format),
         name=workflow.name,
         nodes=tuple(nodes),
         constructs=structure.nests.constructs | maps,
@@ -73,6 +75,7 @@ def make_plan(
         max_hops=limits.max_hops,
         max_fanout=limits.max_fanout,
         max_output_bytes=limits.max_output_bytes,
+        max_bytes=limits.max_bytes,
         dlq_policy=workflow.dlq_policy,
         description=workflow.description,
         undos=undos,
@@ -128,6 +131,9 @@ def _make_node(
         retry=policy.complete_retry(node.retry, workflow.defaults.retry, retry),
         retry_by=policy.find_retry_author(node.retry, workflow.defaults.retry, retry),
         timeout_ms=policy.find_timeout_ms(node, workflow.defaults),
+        soft_timeout_ms=policy.to_ms(node.soft_timeout_seconds),
+        isolation=node.isolation,
+        max_memory_mb=limits.max_memory_mb,
         on_error=policy.find_on_error(node),
         max_hops=limits.max_hops,
         max_fanout=limits.max_fanout,

@@ -16,6 +16,7 @@ from minuet.plan.catalog import Catalog, check_kinds
 from minuet.plan.child import ChildPlan, compile_inner
 from minuet.plan.foreach import check_foreach
 from minuet.plan.graph import build_graph
+from minuet.plan.isolation import check_attempts
 from minuet.plan.placement import check_placements
 from minuet.plan.plan import RETRY_DEFAULT, Plan, Retry
 from minuet.plan.problems import Document, Problems
@@ -51,6 +52,7 @@ def compile_workflow(
     check_branches(workflow, problems)
     check_placements(workflow, problems)
     check_foreach(workflow, problems)
+    check_attempts(workflow, catalog, problems)
     check_secrets(workflow, catalog, problems)
     references = collect_references(workflow, catalog, problems)
     structure = find_structure(graph, references, problems) if graph is not None else None

@@ -21,13 +21,17 @@ from minuet.types import UNDO
 
 #: The newest format. A worker refuses a plan with a newer one. A plan has the oldest format that
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
-FORMAT = 3
+FORMAT = 4
 
 #: The format of a plan with a foreach.
 FOREACH_FORMAT = 2
 
 #: The format of a plan with compensators, or of runs that are undone without being asked to.
 UNDO_FORMAT = 3
+
+#: The format of a plan with nodes in processes of their own, or whose outputs may have only so many
+#: bytes: a worker of an earlier version would ignore both.
+LIMIT_FORMAT = 4
 
 #: Why an edge exists. One edge (a pair of nodes) may have several reasons.
 Role: TypeAlias = Literal["static", "branch", "break", "timeout", "back", "error", "reject"]
@@ -119,7 +123,7 @@ class Retry(Part, frozen=True):
     multiplier: float = 2.0
     max_delay_ms: int = 60_000
     jitter: bool = True
-    #: Names of exception classes and error codes. Empty: all.
+    #: Exception classes, error codes and HTTP statuses. Empty: all.
     retry_on: tuple[str, ...] = ()
     no_retry_on: tuple[str, ...] = ()
 
@@ -178,6 +182,12 @@ class Node(Part, frozen=True):
     #: None: nobody, or the plan is older than this field.
     retry_by: RetryAuthor | None = None
     timeout_ms: int | None = None
+    #: When an attempt should come to an end.
+    soft_timeout_ms: int | None = None
+    #: Where attempts run. None: the handler's author decides.
+    isolation: Literal["process", "none"] | None = None
+    #: Of an attempt in a process of its own, in MiB.
+    max_memory_mb: int | None = None
     #: What an error does: fail the run, continue, or take the edges with role `error`.
     on_error: Literal["fail", "continue", "path"] = "fail"
     max_hops: int | None = None
@@ -213,6 +223,8 @@ class Plan(Part, frozen=True, kw_only=True):
     max_hops: int | None = None
     max_fanout: int | None = None
     max_output_bytes: int | None = None
+    #: Of all outputs together.
+    max_bytes: int | None = None
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
     description: str | None = None
     #: The hidden nodes that run compensators.
@@ -239,6 +251,11 @@ def undo_id(node: str) -> str:
 def is_list(name: str) -> bool:
     """Whether this is the hidden node that renders the list of a foreach."""
     return name.endswith("$items")
+
+
+def is_undo(name: str) -> bool:
+    """Whether this is a hidden node that undoes, or lists what to undo."""
+    return name.endswith(UNDO)
 
 
 def author_of(name: str) -> str:

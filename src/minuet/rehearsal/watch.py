@@ -17,6 +17,7 @@ from minuet.plan.plan import HIDDEN, Node, Plan
 LIMITS = {
     "exceeded_max_hops": "max_hops",
     "exceeded_max_fanout": "max_fanout",
+    "exceeded_max_bytes": "max_bytes",
     "loop_exhausted": "max_iterations",
 }
 

@@ -355,6 +355,13 @@ def add_children(document: dict[str, Any], levels: int = LEVELS) -> None:
         node.update(made)
 
 
+def limit_bytes(document: dict[str, Any]) -> None:
+    """Limit the bytes of all outputs together. Drawn from a separate stream."""
+    chance = random.Random(f"bytes {document['nodes']}")
+    limits = document.get("limits", {})
+    document["limits"] = {**limits, "max_bytes": chance.choice((40, 120, 200, 400, 100_000))}
+
+
 def draw_workflow(
     chance: random.Random,
     size: int,

@@ -183,6 +183,7 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
             error=row.error,
             undos=row.undos,
             ends_as=row.ends_as,
+            output_bytes=row.output_bytes,
             tokens={
                 key[1:]: view_of(token, outputs.get(token.event))
                 for key, token in self._tokens.items()

@@ -28,7 +28,7 @@ from minuet.simulation.client import Script, draw_actions, draw_signals
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.contents import Contents
 from minuet.simulation.coverage import Coverage
-from minuet.simulation.documents import HANDLERS, SIGNALS, add_children, draw_workflow
+from minuet.simulation.documents import HANDLERS, SIGNALS, add_children, draw_workflow, limit_bytes
 from minuet.simulation.faults import Faults, draw_faults
 from minuet.simulation.fleet import FIRST, HEARTBEAT_MS, Foreman, Placing, draw_identity
 from minuet.simulation.functions import Functions
@@ -320,6 +320,8 @@ class World:
             add_approvals(document)
         if self.config.undo:
             add_undo(document)
+        if self.config.volume:
+            limit_bytes(document)
 
     def _make_worker(self, name: str) -> Worker:
         chance = self.streams.get("ids")

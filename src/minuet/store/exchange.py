@@ -18,8 +18,10 @@ from minuet.store.records import DEFAULT_TENANT, Read, Record
 #: `applied`: done as asked · `held`: the slot asked for is yours, go on · `duplicate`: the same
 #: lease did it before · `stale`: the lease is not current, nothing changed · `replan`: the run
 #: has another plan by now, route again · `closed`: the run is over · `limit`: too large, or a slot
-#: of a store that has none.
-Result: TypeAlias = Literal["applied", "held", "duplicate", "stale", "replan", "closed", "limit"]
+#: of a store that has none · `full`: the run would have more bytes of outputs than it may.
+Result: TypeAlias = Literal[
+    "applied", "held", "duplicate", "stale", "replan", "closed", "limit", "full"
+]
 
 #: Why a step was not recorded. `lost`: the lease is lost · `gone`: its signal is not kept (any
 #: more), because another step or instance has received it.
@@ -68,6 +70,10 @@ class Done(HandIn, frozen=True, tag="done"):
     cursor: int | None = None
     #: Keep the token as a dead letter, for this reason: a compensator has failed.
     dead_letter: str | None = None
+    #: How many bytes this adds to the outputs of its run, and how many these may have. Only runs
+    #: with such a limit count them.
+    output_bytes: int = 0
+    max_bytes: int | None = None
 
 
 class Retried(HandIn, frozen=True, tag="retry"):
@@ -216,6 +222,7 @@ class RunHeader(Record, frozen=True):
     created_ms: int = 0
     deadline_ms: int | None = None
     tags: dict[str, Any] = msgspec.field(default_factory=dict)
+    output_bytes: int = 0
 
 
 class Reply(Record, frozen=True):
@@ -226,12 +233,16 @@ class Reply(Record, frozen=True):
     #: Tokens whose lease could not be renewed: stop working on them.
     revoked: tuple[Held, ...] = ()
     granted: tuple[Grant, ...] = ()
-    #: Headers of the runs of `granted`, and of those whose items were answered `replan`.
+    #: Headers of the runs of `granted`, and of those whose items were answered `replan` or `full`.
     runs: dict[str, RunHeader] = msgspec.field(default_factory=dict)
     now_ms: int = 0
     #: Runs of which this call has made something that their relatives have to learn. A hint: a
     #: repeated call does not say it again.
     unreported: tuple[str, ...] = ()
+
+
+#: Answers that come with the header of their run.
+WITH_HEADER: frozenset[Result] = frozenset({"replan", "full"})
 
 
 class Swept(Record, frozen=True):

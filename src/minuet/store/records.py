@@ -166,6 +166,8 @@ class Run(msgspec.Struct, gc=False):
     undos: int = 0
     #: COMPENSATING: what it was before, and will be again. "": it is not being undone.
     ends_as: str = ""
+    #: Bytes of all outputs that were counted: see `Done.output_bytes`.
+    output_bytes: int = 0
 
 
 class Token(msgspec.Struct, gc=False):
@@ -355,6 +357,8 @@ class WorkerRecord(Record, frozen=True):
     capabilities: dict[str, Any] = {}
     #: The runs that it works on; None: any run.
     runs: tuple[str, ...] | None = None
+    #: How many of those that run are threads whose attempts are over, and which cannot be stopped.
+    leftover: int = 0
 
 
 class WorkerEntry(Record, frozen=True):

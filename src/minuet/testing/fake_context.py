@@ -134,6 +134,8 @@ def context(
     tags: Mapping[str, Any] | None = None,
     deadline_ms: int | None = None,
     max_output_bytes: int | None = None,
+    time_left: float | None = None,
+    out_of_time: bool = False,
     is_async: bool | None = None,
 ) -> FakeContext:
     """A context to call a handler with.
@@ -144,7 +146,7 @@ def context(
     async if an event loop runs where it is called; `is_async` says it.
     """
     values = dict(secrets or {})
-    return FakeContext(
+    made = FakeContext(
         FakeServices(values, dict(steps or {})),
         is_async,
         run_id=run_id,
@@ -162,6 +164,10 @@ def context(
         deadline_ms=deadline_ms,
         tags=tags,
     )
+    # Its clock stands still.
+    hard_ms = None if time_left is None else int(time_left * 1000)
+    made.limit_time(lambda: 0.0, 0 if out_of_time else None, hard_ms)
+    return made
 
 
 class _RememberingLog(logging.LoggerAdapter[logging.Logger]):

@@ -160,6 +160,7 @@ class Play:
         # The same ids each time, so that idempotency keys are the same too.
         self.app = App(self.store, clock=clock, ids=ids or SeededIds(), **chosen)
         self.app.handlers.skips_delays = True
+        self.app.handlers.isolates = False
         self._stage = Stage(self.app, self.store, clock, signals, GivenDecisions(decisions or {}))
 
     def replace(

@@ -27,7 +27,7 @@ _OUTSIDE = frozenset(
     {
         *("template-error", "expression-error", "condition-error", "invalid-input", "input_limit"),
         *("handler-error", "invalid-output", "secret-error", "loop_exhausted"),
-        *("exceeded_max_hops", "exceeded_max_fanout", "crash_loop"),
+        *("exceeded_max_hops", "exceeded_max_fanout", "exceeded_max_bytes", "crash_loop"),
     }
 )
 

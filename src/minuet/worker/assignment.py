@@ -159,9 +159,12 @@ class Assignment(Granted):
         """Whether the worker has ended it before its handler did."""
         return self.abandoned or self.releasing
 
-    def abandon(self) -> None:
-        """Stop the handler and drop what it returns: the token is no longer ours."""
+    def abandon(self, *, is_lost: bool = False) -> None:
+        """Stop the handler and drop what it returns: the token is no longer ours. If it is lost,
+        another worker may have it by now."""
         self.abandoned = True
+        if is_lost and self.context is not None:
+            self.context.is_lost = True
         self._interrupt()
 
     def give_back(self) -> None:

@@ -31,6 +31,7 @@ class Executing:
         draining: Draining,
         pause: TakePause,
         observer: Observer,
+        concurrency: int,
     ) -> None:
         self._workload = workload
         self._pipeline = pipeline
@@ -38,6 +39,7 @@ class Executing:
         self._draining = draining
         self._pause = pause
         self._observer = observer
+        self._concurrency = concurrency
 
     def begin(self, assignment: Assignment) -> None:
         """Execute a token that was granted: now if it awaits nothing, else as a task."""
@@ -47,7 +49,7 @@ class Executing:
         if replaced is not None:
             # Its lease ran out, and the same worker has taken the token again. Releasing it says
             # that no worker died; the old lease no longer counts.
-            replaced.abandon()
+            replaced.abandon(is_lost=True)
             workload.finish(replaced, replaced.release())
         try:
             item = self._pipeline.run_now(assignment)
@@ -91,6 +93,14 @@ class Executing:
         assignment.task = None
         if assignment.thread is not None and not assignment.thread.done():
             assignment.thread.add_done_callback(lambda _: self._give_permit_back(assignment))
+            if workload.leftover == self._concurrency:
+                _log.warning(
+                    "all %d handlers that this worker may run at once are threads whose attempts "
+                    "are over: it runs no handler until one of them ends. Restart it, and use "
+                    "isolation: process for handlers that may not end: %s",
+                    self._concurrency,
+                    ", ".join(workload.unfinished()),
+                )
         else:
             workload.executing.discard(assignment)
         item: Item | None = None

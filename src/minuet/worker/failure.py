@@ -2,7 +2,7 @@
 
 The first of these rules that applies decides:
 
-* NonRetryable is not retried.
+* NonRetryable is not retried. The refusal of a service is, if `retry_on` names its code or status.
 * What the policy's `no_retry_on` names is not retried.
 * With `retry_on`, what it names is retried, and nothing else.
 * Retryable is retried.
@@ -20,7 +20,9 @@ in any case.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+
+import msgspec
 
 from minuet.errors import (
     ChildFailedError,
@@ -78,6 +80,10 @@ class Failures:
         """The outcome of a node whose handler raised."""
         return self._fail(assignment, error, self._policy(assignment))
 
+    def elsewhere(self, assignment: Assignment, error: Examined) -> AttemptFailed:
+        """The outcome of a node whose handler raised in another process."""
+        return error.under(self._policy(assignment))
+
     def time_out(self, assignment: Assignment, timeout_ms: int, left: str = "") -> AttemptFailed:
         """The outcome of a node whose attempt took too long; `left` says what still runs."""
         return timed_out(timeout_ms, self._policy(assignment), left=left)
@@ -108,27 +114,93 @@ def failure_of(
 ) -> AttemptFailed:
     """The failure that an exception means. One that a handler raised comes with its policy, and
     with a mask of what must not be kept."""
-    after_ms = _milliseconds(error) if issubclass(type(error), Retryable) else None
-    record = describe(error, mask)
-    # By its type: a user's exception may claim to be of any class.
-    retryable = _is_retried(type(error), record["code"], policy)
-    return AttemptFailed(record, retryable=retryable, after_ms=after_ms)
+    return examine(error, mask).under(policy)
 
 
-def _is_retried(kind: type[BaseException], code: str, policy: Policy) -> bool:
-    if issubclass(kind, FINAL):
-        return False
-    retry = policy.retry
-    if retry.no_retry_on or retry.retry_on:
-        names = {code, *_names(kind)}
-        if not names.isdisjoint(retry.no_retry_on):
+#: What the class of an exception says about a retry. `final`: never. `refused`: by a service, and
+#: only a policy that names it has it retried. `passing`: it asks for one. `permanent`: it would
+#: fail in the same way again. `open`: nothing.
+Verdict: TypeAlias = Literal["final", "refused", "passing", "permanent", "open"]
+
+
+class Examined(msgspec.Struct, frozen=True):
+    """An exception as data: what is stored of it, and what policies ask about it. It can be sent
+    from one process to another."""
+
+    record: dict[str, Any]
+    verdict: Verdict
+    #: The names by which a policy may mean it: of its class, and of the bases.
+    names: tuple[str, ...] = ()
+    #: Its code and its HTTP status, which a policy may name too.
+    codes: tuple[str, ...] = ()
+    #: The time until the next attempt that it asks for.
+    after_ms: int | None = None
+
+    def under(self, policy: Policy) -> AttemptFailed:
+        """The failure that it means under a policy."""
+        return AttemptFailed(
+            self.record, retryable=self._is_retried(policy), after_ms=self.after_ms
+        )
+
+    def _is_retried(self, policy: Policy) -> bool:
+        if self.verdict == "final":
+            return False
+        retry, is_refused = policy.retry, self.verdict == "refused"
+        named = {*self.codes, *self.names}
+        if not named.isdisjoint(retry.no_retry_on):
             return False
         if retry.retry_on:
-            return not names.isdisjoint(retry.retry_on)
+            # A service's refusal may pass if a document names just this one.
+            return not (set(self.codes) if is_refused else named).isdisjoint(retry.retry_on)
+        if is_refused:
+            return False
+        return policy.is_written or self.verdict != "permanent"
+
+
+def examine(error: BaseException, mask: Mask = NO_MASK) -> Examined:
+    """An exception as data, without what must not be kept."""
+    # By its type: a user's exception may claim to be of any class.
+    kind, record = type(error), describe(error, mask)
+    after_ms = _milliseconds(error) if issubclass(kind, Retryable) else None
+    codes = (record["code"], *_statuses(error))
+    return Examined(record, _verdict(kind), tuple(sorted(_names(kind))), codes, after_ms)
+
+
+def _verdict(kind: type[BaseException]) -> Verdict:
+    if issubclass(kind, ServiceError) and issubclass(kind, NonRetryable):
+        return "refused"
+    if issubclass(kind, FINAL):
+        return "final"
     # A store that the handler uses is a service like any other.
-    if policy.is_written or issubclass(kind, (Retryable, StoreUnavailableError)):
-        return True
-    return not issubclass(kind, NOT_RETRIED)
+    if issubclass(kind, (Retryable, StoreUnavailableError)):
+        return "passing"
+    return "permanent" if issubclass(kind, NOT_RETRIED) else "open"
+
+
+def _statuses(error: BaseException) -> tuple[str, ...]:
+    """How a policy may name the HTTP status of an error, if it has one."""
+    status = _status(error)
+    return () if status is None else (str(status), f"{status // 100}xx")
+
+
+def _status(error: BaseException) -> int | None:
+    """The HTTP status that an exception is about: of a node's call, or of the usual clients."""
+    try:
+        if issubclass(type(error), ServiceError):
+            found: Any = cast(ServiceError, error).details.get("status")
+        else:
+            response = getattr(error, "response", None)
+            places = ((response, "status_code"), (error, "status_code"), (error, "status"))
+            values = [getattr(owner, name, None) for owner, name in places]
+            if issubclass(type(error), OSError):
+                # urllib's HTTPError.
+                values.append(getattr(error, "code", None))
+            found = next((value for value in values if type(value) is int), None)
+        return found if type(found) is int and 100 <= found < 600 else None
+    except KeyboardInterrupt:
+        raise
+    except BaseException:
+        return None
 
 
 def _names(kind: type[BaseException]) -> set[str]:
@@ -195,7 +267,8 @@ def timed_out(timeout_ms: int, policy: Policy = UNWRITTEN, *, left: str = "") ->
     """An attempt that took too long; `left` says what still runs."""
     message = f"the attempt did not finish within {timeout_ms / 1000:g} s{left}"
     error = {"code": "timeout", "type": "TimeoutError", "message": message}
-    return AttemptFailed(error, retryable=_is_retried(TimeoutError, "timeout", policy))
+    names = tuple(sorted(_names(TimeoutError)))
+    return Examined(error, "open", names, ("timeout",)).under(policy)
 
 
 def crash_loop(expiry: int) -> AttemptFailed:

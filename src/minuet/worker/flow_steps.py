@@ -32,6 +32,7 @@ from minuet.types import Json
 from minuet.worker.failure import failure_of, timed_out
 from minuet.worker.flow_arrivals import Arrivals
 from minuet.worker.flow_journal import FlowJournal
+from minuet.worker.isolation.attempts import IsolatedError, Isolation, TimedOut
 from minuet.worker.policy import Policies, Policy
 from minuet.worker.services import mask_output
 
@@ -49,6 +50,7 @@ class StepServices(NamedTuple):
     threads: Callable[[], ThreadPool]
     ids: Ids
     now_ms: Callable[[], int]
+    isolation: Isolation
 
 
 class FlowSteps:
@@ -178,9 +180,8 @@ class FlowSteps:
         self, call: Call, task: AnyTask | None, context: Context, policy: Policy
     ) -> bytes | AttemptFailed:
         """The result of one attempt, as JSON; or how it failed."""
-        timeout = None if task is None else task.timeout
         try:
-            value = await _limited(self._call(call, task, context), timeout)
+            value = await self._limited(call, task, context)
             data, plain = encode(value, bytes_max=context.max_output_bytes)
             if context.mask is NO_MASK:
                 return data
@@ -190,15 +191,43 @@ class FlowSteps:
             raise
         except _TimeUp as error:
             context.cancel()
-            failed = timed_out(int(error.seconds * 1000), policy)
-            caught: BaseException = TimeoutError(failed.error["message"])
+            failed = timed_out(int(error.seconds * 1000), policy, left=error.left)
+            contents = contents_of(TimeoutError(failed.error["message"]))
+        except IsolatedError as error:
+            failed, contents = error.examined.under(policy), error.contents
         except BaseException as error:
             is_ours = isinstance(error, LeaseLost | asyncio.CancelledError)
             if error is context.outage or (context.cancelled and is_ours):
                 raise
-            failed, caught = failure_of(error, policy, context.mask), error
-        contents = masked(contents_of(caught), context.mask)
+            failed = failure_of(error, policy, context.mask)
+            contents = masked(contents_of(error), context.mask)
         return msgspec.structs.replace(failed, error={**failed.error, **contents})
+
+    async def _limited(self, call: Call, task: AnyTask | None, context: Context) -> Any:
+        """What a step returns, within its time; here, or in a process of its own."""
+        if task is None:
+            return await self._call(call, task, context)
+        hard_ms, soft_ms = (
+            None if one is None else int(one * 1000) for one in (task.timeout, task.soft_timeout)
+        )
+        context.limit_time(asyncio.get_running_loop().time, soft_ms, hard_ms)
+        handlers = self._services.handlers
+        stands_in = call.name in handlers.step_stand_ins
+        if task.isolation != "process" or stands_in or not handlers.isolates:
+            return await _limited(self._call(call, task, context), task.timeout)
+        context.enter()
+        try:
+            data = await self._services.isolation.call(
+                task,
+                msgspec.json.decode(call.input or b"{}"),
+                context,
+                soft_ms=soft_ms,
+                hard_ms=hard_ms,
+                memory_mb=task.max_memory_mb,
+            )
+        except TimedOut:
+            raise _TimeUp(task.timeout or 0, "; its process was killed") from None
+        return msgspec.json.decode(data)
 
     async def _call(self, call: Call, task: AnyTask | None, context: Context) -> Any:
         context.enter()
@@ -225,8 +254,10 @@ class FlowSteps:
 class _TimeUp(Exception):
     """An attempt took too long."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, left: str = "") -> None:
         self.seconds = seconds
+        #: What became of what still ran.
+        self.left = left
 
 
 async def _limited(work: Awaitable[T], seconds: float | None) -> T:

@@ -34,6 +34,7 @@ from minuet.worker.flow_inbox import FlowInbox
 from minuet.worker.flow_journal import FlowJournal, Restart
 from minuet.worker.flow_steps import FlowSteps, StepServices
 from minuet.worker.flow_waits import describe_waiting, make_wait
+from minuet.worker.isolation.attempts import Isolation
 from minuet.worker.policy import Policies
 from minuet.worker.recording import StepRecorder
 from minuet.worker.services import mask_output
@@ -54,12 +55,13 @@ class Flows:
         ids: Ids,
         now_ms: Callable[[], int],
         handlers: Handlers,
+        isolation: Isolation,
     ) -> None:
         self.store = store
         self.tenant = tenant
         self.children = children
         self.recorder = recorder
-        self.services = StepServices(policies, handlers, threads, ids, now_ms)
+        self.services = StepServices(policies, handlers, threads, ids, now_ms, isolation)
         self.ids = ids
         self.now_ms = now_ms
 

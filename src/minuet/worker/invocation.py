@@ -18,7 +18,7 @@ from minuet.functions.function import Function
 from minuet.kernel.scope import encode
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
-from minuet.nodes.handler import Handlers
+from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Asynchronous, NodeType
 from minuet.nodes.stand_in import StandIn
 from minuet.plan.plan import Node, author_of
@@ -30,6 +30,14 @@ from minuet.worker.rendering import make_call, render_config
 
 #: Instead of what is wrong with a value.
 _UNSHOWN = "what is wrong is not shown"
+
+
+class Isolated(NamedTuple):
+    """What is called in a process of its own, instead of here."""
+
+    task: AnyTask
+    config: dict[str, Json]
+    memory_mb: int | None
 
 
 class Invocation(NamedTuple):
@@ -50,6 +58,10 @@ class Invocation(NamedTuple):
     has_effects: bool = True
     #: The JSON Schema of its output, to be checked; empty: anything.
     output_schema: dict[str, Any] | None = None
+    #: When the attempt should come to an end; None: at any time.
+    soft_ms: int | None = None
+    #: What runs in a process of its own; None: the function runs here.
+    isolated: Isolated | None = None
 
 
 class Invocations:
@@ -84,7 +96,9 @@ class Invocations:
         config = self._own_config(assignment, node)
         context = self._enter(assignment, node, is_async=True)
         call = make_call(assignment, node, config)
-        return Invocation(run, (call, context), {}, context, node.timeout_ms)
+        return Invocation(
+            run, (call, context), {}, context, node.timeout_ms, soft_ms=node.soft_timeout_ms
+        )
 
     def _of_registered(self, assignment: Assignment, node: Node) -> Invocation:
         found = self._handlers.find_type(node.type)
@@ -107,6 +121,7 @@ class Invocations:
             found.is_async,
             has_effects=found.effects != "none",
             output_schema=found.output_schema,
+            soft_ms=node.soft_timeout_ms,
         )
 
     def _of_flow(self, assignment: Assignment, node: Node) -> Invocation:
@@ -135,18 +150,22 @@ class Invocations:
         if node.undoes and "output" not in config and task.takes("output"):
             config["output"] = copy.deepcopy(assignment.undone_output())
         context = self._enter(assignment, node, is_async=task.is_async)
-        timeout_ms = node.timeout_ms
-        if timeout_ms is None and task.timeout is not None:
-            timeout_ms = int(task.timeout * 1000)
+        timeout_ms = _first_ms(node.timeout_ms, task.timeout)
+        soft_ms = _first_ms(node.soft_timeout_ms, task.soft_timeout)
+        isolated = None
+        if (node.isolation or task.isolation) == "process" and self._handlers.isolates:
+            isolated = Isolated(task, config, node.max_memory_mb or task.max_memory_mb)
         return Invocation(
             task.function,
             (),
-            task.bind(config, context),
+            {} if isolated else task.bind(config, context),
             context,
             timeout_ms,
             task.is_async,
             task.overlap,
             task.effects != "none",
+            soft_ms=soft_ms,
+            isolated=isolated,
         )
 
     def _of_stand_in(self, assignment: Assignment, node: Node, stand_in: StandIn) -> Invocation:
@@ -157,9 +176,7 @@ class Invocations:
             _check_config(found, config, has_secrets=bool(assignment.revealed))
         context = self._enter(assignment, node, is_async=stand_in.is_async)
         function, arguments = stand_in.bind(make_call(assignment, node, config), context)
-        timeout_ms = node.timeout_ms
-        if timeout_ms is None and stand_in.timeout is not None:
-            timeout_ms = int(stand_in.timeout * 1000)
+        timeout_ms = _first_ms(node.timeout_ms, stand_in.timeout)
         return Invocation(
             function,
             (),
@@ -170,6 +187,7 @@ class Invocations:
             stand_in.overlap,
             stand_in.effects != "none",
             found.output_schema if found is not None else None,
+            node.soft_timeout_ms,
         )
 
     def _own_config(self, assignment: Assignment, node: Node) -> dict[str, Json]:
@@ -226,6 +244,11 @@ class Invocations:
         )
         context.enter()
         return context
+
+
+def _first_ms(written_ms: int | None, own: float | None) -> int | None:
+    """What the document says, else what the handler's author says, in seconds."""
+    return int(own * 1000) if written_ms is None and own is not None else written_ms
 
 
 def _check_config(found: NodeType, config: dict[str, Json], *, has_secrets: bool) -> None:

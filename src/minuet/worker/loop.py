@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from minuet.bridge.translate import limit_failure
+from minuet.bridge.translate import full_failure, limit_failure
 from minuet.store.base import Store
 from minuet.store.exchange import (
     Exchange,
@@ -220,6 +220,8 @@ class Loop:
         elif result == "limit":
             item = self._pipeline.settle_as(assignment, limit_failure(item))
             workload.finish(assignment, item)
+        elif result == "full" and run in reply.runs:
+            workload.finish(assignment, full_failure(item, reply.runs[run]))
         else:
             if result in ("stale", "closed") and not isinstance(item, Slot):
                 _log.info("%s of run %s came too late (%s)", assignment.key[1], run, result)

@@ -33,7 +33,8 @@ from minuet.types import Json
 from minuet.worker.assignment import Assignment
 from minuet.worker.failure import Failures
 from minuet.worker.foreach import run_hidden
-from minuet.worker.invocation import Invocation, Invocations
+from minuet.worker.invocation import Invocation, Invocations, Isolated
+from minuet.worker.isolation.attempts import IsolatedError, Isolation, TimedOut
 from minuet.worker.leftover_threads import LeftoverThreads
 from minuet.worker.rendering import make_call, render_config
 from minuet.worker.services import mask_output
@@ -50,6 +51,7 @@ class Running:
         failures: Failures,
         threads: Callable[[], ThreadPool],
         tracer: Tracer,
+        isolation: Isolation,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -57,6 +59,7 @@ class Running:
         self._failures = failures
         self._threads = threads
         self._tracer = tracer
+        self._isolation = isolation
         self._leftover = LeftoverThreads()
 
     def run_inline(self, assignment: Assignment, node: Node, node_type: NodeType) -> Outcome:
@@ -103,7 +106,12 @@ class Running:
         ):
             invocation.context.cancel()
             raise LeaseLost()
+        if invocation.soft_ms is not None or invocation.timeout_ms is not None:
+            now = asyncio.get_running_loop().time
+            invocation.context.limit_time(now, invocation.soft_ms, invocation.timeout_ms)
         try:
+            if invocation.isolated is not None:
+                return await self._run_isolated(assignment, invocation, invocation.isolated)
             if not invocation.is_async:
                 return await self._run_in_thread(assignment, invocation)
             if invocation.timeout_ms is not None:
@@ -132,6 +140,28 @@ class Running:
             if limit.expired():
                 return self._failures.time_out(assignment, timeout_ms)
             raise
+
+    async def _run_isolated(
+        self, assignment: Assignment, invocation: Invocation, isolated: Isolated
+    ) -> Outcome:
+        try:
+            assignment.output = await self._isolation.call(
+                isolated.task,
+                isolated.config,
+                invocation.context,
+                soft_ms=invocation.soft_ms,
+                hard_ms=invocation.timeout_ms,
+                memory_mb=isolated.memory_mb,
+            )
+        except TimedOut:
+            left = "; its process was killed"
+            return self._failures.time_out(assignment, invocation.timeout_ms or 0, left)
+        except IsolatedError as error:
+            if not error.is_outside:
+                return self._failures.elsewhere(assignment, error.examined)
+            reason = "no_handler" if error.is_missing else None
+            return AttemptFailed(error.examined.record, reason=reason)
+        return Succeeded(msgspec.json.decode(assignment.output))
 
     async def _run_in_thread(self, assignment: Assignment, invocation: Invocation) -> Outcome:
         timeout_ms = invocation.timeout_ms

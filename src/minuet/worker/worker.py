@@ -38,6 +38,7 @@ from minuet.worker.failure import Failures
 from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
+from minuet.worker.isolation.attempts import Isolation
 from minuet.worker.loop import Loop
 from minuet.worker.membership import Membership
 from minuet.worker.pipeline import Pipeline
@@ -149,7 +150,13 @@ class Worker:
         )
         pause = TakePause(*session.BACKOFF_MS)
         self._executing = Executing(
-            self._workload, self._pipeline, self._standstill, self._draining, pause, observer
+            self._workload,
+            self._pipeline,
+            self._standstill,
+            self._draining,
+            pause,
+            observer,
+            concurrency,
         )
         self._loop = Loop(
             store,
@@ -205,6 +212,7 @@ class Worker:
         )
         recorder = StepRecorder(store, tenant)
         services = WorkerServices(store, tenant, secrets, self._client, children, prices, recorder)
+        self._isolation = Isolation(services)
         policies = Policies(handlers, retry)
         flows = Flows(
             store,
@@ -216,6 +224,7 @@ class Worker:
             ids=ids,
             now_ms=self._sweeping.now_ms,
             handlers=handlers,
+            isolation=self._isolation,
         )
         failures = Failures(policies, services.read_secret, raised)
         return Pipeline(
@@ -227,6 +236,7 @@ class Worker:
                 failures,
                 self._thread_pool,
                 self._tracer,
+                self._isolation,
             ),
             Settling(store, tenant, ids, policies, failures),
             failures,
@@ -314,6 +324,7 @@ class Worker:
             tuple(sorted(self._queues.offer().executors)),
             identity.capabilities,
             self._queues.only_runs(),
+            self._workload.leftover,
         )
 
     # ── from start to end ───────────────────────────────────────────────────────────────
@@ -339,6 +350,7 @@ class Worker:
             self._workload.abandon_all()
             if self._threads is not None:
                 self._threads.shutdown(wait=False, cancel_futures=True)
+            await self._isolation.close()
             await self._client.close()
 
     def stop(self) -> None:

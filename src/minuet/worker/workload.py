@@ -49,6 +49,12 @@ class Workload:
         """Whether nothing runs and nothing is to be handed in."""
         return not (self.assignments or self.finished or self.granted)
 
+    @property
+    def leftover(self) -> int:
+        """How many threads run although their attempts are over: they cannot be stopped, and hold
+        their permits."""
+        return sum(one.task is None for one in self.executing)
+
     def unfinished(self) -> list[str]:
         """The node instances whose handlers run, in words, even if no result is wanted."""
         return sorted(
@@ -113,7 +119,7 @@ class Workload:
         """The store has given the token to another worker."""
         assignment = self.assignments.get(key)
         if assignment is not None and assignment.grant.lease == lease:
-            assignment.abandon()
+            assignment.abandon(is_lost=True)
             self.forget(assignment)
 
     def abandon_run(self, run: str) -> None:

@@ -291,6 +291,9 @@ def test_how_a_node_runs() -> None:
             placement_constraints={"requires_capabilities": {"gpu": 1}},
         )
         minuet.noop("n").compensate("module:undo", x=1).timeout(2).on_error("fail")
+        slow = fetch.named("slow")(2).timeout(9, soft=datetime.timedelta(seconds=8))
+        slow.set(limits={"max_hops": 7}).isolate(max_memory_mb=256)
+        slow.retry(retry_on=[503, "5xx"])
 
     assert nodes_of(w)["fetch"] == {
         "handler": "fetch",
@@ -315,6 +318,15 @@ def test_how_a_node_runs() -> None:
         "timeout_seconds": 2,
         "on_error": "fail",
         "compensator": {"handler": "module:undo", "config": {"x": 1}},
+    }
+    assert nodes_of(w)["slow"] == {
+        "handler": "fetch",
+        "config": {"order_id": 2},
+        "retry": {"retry_on": [503, "5xx"]},
+        "timeout_seconds": 9,
+        "soft_timeout_seconds": 8.0,
+        "isolation": "process",
+        "limits": {"max_hops": 7, "max_memory_mb": 256},
     }
 
 
@@ -365,6 +377,8 @@ NODE_VALUES: dict[str, Any] = {
     "foreach": {"items": [1]},
     "retry": {"max_attempts": 2},
     "timeout_seconds": 5,
+    "soft_timeout_seconds": 4,
+    "isolation": "none",
     "limits": {"max_hops": 1},
     "on_error": "continue",
     "human_config": {"title": "t"},

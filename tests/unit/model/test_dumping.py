@@ -38,7 +38,9 @@ PATHS = st.lists(IDS, max_size=2).map(tuple)
 LABEL = st.text(st.characters(codec="utf-8", exclude_categories=["Cc"]), min_size=1, max_size=6)
 STRINGS = st.lists(LABEL, max_size=2).map(tuple)
 COUNTS = st.integers(1, 10**9)
-ERRORS = st.lists(st.sampled_from(["ValueError", "a.b.Custom", "timeout"]), max_size=2).map(tuple)
+ERRORS = st.lists(
+    st.sampled_from(["ValueError", "a.b.Custom", "timeout", "503", "5xx"]), max_size=2
+).map(tuple)
 SECONDS = st.floats(0.001, 10**9)
 VALUES = st.none() | st.booleans() | st.integers(-9, 9) | TEXT | st.lists(TEXT, max_size=2)
 OBJECTS = st.dictionaries(TEXT, VALUES, max_size=2)

@@ -55,9 +55,9 @@ def test_the_format_is_always_written(compiled: Any) -> None:
 
 
 def test_a_plan_of_a_newer_format_is_refused(compiled: Any) -> None:
-    newer = msgspec.structs.replace(compiled(*DOCUMENT).plan, format=4)
+    newer = msgspec.structs.replace(compiled(*DOCUMENT).plan, format=5)
 
-    with pytest.raises(StoreUnusableError, match=r"format 4.*up to format 3"):
+    with pytest.raises(StoreUnusableError, match=r"format 5.*up to format 4"):
         decode_plan(encode_plan(newer))
 
 

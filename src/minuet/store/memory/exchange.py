@@ -8,7 +8,17 @@ from typing import TypeAlias
 import msgspec
 
 from minuet.errors import SessionError
-from minuet.store.exchange import Exchange, Grant, Held, Output, Reply, Result, Swept, Take
+from minuet.store.exchange import (
+    WITH_HEADER,
+    Exchange,
+    Grant,
+    Held,
+    Output,
+    Reply,
+    Result,
+    Swept,
+    Take,
+)
 from minuet.store.memory.rows import by_due, by_key
 from minuet.store.memory.runs import MemoryRuns
 from minuet.store.records import LEASE_MS_MAX, Key, Read, Token
@@ -103,7 +113,7 @@ class MemoryExchange(MemoryRuns):
         wanted |= {
             item.run
             for item, result in zip(request.hand_in, results, strict=False)
-            if result == "replan" and item.run in self._runs
+            if result in WITH_HEADER and item.run in self._runs
         }
         outputs: dict[Key, Output] = {}
         return Reply(

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from minuet.errors import SessionError
-from minuet.store.exchange import Exchange, Held, Reply, Result
+from minuet.store.exchange import WITH_HEADER, Exchange, Held, Reply, Result
 from minuet.store.postgres.database import Link
 from minuet.store.postgres.granted import Granted, now_of
 from minuet.store.postgres.known import Known
@@ -162,11 +162,11 @@ def _takes(request: Exchange) -> tuple[list[Any], ...]:
 
 
 async def _to_replan(link: Link, request: Exchange, answer: _Answer) -> list[Run]:
-    """The runs whose items have to be routed again."""
-    if "replan" not in answer.results:
+    """The runs whose items have to be routed again, or have too many bytes."""
+    if WITH_HEADER.isdisjoint(answer.results):
         return []
     items = zip(request.hand_in, answer.results, strict=False)
-    names = sorted({item.run for item, result in items if result == "replan"})
+    names = sorted({item.run for item, result in items if result in WITH_HEADER})
     return [run_of(row) for row in await link.rows(_LOAD_HEADERS, request.tenant, names)]
 
 

@@ -64,6 +64,7 @@ RESULT_CODES = {
     "replan": "r",
     "closed": "c",
     "limit": "l",
+    "full": "f",
 }
 
 

@@ -189,9 +189,11 @@ def _origin(data: bytes) -> Any:
 
 
 def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
-    """What a worker must know of runs, as `grant.lua` returns it: six values for each."""
+    """What a worker must know of runs, as `grant.lua` returns it: seven values for each."""
     rest = iter(values)
-    for name, plan, generation, deadline_ms, origin_data, input in zip(*[rest] * 6, strict=True):
+    for name, plan, generation, deadline_ms, origin_data, input, output_bytes in zip(
+        *[rest] * 7, strict=True
+    ):
         origin = _origin(origin_data)
         yield RunHeader(
             run=name.decode(),
@@ -202,6 +204,7 @@ def headers_of(values: Sequence[Any]) -> Iterator[RunHeader]:
             created_ms=origin.created_ms,
             deadline_ms=deadline_ms,
             tags={} if origin.tags == "{}" else tags_of(origin.tags),
+            output_bytes=output_bytes,
         )
 
 

@@ -53,6 +53,8 @@ class Items(Runs):
             ref = blob_of(item.output)
             if ref is not None and not self._source.has_own_blob(run.run, ref):
                 return "stale"
+            if item.max_bytes is not None and run.output_bytes + item.output_bytes > item.max_bytes:
+                return "full"
         elif isinstance(item, Waiting) and is_long(item.key):
             return "limit"
         return None
@@ -94,7 +96,11 @@ class Items(Runs):
                 withdrawn,
                 more,
                 item.dead_letter,
+                item.output_bytes,
             )
+            if item.output_bytes:
+                run.output_bytes += item.output_bytes
+                self.rewritten_runs.add(run.run)
             self.outputs[token.key] = item.output.strip()
         seq = self._append(run, event)
         token.event = token.event or seq

@@ -16,7 +16,17 @@ import msgspec
 from msgspec.structs import astuple
 
 from minuet.errors import SessionError
-from minuet.store.exchange import Exchange, Grant, Held, Output, Reply, Result, RunHeader, Take
+from minuet.store.exchange import (
+    WITH_HEADER,
+    Exchange,
+    Grant,
+    Held,
+    Output,
+    Reply,
+    Result,
+    RunHeader,
+    Take,
+)
 from minuet.store.fields import Row, to_json
 from minuet.store.records import Key, Read, Token
 from minuet.store.reply import Room, grant, header, output_of
@@ -348,9 +358,9 @@ class ExchangeGroup:
         """The runs of what was granted, and of what has to be routed again."""
         wanted = {key[0] for key, _ in call.taken}
         results = call.answer.results
-        if "replan" in results:
+        if not WITH_HEADER.isdisjoint(results):
             items = zip(call.request.hand_in, results, strict=False)
-            wanted |= {item.run for item, result in items if result == "replan"}
+            wanted |= {item.run for item, result in items if result in WITH_HEADER}
         return wanted
 
     def _headers(self, runs: set[str]) -> dict[str, RunHeader]:

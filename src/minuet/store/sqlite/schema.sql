@@ -151,7 +151,7 @@ CREATE TABLE "runs" (
     notable INTEGER NOT NULL DEFAULT 0,
     undo_on TEXT NOT NULL DEFAULT '',
     undos INTEGER NOT NULL DEFAULT 0,
-    ends_as TEXT NOT NULL DEFAULT '',
+    ends_as TEXT NOT NULL DEFAULT '', output_bytes INTEGER NOT NULL DEFAULT 0,
     CONSTRAINT counter_is_zero_exactly_when_not_open
         CHECK ((counter > 0)
             = (status = 'RUNNING' OR status = 'PAUSED' OR status = 'COMPENSATING')

@@ -129,14 +129,15 @@ local COMPLETED, SCOPE, OUTPUT = '{"type":"node.completed","node":', ',"scope":'
 local MORE = ',"more":true'
 
 function completed_record(
-  token, counter, output, lead, size, to, error, notes, withdrawn, more, dead_letter
+  token, counter, output, lead, size, to, error, notes, withdrawn, more, dead_letter, bytes
 )
   local node, scope = quote(token[T_NODE]), quote(token[T_SCOPE])
   local before = HEAD_BYTES + #COMPLETED + #node + #SCOPE + #scope + #OUTPUT + lead
   local rest = '}'
-  if error or notes or withdrawn or more then
+  if error or notes or withdrawn or more or bytes > 0 then
     rest = json('error', error) .. json('notes', notes) .. list('withdrawn', withdrawn)
-      .. (more and MORE or '') .. text('dead_letter', dead_letter) .. '}'
+      .. (more and MORE or '') .. text('dead_letter', dead_letter)
+      .. number('output_bytes', bytes, 0) .. '}'
   end
   return struct_pack(HEAD, now, before + 1, before + size)
     .. COMPLETED .. node .. SCOPE .. scope .. OUTPUT .. output .. list('to', to)

@@ -293,13 +293,13 @@ function grant(answer, token)
   end
 end
 
--- Add the six values of a run to an answer.
+-- Add the seven values of a run to an answer.
 function add_header(answer, run)
   load_origin(run)
   local at = #answer
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], run[R_PLAN], run[R_GENERATION]
   answer[at + 4], answer[at + 5] = run[R_DEADLINE_MS] or false, run[R_COLD]
-  answer[at + 6] = run[R_INPUT]
+  answer[at + 6], answer[at + 7] = run[R_INPUT], run[R_OUTPUT_BYTES] or 0
 end
 
 end

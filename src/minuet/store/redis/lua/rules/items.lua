@@ -26,6 +26,9 @@ local function judge(run, token, ITEM)
     then
       return 'stale'
     end
+    if item.max_bytes and (run[R_OUTPUT_BYTES] or 0) + item.output_bytes > item.max_bytes then
+      return 'full'
+    end
   elseif flaw then
     return 'limit'
   end
@@ -57,7 +60,11 @@ local function done(run, token, ITEM)
       keep_letter(run, token, dead_letter, item.error, item.fingerprint)
     end
     seq = append_completed(run, token, item.output, item.lead, item.size, sent, item.error,
-      item.notes, withdrawn, cursor, item.dead_letter)
+      item.notes, withdrawn, cursor, item.dead_letter, item.output_bytes)
+    if item.output_bytes > 0 then
+      touch_run(run)
+      run[R_OUTPUT_BYTES] = (run[R_OUTPUT_BYTES] or 0) + item.output_bytes
+    end
   end
   if first_time then
     token[T_EVENT] = seq
@@ -131,7 +138,7 @@ function hand_in(tenant)
   end
   if refusal then
     skip_deliveries(item.deliveries)
-    if refusal == 'replan' then replanned[item.run] = true end
+    if refusal == 'replan' or refusal == 'full' then replanned[item.run] = true end
     return refusal
   end
   if is_lost(token, item.lease) then revive(run, token) end

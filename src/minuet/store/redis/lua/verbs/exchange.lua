@@ -48,7 +48,10 @@ if seq == last_seq and lease == last_lease then
   table.sort(taken, function(a, b) return precedes(a[T_MEMBER], b[T_MEMBER]) end)
   -- All of it has fitted before.
   for _, token in ipairs(taken) do fit(token, true) end
-  for i = 1, #results do wanted[i] = sub(results, i, i) == CODES.replan end
+  for i = 1, #results do
+    local code = sub(results, i, i)
+    wanted[i] = code == CODES.replan or code == CODES.full
+  end
   replanned = runs_of(wanted, exchange.hand_in)
   return reply(taken, taken_ms)
 end
