@@ -29,8 +29,9 @@ def test_the_smaller_of_two_limits_counts(compiled: Any, given: Limits, found: A
     plan = compiled({"id": "a", "loop": LOOP}, limits={"max_hops": 5}).plan
     limited = limit_plan(plan, given)
 
-    rounds = limited.nodes[0].loop.max_iterations
-    assert (limited.max_hops, limited.deadline_ms, rounds, limited.format) == found
+    loop = limited.nodes[0].loop
+    assert loop is not None
+    assert (limited.max_hops, limited.deadline_ms, loop.max_iterations, limited.format) == found
     assert limited.max_bytes == given.max_bytes
     assert limited.nodes[0].edges == plan.nodes[0].edges
 

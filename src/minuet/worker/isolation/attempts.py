@@ -28,7 +28,7 @@ from minuet.worker.isolation.places import place_of
 from minuet.worker.isolation.pool import Pool
 from minuet.worker.isolation.process import START_S, Process, ProcessDied
 
-#: What the process is told of the context.
+#: What the process learns of the context.
 _FIELDS = (
     *("run_id", "workflow", "node_id", "token_node", "scope", "scope_text", "attempt"),
     *("lease_id", "max_output_bytes", "generation", "deadline_ms", "tags", "undone_scope"),

@@ -143,7 +143,7 @@ decode_from_process = msgspec.msgpack.Decoder(FromProcess).decode
 
 
 def frame(message: Message) -> bytes:
-    """A message as it is sent."""
+    """A message in the form in which it is sent."""
     data = _encoder.encode(message)
     return len(data).to_bytes(HEAD_BYTES) + data
 
