@@ -656,7 +656,7 @@ _ALL = (
     ),
     Bug(
         name="function-awaits-ended-child",
-        last=47,
+        last=192,
         summary="a function that is retried waits for a child run that has ended meanwhile",
         functions=True,
         first=150,

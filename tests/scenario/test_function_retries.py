@@ -11,6 +11,7 @@ import pytest
 
 import minuet
 from minuet.clock import ManualClock
+from minuet.functions.flow import FUNCTION_LOG
 
 from .harness import PATIENCE
 
@@ -164,6 +165,33 @@ async def test_a_step_is_tried_again_while_another_one_runs(scene: Any) -> None:
         assert (await s.end(run)).output == ["a", "passed"]
         assert await s.events(run, "node.waiting") == []
         assert ATTEMPTS == [1, 2]
+
+
+async def test_what_was_logged_before_a_pause_is_not_logged_again(
+    scene: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    FAILURES["a"] = 2
+
+    @minuet.workflow(name="fr-talkative")
+    async def talkative(ctx: minuet.Flow) -> None:
+        ctx.log.warning("before, %s", ctx.is_replaying)
+        await fr_unlucky("a")
+        ctx.log.warning("between, %s", ctx.is_replaying)
+        await ctx.signal("go")
+        ctx.log.warning("after, %s", ctx.is_replaying)
+
+    async with scene(clock=clock) as s:
+        run = await s.app.start(talkative)
+        for times in (1, 2):
+            await is_waiting(s, run, times)
+            await pass_time(s, clock)
+        await is_waiting(s, run, 3)
+        await s.app.signal(run, "go")
+        await s.end(run)
+
+    said = [record.getMessage() for record in caplog.records if record.name == FUNCTION_LOG]
+    assert said == ["before, False", "between, False", "after, False"]
 
 
 # ── child runs ──────────────────────────────────────────────────────────────────────────────

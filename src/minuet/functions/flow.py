@@ -35,7 +35,7 @@ class _Quiet(logging.LoggerAdapter[logging.Logger]):
         self._instance = instance
 
     def isEnabledFor(self, level: int) -> bool:
-        return not self._instance.journal.is_replaying and super().isEnabledFor(level)
+        return not self._instance.is_repeating and super().isEnabledFor(level)
 
 
 class Flow:
@@ -69,7 +69,7 @@ class Flow:
     @property
     def is_replaying(self) -> bool:
         """Whether the code repeats what it has done before a crash or a wait."""
-        return self._instance.journal.is_replaying
+        return self._instance.is_repeating
 
     # ── waiting ─────────────────────────────────────────────────────────────────────────
 

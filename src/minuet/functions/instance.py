@@ -121,6 +121,8 @@ class FunctionInstance:
         #: The code does not fit the journal. It cannot catch this.
         self._misfit: ReplayError | None = None
         self._is_closed = False
+        #: Whether the code was left where it waits: until then, it repeats what it has done.
+        self.was_left = False
         self._loop = FunctionLoop(self)  # type: ignore[abstract]
         self._root: asyncio.Task[Any] | None = None
         #: What the code waits for, by key, in the order in which it asked.
@@ -157,6 +159,11 @@ class FunctionInstance:
             if self._root.done():
                 raise mismatch(entry, [], self._how_it_ended())
             self._repeat(entry)
+
+    @property
+    def is_repeating(self) -> bool:
+        """Whether the code does what it has done before."""
+        return self.was_left or self.journal.is_replaying
 
     @property
     def is_over(self) -> bool:

@@ -72,11 +72,12 @@ class Flows:
         context: Context,
         *,
         is_new: bool,
+        was_left: bool,
     ) -> Any:
         """What the function returns, or what its token is to wait for. `is_new`: it has no journal
-        yet."""
+        yet. `was_left`: what it waited for has come."""
         while True:
-            run = FlowRun(self, function, arguments, context, is_new=is_new)
+            run = FlowRun(self, function, arguments, context, is_new=is_new, was_left=was_left)
             try:
                 return await run.run()
             except Restart:
@@ -96,8 +97,10 @@ class FlowRun:
         context: Context,
         *,
         is_new: bool,
+        was_left: bool,
     ) -> None:
         self._flows = flows
+        self._was_left = was_left
         self._function = function
         self._arguments = arguments
         self._context = context
@@ -117,6 +120,7 @@ class FlowRun:
         flows, context = self._flows, self._context
         journal = Journal(await self._kept.load(), (context.generation, context.attempt))
         instance = self._instance = FunctionInstance(journal, self, self._function.place)
+        instance.was_left = self._was_left
         self._inbox = FlowInbox(
             flows.store,
             flows.tenant,
@@ -190,6 +194,7 @@ class FlowRun:
         instance = self._instance
         assert instance is not None
         instance.turn()
+        instance.was_left = False
         # One at a time: a replay does the same.
         while not instance.is_over:
             arrival = self._next_arrival()

@@ -137,7 +137,7 @@ class Invocations:
         return Invocation(
             self._flows.run,
             (function, arguments, context),
-            {"is_new": is_new},
+            {"is_new": is_new, "was_left": grant.is_resumed},
             context,
             node.timeout_ms,
         )

@@ -26,6 +26,7 @@ async def quote(flight: str) -> int:
 @minuet.task
 async def book(flight: str, price: int) -> str:
     if answer("book") < 2:
+        print("a new offer is needed")
         raise Expired(f"{price} is no longer offered")
     return f"{flight} for {price}"
 
@@ -37,7 +38,7 @@ async def booking(ctx: minuet.Flow, flight: str) -> str | None:
         try:
             return await book(flight, price)
         except Expired:
-            print("a new offer is needed")
+            continue
     return None
 
 
