@@ -675,11 +675,12 @@ _ALL = (
     Bug(
         name="child-lost-before-durable",
         last=616,
-        summary="the start of a child run that was lost is acknowledged",
+        summary="the start of a child run that was lost is acknowledged, and it is waited for",
         functions=True,
         profile="logged",
         first=600,
         patch=flawed.lost_child_acknowledged,
+        transition=flawed.WaitsForLostChildren,
     ),
     Bug(
         name="function-child-stays-lost",
