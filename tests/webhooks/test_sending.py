@@ -389,9 +389,7 @@ class Counting:
 
 async def test_a_webhook_costs_the_same_however_much_has_happened_before(scene: Scene) -> None:
     counted = []
-    seed = 0
-    for _ in range(3):
-        seed += 1
+    for seed in range(3):
         store: Any = Counting(scene.store)
         await scene.ask()
         notifier = make_notifier(store, scene.clock, scene.inbox.url, seed=seed)
