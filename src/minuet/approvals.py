@@ -87,6 +87,12 @@ def approvers_in(question: Any) -> str:
     return " or ".join(names) if names else "anybody"
 
 
+def deadline_of(question: Any, due_ms: int | None) -> int | None:
+    """When the time for a decision is over. A wait that ends earlier only reminds people."""
+    found = question.get("timeout_ms", due_ms) if isinstance(question, dict) else due_ms
+    return found if isinstance(found, int) else None
+
+
 def find_verdict(decisions: Iterable[Decision], quorum: int) -> Decision | None:
     """The decision that ends the approval: the first rejection, or the approval that completes the
     quorum. Each person counts once. None: more people have to decide."""

@@ -941,15 +941,16 @@ class Driver:
         name = f"asks{len(self._asking):06d}"
         new = NewRun(name, "w1", "p1", tenant="n", entries=(Delivery("n1", "", True, 1, 1, "q9"),))
         await self._ask(lambda s: s.create_runs([new]))
-        number = self._sessions.get(("n", "s1"), 0)
-        session: dict[str, Any] = {"session": "s1", "tenant": "n", "lease_ms": LEASE_MS}
-        lease = f"{name}-1"
-        taking = Exchange(seq=number + 1, lease=lease, take=(Take(("q9",), 1),), **session)
+        worker = self._session_names[0]
+        number = self._sessions.get(("n", worker), 0)
+        session: dict[str, Any] = {"session": worker, "tenant": "n", "lease_ms": LEASE_MS}
+        lease, take = f"{name}-1", (Take(("q9",), 1),)
+        taking = Exchange(seq=number + 1, lease=lease, take=take, runs=(name,), **session)
         await self._ask(lambda s: s.exchange(taking))
         item = Waiting(name, "n1", "", lease, kind="approval", key="k", data=b"{}")
         asking = Exchange(seq=number + 2, lease=f"{name}-2", hand_in=(item,), **session)
         await self._ask(lambda s: s.exchange(asking))
-        self._sessions["n", "s1"] = number + 2
+        self._sessions["n", worker] = number + 2
         self._asking.append(name)
         self.seen["ask_people", "waits"] += 1
 

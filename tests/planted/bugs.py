@@ -740,6 +740,12 @@ _ALL = (
         patch=undoing.keys_change_with_attempts,
     ),
     Bug(
+        name="reminders-give-time",
+        summary="the time of an approval begins again with each reminder",
+        approvals=True,
+        patch=undecided.reminders_give_more_time,
+    ),
+    Bug(
         name="webhook-forgotten",
         summary="what is notable is forgotten before it is in the outbox",
         approvals=True,

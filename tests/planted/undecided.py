@@ -6,9 +6,12 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from minuet.approvals import Answer, Decision, find_verdict
+import msgspec
+
+from minuet.approvals import Answer, Decision, News, find_verdict
 from minuet.nodes.context import Context
 from minuet.nodes.io import human
+from minuet.nodes.io.rounds import Due, Question, Times
 
 
 @contextmanager
@@ -47,3 +50,23 @@ def rejections_are_overruled() -> Any:
         return find_verdict(approvals, quorum)
 
     return _replaced("find_verdict", count)
+
+
+def reminders_give_more_time() -> Any:
+    """The time begins again whenever somebody is reminded."""
+    right = Times.again
+
+    def again(times: Times, last: Question, news: News, now_ms: int) -> Due:
+        more, _ = times.first(now_ms)
+        later = msgspec.structs.replace(last, timeout_ms=more.timeout_ms)
+        return right(times, later, news, now_ms)
+
+    @contextmanager
+    def replaced() -> Iterator[None]:
+        setattr(Times, "again", again)  # noqa: B010 — a type checker would not have it
+        try:
+            yield
+        finally:
+            setattr(Times, "again", right)  # noqa: B010
+
+    return replaced()

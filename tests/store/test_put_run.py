@@ -372,7 +372,7 @@ async def test_random_runs_live_on_in_another_store_as_if_nothing_had_happened(
         await driver.step(rng)
 
     moved = 0
-    for tenant in ("a", "b"):
+    for tenant in ("a", "b", "n"):
         for data in await blobs_of(reference, tenant, None):
             await store.put_blob(data, tenant=tenant)
         for run in await reference.list_runs(tenant, limit=1000):

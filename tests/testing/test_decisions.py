@@ -98,3 +98,29 @@ def test_a_workflow_written_in_python_asks_people() -> None:
 
     assert seen == [("Buy for 1200?", {"amount": 1200})]
     assert played.output == {"ship": "somebody-1"}
+
+
+def test_reminders_and_others_come_as_time_is_skipped() -> None:
+    policy = {"reassign": ["boss"], "timeout_hours": 1, "then": "approve"}
+    asked = {"timeout_hours": 5, "remind_every_hours": 2, "escalation_policy": policy}
+
+    played = play(review(**asked))
+
+    assert played.nodes["gate"].output["decided_by"] == "system"
+    assert list(played.output) == ["ship"]
+
+
+def test_others_decide_when_the_time_of_the_first_is_over() -> None:
+    policy = {"reassign": ["boss"], "timeout_hours": 1}
+
+    def decide(approval: Any) -> Any:
+        return "approve" if approval.approvers == ("boss",) else None
+
+    played = play(review(timeout_hours=5, escalation_policy=policy), decisions={"gate": decide})
+
+    assert played.nodes["gate"].output["decided_by"] == "somebody-1"
+
+
+def test_a_play_does_not_remind_people_forever() -> None:
+    with pytest.raises(PlayError, match=r"it would wait forever"):
+        play(review(remind_every_hours=1))

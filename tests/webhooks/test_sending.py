@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -367,3 +368,39 @@ async def test_an_app_sends_what_its_runs_lead_to_and_says_who_is_behind(
     assert (down.name, down.waiting, down.failures) == ("down", 1, 1)
     assert "could not be called" in down.error
     assert down.due_ms is not None
+
+
+class Counting:
+    """Counts the calls to a store."""
+
+    def __init__(self, store: Any) -> None:
+        self._store = store
+        self.calls: Counter[str] = Counter()
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+
+        def call(*arguments: Any, **named: Any) -> Any:
+            self.calls[name] += 1
+            return method(*arguments, **named)
+
+        return call
+
+
+async def test_a_webhook_costs_the_same_however_much_has_happened_before(scene: Scene) -> None:
+    counted = []
+    for seed in range(3):
+        store: Any = Counting(scene.store)
+        await scene.ask()
+        notifier = make_notifier(store, scene.clock, scene.inbox.url, seed=seed)
+        await send(notifier)
+        await notifier.stop()
+        counted.append(store.calls)
+        for number in range(20):
+            await scene.app.run({"name": "other", "nodes": [{"id": "a", "type": "noop"}]}, number)
+
+    assert len(scene.inbox.got) == 3
+    assert counted[0] == counted[1] == counted[2]
+    # It neither takes part in the exchange of workers nor reads what has completed.
+    assert not counted[0].keys() & {"exchange", "list_runs", "read_tokens", "read_snapshot"}
+    assert counted[0]["read_events"] == 1

@@ -7,7 +7,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.results import WaitView
 from minuet.app.watch import instance_name
-from minuet.approvals import APPROVAL_WAIT, Answer
+from minuet.approvals import APPROVAL_WAIT, Answer, deadline_of
 from minuet.cli.output import brief, error_text, format_duration, format_moment
 from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event
@@ -52,10 +52,10 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
                 data = msgspec.json.decode(event.data)
                 wait = WaitView("flow", "", at_ms, event.due_ms, data)
                 return EventLine(_instance(event), "WAITING", wait_text(wait))
-            until = "" if event.due_ms is None else f" for {format_duration(event.due_ms - at_ms)}"
-            what = f"{event.kind} {event.key}".strip()
+            what, due_ms = f"{event.kind} {event.key}".strip(), event.due_ms
             if event.kind == APPROVAL_WAIT:
-                what = _asked(event)
+                what, due_ms = _asked(event), deadline_of(msgspec.json.decode(event.data), due_ms)
+            until = "" if due_ms is None else f" for {format_duration(max(0, due_ms - at_ms))}"
             return EventLine(_instance(event), "WAITING", what + until)
         case happened.NodeResumed():
             text = "its time was over" if event.timed_out else "what it waited for has come"

@@ -7,7 +7,7 @@ import textwrap
 import msgspec
 
 from minuet.app.results import NodeResult, StepView, WaitView, describe_waits
-from minuet.approvals import APPROVAL_WAIT, approvers_in
+from minuet.approvals import APPROVAL_WAIT, approvers_in, deadline_of
 from minuet.cli.output import (
     brief,
     clean,
@@ -31,7 +31,10 @@ def wait_text(wait: WaitView | None) -> str:
         return ""
     if wait.kind == "flow":
         return describe_waits(wait.data, time=_moment, place=_short_place)
-    until = "" if wait.until_ms is None else f" until {format_moment(wait.until_ms)}"
+    until_ms = wait.until_ms
+    if wait.kind == APPROVAL_WAIT:
+        until_ms = deadline_of(wait.data, until_ms)
+    until = "" if until_ms is None else f" until {format_moment(until_ms)}"
     if wait.kind == APPROVAL_WAIT:
         return f"waits for a decision of {approvers_in(wait.data)}{until}"
     return f"waits for {wait.kind}{f' {wait.key!r}' if wait.key else ''}{until}"

@@ -88,6 +88,10 @@ class Services(Protocol):
         """Keep a step's result; the first one stays."""
         ...
 
+    async def find_wait(self, context: Context) -> Json:
+        """The data of the node instance's last wait; None: it has not waited."""
+        ...
+
     def read_secret(self, name: str) -> str:
         """A secret's value; SecretError if there is none."""
         ...
@@ -470,6 +474,11 @@ class Context:
         """Keep a step's result; the first one stays and is returned. For node types."""
         data = self._services.encode_step(self, name, value)
         return await self._services.keep_step(self, name, data)
+
+    async def find_wait(self) -> Json:
+        """The data of the node instance's last wait; None: it has not waited. It reads the run's
+        history. For node types."""
+        return await self._services.find_wait(self)
 
     async def run_child(
         self, workflow: str, input: Json, *, resumed: bool, timeout_ms: int | None

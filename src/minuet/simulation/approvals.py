@@ -37,6 +37,17 @@ def add_approvals(document: dict[str, Any]) -> None:
             "escalation_policy": chance.choice(("reject", "approve", "fail")),
             "on_reject": chance.choice(("fail", "complete", "complete")),
         }
+        _add_rounds(node)
+
+
+def _add_rounds(node: dict[str, Any]) -> None:
+    """Let some approvals remind people, and ask others when their time is over."""
+    chance, asked = random.Random(f"rounds {node}"), node["human_config"]
+    if chance.random() < 0.4:
+        asked["remind_every_seconds"] = chance.choice((0.3, 1, 5))
+    if chance.random() < 0.3:
+        others = {"reassign": ["others"], "timeout_seconds": chance.choice((0.5, 3))}
+        asked["escalation_policy"] = {**others, "then": asked["escalation_policy"]}
 
 
 def is_lost(
@@ -55,12 +66,20 @@ def wrong_decisions(history: Iterable[NumberedEvent]) -> Iterator[str]:
     made: dict[Place, list[Decision]] = {}
     quorums: dict[Place, int] = {}
     timed_out: set[Place] = set()
+    until: dict[Place, int | None] = {}
     for _, _, event in history:
         place = (getattr(event, "node", ""), getattr(event, "scope", ""))
         match event:
             case happened.NodeWaiting() if event.kind == APPROVAL_WAIT:
                 made.setdefault(place, [])
-                quorums[place] = msgspec.json.decode(event.data)["quorum"]
+                question = msgspec.json.decode(event.data)
+                quorums[place] = question["quorum"]
+                if "timeout_ms" in question:
+                    timeout_ms = question["timeout_ms"]
+                    is_same = question["news"] in ("reminded", "counted")
+                    if is_same and until.get(place, timeout_ms) != timeout_ms:
+                        yield f"{place}: its time began again when people were reminded"
+                    until[place] = timeout_ms
             case happened.NodeResumed() if place in made:
                 timed_out.discard(place)
                 if event.timed_out:

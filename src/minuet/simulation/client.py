@@ -21,6 +21,7 @@ from minuet.approvals import Verdict
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.translate import Translator
 from minuet.errors import (
+    ApprovalNotFoundError,
     InputError,
     NotAnApproverError,
     RunConflictError,
@@ -311,6 +312,10 @@ class Client:
             )
         except (RunConflictError, RunNotFoundError, NotAnApproverError, InputError):
             self._coverage.hit("decision refused")
+            return
+        except ApprovalNotFoundError:
+            # A rollback of the store has lost the question.
+            self._coverage.hit("question lost")
             return
         self._coverage.hit("decision made")
         self._promises.decisions.append((asked.run_id, id, decision, by))

@@ -161,16 +161,19 @@ class Hooks:
 
 def _expected(history: list[NumberedEvent]) -> Iterator[tuple[int, str]]:
     """What is sent to receivers, by the events alone."""
-    asked: set[Place] = set()
+    asked: dict[Place, dict[str, Any]] = {}
     for seq, _, event in history:
         match event:
             case happened.NodeWaiting() if event.kind == APPROVAL_WAIT:
-                if not msgspec.json.decode(event.data)["decisions"]:
-                    yield seq, "approval.created"
-                asked.add((event.node, event.scope))
+                data = msgspec.json.decode(event.data)
+                news = data.get("news", "counted" if data["decisions"] else "created")
+                if news != "counted":
+                    yield seq, f"approval.{news}"
+                asked[event.node, event.scope] = data
             case happened.NodeResumed() if (event.node, event.scope) in asked:
-                asked.discard((event.node, event.scope))
-                yield seq, "approval.decided"
+                ended = asked.pop((event.node, event.scope))
+                if not event.timed_out or ended.get("at_due", "decide") == "decide":
+                    yield seq, "approval.decided"
             case happened.NodeFailed() if event.dead_letter is not None:
                 yield seq, "dead_letter.created"
             case happened.RunFailed():

@@ -204,6 +204,10 @@ class FakeServices:
         """Keep a step's result; the first one stays."""
         return self.steps.setdefault(name, msgspec.json.decode(data))
 
+    async def find_wait(self, context: Context) -> Json:
+        """There is none: a handler does not wait."""
+        return None
+
     def read_secret(self, name: str) -> str:
         """A secret's value; SecretError if there is none."""
         if name not in self.secrets:

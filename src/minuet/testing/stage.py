@@ -133,7 +133,7 @@ class Stage:
         swept = await self._store.sweep()
         if swept.resumed or swept.cancelled:
             return  # The time had come before anybody looked.
-        if swept.next_due_ms is None:
+        if swept.next_due_ms is None or await self._only_reminds(live):
             raise await self._stuck(run_id)
         self._clock.advance(max(0, swept.next_due_ms - self._clock.now_ms()))
         # It makes ready what is due, and wakes the worker.
@@ -169,6 +169,17 @@ class Stage:
                 await self._app.approvals.decide(id, **made, groups=approval.approvers)
                 return True
         return False
+
+    async def _only_reminds(self, live: list[Token]) -> bool:
+        """Whether people would be reminded forever, and nothing else would happen."""
+        approvals = [token for token in live if token.wait == APPROVAL_WAIT]
+        if not approvals or any(t.due_ms is not None for t in live if t.wait != APPROVAL_WAIT):
+            return False
+        runs = {token.run: await self._app.runs.get(token.run) for token in live}
+        if any(run.deadline_ms is not None for run in runs.values()):
+            return False
+        shown = [await self._app.approvals.show(id_of(token.wait_key)) for token in approvals]
+        return all(one.timeout_ms is None for one in shown)
 
     # ── what stops a play ───────────────────────────────────────────────────────────────
 

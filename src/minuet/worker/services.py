@@ -9,8 +9,10 @@ from typing import Any
 
 import msgspec
 
+from minuet.bridge.history import HistoryReader
 from minuet.bridge.values import encode, encode_value
 from minuet.errors import LeaseLost, SecretError, StoreUnavailableError
+from minuet.events import NodeWaiting
 from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.io.client import Client
 from minuet.nodes.io.prices import Prices
@@ -87,6 +89,16 @@ class WorkerServices:
             context.cancel()
             raise LeaseLost(f"step {name!r}: the node is no longer ours")
         return msgspec.json.decode(kept)
+
+    async def find_wait(self, context: Context) -> Json:
+        """The data of the node instance's last wait; None: it has not waited."""
+        place = (context.token_node, context.scope_text)
+        with _outage_of(context):
+            history = await HistoryReader(self._store, self._tenant).history(context.run_id)
+        for _, _, event in reversed(history):
+            if isinstance(event, NodeWaiting) and (event.node, event.scope) == place:
+                return msgspec.json.decode(event.data)
+        return None
 
     @property
     def llm(self) -> LlmDefaults:

@@ -11,7 +11,7 @@ from typing import Any, TypedDict
 
 import msgspec
 
-from minuet.approvals import APPROVAL_WAIT, approvers_in
+from minuet.approvals import APPROVAL_WAIT, approvers_in, deadline_of
 from minuet.events import Place
 from minuet.kernel.fold import Detail, Fold, TokenView
 from minuet.kernel.program import Program
@@ -172,8 +172,10 @@ def _wait_phrase(token: TokenView, detail: Detail) -> str:
     if token.wait == "flow":
         return describe_waits(msgspec.json.decode(detail.wait_data), time=moment)
     if token.wait == APPROVAL_WAIT:
-        until = f", until {moment(token.due_ms)}" if token.due_ms is not None else ""
-        who = approvers_in(msgspec.json.decode(detail.wait_data))
+        question = msgspec.json.decode(detail.wait_data)
+        deadline = deadline_of(question, token.due_ms)
+        until = f", until {moment(deadline)}" if deadline is not None else ""
+        who = approvers_in(question)
         return f"waits for a decision of {who} since {moment(detail.wait_ms)}{until}"
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"

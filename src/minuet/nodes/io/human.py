@@ -19,7 +19,7 @@ from minuet.approvals import (
 from minuet.errors import ApprovalTimeoutError, OutputError
 from minuet.moments import moment
 from minuet.nodes.context import Context
-from minuet.nodes.io.rounds import Question, Times, keep, load_last
+from minuet.nodes.io.rounds import Due, Question, Times
 from minuet.nodes.spec import Call, NodeType, Wait
 from minuet.types import Json
 
@@ -73,42 +73,41 @@ async def _run_in_rounds(call: Call, context: Context, times: Times) -> Json | W
     verdict = find_verdict(decisions, quorum)
     if verdict is not None:
         return _output(_payload(call, shown), verdict, decisions, quorum)
-    question = await _ask(call, context, times, is_answered=answer is not None)
-    if question is None:
+    due = await _ask(call, context, times, is_answered=answer is not None)
+    if due is None:
         return _escalate(call, shown, times.policy, times.total_s(1 if times.reassigns else 0))
+    question, due_ms = due
     if question.round:
         shown = {**shown, "approvers": shown["reassign"]}
     id = approval_id(context.run_id, context.node_id, context.scope)
     return Wait(
         APPROVAL_WAIT,
         wait_key(id, len(decisions), question.round),
-        due_ms=question.due_ms,
+        due_ms=due_ms,
         data={
             **_question(call, asked, shown, times.policy),
-            "asked_ms": question.asked_ms,
-            "timeout_ms": question.until_ms,
-            "at_due": question.at_due,
-            "news": question.news,
+            **msgspec.to_builtins(question),
             "decisions": [msgspec.to_builtins(one) for one in decisions],
         },
     )
 
 
-async def _ask(call: Call, context: Context, times: Times, *, is_answered: bool) -> Question | None:
+async def _ask(call: Call, context: Context, times: Times, *, is_answered: bool) -> Due | None:
     """Whom to ask now, and until when; None: the time is over for good."""
     now_ms = call.taken_ms
-    last, number = await load_last(context)
-    if last is None or not call.resumed:
-        return await keep(context, number + 1, times.first(now_ms))
+    waited = await context.find_wait() if call.resumed else None
+    if not isinstance(waited, dict) or "since_ms" not in waited:
+        # It has not waited, or its plan had no rounds then.
+        return times.first(now_ms)
+    last = msgspec.convert(waited, Question)
     if is_answered:
-        return await keep(context, number + 1, times.again(last, "counted", now_ms))
-    if last.due_ms is not None and now_ms < last.due_ms:
-        return last  # A worker has kept it, and died before it could wait.
-    if last.at_due == "decide":
-        return None
-    is_reminder = last.at_due == "remind"
-    following = times.again(last, "reminded", now_ms) if is_reminder else times.others(last, now_ms)
-    return await keep(context, number + 1, following)
+        return times.again(last, "counted", now_ms)
+    match last.at_due:
+        case "remind":
+            return times.again(last, "reminded", now_ms)
+        case "reassign":
+            return times.others(last, now_ms)
+    return None
 
 
 async def _keep(context: Context, answer: Answer | None, quorum: int) -> list[Decision]:

@@ -212,6 +212,10 @@ class ChildServices:
             kept = await self._connection.ask("keep_step", context.mask(name), data)
         return msgspec.json.decode(kept)
 
+    async def find_wait(self, context: Context) -> Json:
+        """None: a handler in another process does not wait."""
+        return None
+
     def read_secret(self, name: str) -> str:
         """A secret's value; SecretError if there is none."""
         value = self._begin.secrets.get(name)
