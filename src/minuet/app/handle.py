@@ -100,6 +100,10 @@ class RunHandle(str, Generic[OutputT]):
         """Run again what failed or was cut off."""
         return await self._runs.retry(self.id)
 
+    async def rollback(self, *, to: str | None = None) -> Run:
+        """Undo the run, which is over: all of it, or what completed after the node `to`."""
+        return await self._runs.rollback(self.id, to=to)
+
     async def signal(
         self, name: str, data: Any = None, *, idempotency_key: str | None = None
     ) -> Run:

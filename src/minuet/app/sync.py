@@ -200,6 +200,7 @@ class SyncRunHandle(str, Generic[OutputT]):
     pause = blocking(RunHandle.pause)
     resume = blocking(RunHandle.resume)
     retry = blocking(RunHandle.retry)
+    rollback = blocking(RunHandle.rollback)
     signal = blocking(RunHandle.signal)
 
 
@@ -347,6 +348,7 @@ class SyncRuns(_Starting):
     pause = blocking(Runs.pause)
     resume = blocking(Runs.resume)
     retry = blocking(Runs.retry)
+    rollback = blocking(Runs.rollback)
     signal = blocking(Runs.signal)
     delete = blocking(Runs.delete)
     get = blocking(Runs.get)

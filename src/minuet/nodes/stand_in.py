@@ -31,6 +31,8 @@ class StandIn(NamedTuple):
     #: Whether an attempt may begin while the thread of the one before still runs.
     overlap: bool = False
     effects: Effects | None = None
+    #: Whether its function has an argument of this name.
+    takes: Callable[[str], bool] = lambda name: False
 
 
 #: What is called instead of a step of a durable function: for its arguments and its context.
@@ -44,7 +46,7 @@ def of_task(task: AnyTask) -> StandIn:
     def bind(call: Call, context: Context) -> tuple[Any, dict[str, Any]]:
         return task.function, task.bind(call.config, context)
 
-    return StandIn(bind, task.is_async, task.timeout, task.overlap, task.effects)
+    return StandIn(bind, task.is_async, task.timeout, task.overlap, task.effects, task.takes)
 
 
 def of_type(node_type: NodeType) -> StandIn:

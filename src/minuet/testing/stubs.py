@@ -26,8 +26,8 @@ from minuet.nodes.spec import Call, Kind, NodeType
 from minuet.nodes.stand_in import StandIn, StepStandIn, of_task, real_one
 from minuet.plan.child import find_inner
 from minuet.plan.plan import Node as PlannedNode
-from minuet.plan.plan import Plan, authored
-from minuet.types import TYPE_QUEUE
+from minuet.plan.plan import Plan, authored, undo_id
+from minuet.types import TYPE_QUEUE, UNDO
 
 #: What a node raises: an exception, its class, or a message.
 Failure: TypeAlias = BaseException | type[BaseException] | str
@@ -60,18 +60,32 @@ class Spot(NamedTuple):
 
 
 def spots_of(documents: Iterable[Document]) -> list[Spot]:
-    """All nodes of these documents, and of those that are written inside them."""
+    """All nodes of these documents and their compensators, and of those that are written inside
+    them."""
     return [
-        Spot(one.workflow.name, node)
+        Spot(one.workflow.name, spot)
         for document in documents
         for one in _with_inner(document)
         for node in one.workflow.nodes
+        for spot in (node, *_undo_of(node))
     ]
 
 
+def _undo_of(node: Node) -> Iterator[Node]:
+    """The compensator of a node as a node of its own."""
+    if node.compensator is not None:
+        own = node.compensator.config
+        yield Node(
+            id=undo_id(node.id),
+            handler=node.compensator.handler,
+            config=node.config if own is None else own,
+            config_ref=node.config_ref if own is None else None,
+        )
+
+
 def spots_of_plan(plan: Plan) -> list[Spot]:
-    """All nodes of a plan that an author wrote."""
-    return [Spot(plan.name, node) for node in authored(plan)]
+    """All nodes of a plan that an author wrote, and their compensators."""
+    return [Spot(plan.name, node) for node in (*authored(plan), *plan.undos)]
 
 
 def _with_inner(document: Document) -> Iterator[Document]:
@@ -211,7 +225,8 @@ class Stubs:
             bind, is_async = binding_of(spot.node.type, function)
             return real._replace(bind=bind, is_async=is_async)
         task = Task(function, name=spot.node.handler or key)
-        complete = spot.node.config_ref is None
+        # A compensator also gets the output of its node.
+        complete = spot.node.config_ref is None and not spot.node.id.endswith(UNDO)
         problems = [
             f"handlers[{key!r}], for node {spot.node.id!r}: {misfit.message}"
             for misfit in task.misfits(spot.node.config or {}, complete=complete)
@@ -219,7 +234,7 @@ class Stubs:
         if problems:
             raise InputError(problems, argument="handlers")
         made = of_task(task)
-        return real._replace(bind=made.bind, is_async=made.is_async)
+        return real._replace(bind=made.bind, is_async=made.is_async, takes=made.takes)
 
     def _add_names(self) -> None:
         """Let the compiler know handlers and types that are here only as stubs, if every node
@@ -347,7 +362,9 @@ def _failing(
 
 def _due(failures: Mapping[str, Failure | Sequence[Failure]], context: Context) -> Failure | None:
     """What this attempt raises; None: nothing. An instance wins over its node."""
-    for key in (context.node_id + show(context.scope), context.node_id):
+    # A compensator has a name of its own here, which is that of its token.
+    name = context.token_node if context.token_node.endswith(UNDO) else context.node_id
+    for key in (name + show(context.scope), name):
         if key in failures:
             failure = failures[key]
             if not isinstance(failure, list | tuple):

@@ -147,8 +147,7 @@ class Invocations:
             raise HandlerError(f"node {node.id!r} names no handler")
         task = self._handlers.find(node.handler)
         config = self._own_config(assignment, node)
-        if node.undoes and "output" not in config and task.takes("output"):
-            config["output"] = copy.deepcopy(assignment.undone_output())
+        self._add_output(assignment, node, config, task.takes)
         context = self._enter(assignment, node, is_async=task.is_async)
         timeout_ms = _first_ms(node.timeout_ms, task.timeout)
         soft_ms = _first_ms(node.soft_timeout_ms, task.soft_timeout)
@@ -168,8 +167,20 @@ class Invocations:
             isolated=isolated,
         )
 
+    @staticmethod
+    def _add_output(
+        assignment: Assignment,
+        node: Node,
+        config: dict[str, Json],
+        takes: Callable[[str], bool],
+    ) -> None:
+        """Give a compensator the output of its node, if it has an argument for it."""
+        if node.undoes and "output" not in config and takes("output"):
+            config["output"] = copy.deepcopy(assignment.undone_output())
+
     def _of_stand_in(self, assignment: Assignment, node: Node, stand_in: StandIn) -> Invocation:
         config = self._own_config(assignment, node)
+        self._add_output(assignment, node, config, stand_in.takes)
         # It takes the same config and has the same output as the registered type it replaces.
         found = self._handlers.find_type(node.type)
         if found is not None:
