@@ -123,6 +123,14 @@ class Connection:
     def send(self, message: Message) -> None:
         self.loop.call_soon_threadsafe(self._write, message)
 
+    def send_now(self, message: Message) -> None:
+        """Send a message, and wait until it is sent: what follows may let no other thread run."""
+
+        async def write() -> None:
+            self._write(message)
+
+        asyncio.run_coroutine_threadsafe(write(), self.loop).result()
+
     def _write(self, message: Message) -> None:
         assert self._writer is not None
         self._writer.write(frame(message))
@@ -313,7 +321,7 @@ class Attempt:
             is_missing = isinstance(error, HandlerError)
             return Ended(error=self._examine(error), is_outside=True, is_missing=is_missing)
         context.limit_time(time.monotonic, begin.soft_ms, begin.hard_ms)
-        self._connection.send(Began())
+        self._connection.send_now(Began())
         if begin.hard_ms is not None:
             # The worker kills the process in time. This is for one that has died itself, and for
             # code that lets no other thread run.
