@@ -245,3 +245,43 @@ async def test_a_run_that_is_moved_to_another_store_asks_for_nothing_that_was_de
         assert result.nodes["gate"].output["decided_by"] == "ada"
         kinds = [one["type"] for one in await app.runs.events(run)]
         assert kinds.count("approval.created") == 2
+
+
+@pytest.mark.shows("M-14", "M-15")
+async def test_between_a_decision_and_what_follows_the_run_never_looks_complete(
+    scene: Any,
+) -> None:
+    async with scene() as s:
+        run = await s.app.start(review())
+        (pending,) = await asked(s, run)
+        # No worker goes on with it, so what is between can be looked at.
+        await s.app.runs.pause(run)
+        before = await s.app.runs.get(run)
+        await s.app.approvals.approve(pending.id, by="ada")
+
+        assert await s.app.approvals.list() == []
+        row = await s.app.runs.get(run)
+        assert (row.counter, row.seq) == (before.counter, before.seq + 1)
+        assert row.ended_ms is None
+        # The decision again makes nothing ready again.
+        await s.app.approvals.approve(pending.id, by="ada")
+        assert (await s.app.runs.get(run)).seq == row.seq
+        await s.app.runs.resume(run)
+        assert (await s.end(run)).nodes["ship"].status == "COMPLETED"
+        assert await s.order(run) == ["offer", "gate", "ship"]
+
+
+@pytest.mark.shows("M-11")
+async def test_a_large_decision_is_kept_as_a_blob_and_referenced(scene: Any) -> None:
+    async with scene() as s:
+        run = await s.app.start(review())
+        (pending,) = await asked(s, run)
+        data = {"report": "x" * 100_000}
+        await s.app.approvals.approve(pending.id, by="ada", data=data)
+        result = await s.end(run)
+
+        completed = await s.events(run, "node.completed")
+        (output,) = [one["output"] for one in completed if one["node"] == "gate"]
+        assert output["$blob"].startswith("cas://sha256:")
+        assert result.nodes["gate"].output["data"] == data
+        assert result.nodes["gate"].output["decided_by"] == "ada"

@@ -15,6 +15,7 @@ from minuet.app.app import App
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnavailableError
 from minuet.store.memory import MemoryStore
+from minuet.store.records import CellChange
 from minuet.webhooks import sending
 from minuet.webhooks.notifier import LEASE_MS
 from minuet.webhooks.outbox import GONE, OUT, report_stall
@@ -368,6 +369,20 @@ async def test_an_app_sends_what_its_runs_lead_to_and_says_who_is_behind(
     assert (down.name, down.waiting, down.failures) == ("down", 1, 1)
     assert "could not be called" in down.error
     assert down.due_ms is not None
+
+
+async def test_a_damaged_cell_is_put_aside_and_the_rest_is_sent(
+    scene: Scene, caplog: pytest.LogCaptureFixture
+) -> None:
+    await scene.ask()
+    notifier = scene.notifier(f"{scene.inbox.url}#name=ops")
+    await scene.store.write_cells([CellChange(f"{OUT}ops/0/0000000001.x", b"\xc1")])
+
+    await send(notifier)
+
+    assert scene.inbox.kinds == ["approval.created"]
+    assert (await scene.outbox(), await scene.outbox(GONE)) == (0, 1)
+    assert "damaged" in caplog.text
 
 
 class Counting:

@@ -85,7 +85,11 @@ class Notifier:
     async def run(self) -> None:
         """Work until `stop` is called."""
         while not self._stopped.is_set():
-            await self.look()
+            try:
+                await self.look()
+            except Exception:
+                # A bug. Whatever it was about, the rest has to be sent.
+                _log.exception("webhooks could not be passed on")
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(LOOK_MS / 1000):
                     await self._stopped.wait()
@@ -129,6 +133,8 @@ class Notifier:
                 pass
         except MinuetError as error:
             _log.info("webhooks to %s are sent later: %s", receiver.name, error)
+        except Exception:
+            _log.exception("webhooks to %s could not be sent", receiver.name)
 
     async def _send_some(self, receiver: Receiver) -> bool:
         """Send to a receiver what is due; whether there may be more."""
@@ -165,7 +171,14 @@ class Notifier:
         some: list[tuple[Cell, Queued]] = []
         seen: set[tuple[str, str]] = set()
         async for cell in list_cells(self._store, f"{OUT}{receiver.name}/"):
-            queued = read_queued(cell.data)
+            try:
+                queued = read_queued(cell.data)
+            except msgspec.MsgspecError as error:
+                _log.error("the webhook in the cell %s is damaged: %s", cell.name, error)
+                kept = GONE + cell.name.removeprefix(OUT)
+                removed = CellChange(cell.name, None, True, cell.data)
+                await self._store.write_cells([removed, CellChange(kept, cell.data)])
+                continue
             run = (queued.tenant, queued.run)
             if run in seen:
                 continue
