@@ -23,12 +23,26 @@ from minuet.app.stores import make_store
 from minuet.clock import ManualClock
 from minuet.errors import MinuetError
 from minuet.nodes.context import Context
+from minuet.store.base import Store
 from minuet.store.exchange import Exchange, Failed, Grant, Item, Reply, Take
 from minuet.store.records import Run
 
-#: A party waits for up to so many turns of the loop before it acts: few or many, because some acts
-#: read before they change something, and some stores are far away.
-HEADSTARTS = (1, 10, 100, 1000)
+#: A party waits until the others have used the store so often: some read before they change
+#: something, and what they have read must be out of date by then.
+HEADSTARTS = (0, 0, 1, 2, 3, 4, 6, 8)
+
+_VERBS = frozenset(name for name in vars(Store) if not name.startswith("_"))
+
+
+class CountingStore(CheckingStore):
+    """Counts how often its verbs are used, by both parties."""
+
+    used = 0
+
+    def __getattribute__(self, name: str) -> Any:
+        if name in _VERBS:
+            CountingStore.used += 1
+        return super().__getattribute__(name)
 
 
 class Party(Hand):
@@ -86,17 +100,25 @@ class Track:
     async def at_once(self, *acts: Coroutine[Any, Any, Any]) -> list[Any]:
         """Do these in any order; what each was answered, or the error that it got."""
 
-        async def do(act: Coroutine[Any, Any, Any]) -> Any:
-            for _ in range(self._chance.randrange(self._chance.choice(HEADSTARTS))):
+        drawn = [self._chance.choice(HEADSTARTS) for _ in acts]
+        begun, running = CountingStore.used, len(acts)
+
+        async def do(act: Coroutine[Any, Any, Any], headstart: int) -> Any:
+            nonlocal running
+            while CountingStore.used < begun + headstart and running == len(acts):  # noqa: ASYNC110
                 await asyncio.sleep(0)
             try:
                 return await act
             except MinuetError as error:
                 return error
+            finally:
+                running -= 1
 
         order = self._chance.sample(range(len(acts)), len(acts))
         async with asyncio.timeout(PATIENCE):
-            found = await asyncio.gather(*(do(acts[number]) for number in order))
+            found = await asyncio.gather(
+                *(do(acts[number], drawn[number] - min(drawn)) for number in order)
+            )
         return [found[order.index(number)] for number in range(len(acts))]
 
     async def row(self, run: str) -> Run:
@@ -144,7 +166,7 @@ async def open_track(url: str, *, worker: bool, seed: int) -> AsyncIterator[Trac
         # What is in memory is in one store.
         shared = make_store(url, clock=clock) if url.startswith("memory:") else None
         for name in ("first", "second"):
-            store = CheckingStore(shared or make_store(url, clock=clock), clock)
+            store = CountingStore(shared or make_store(url, clock=clock), clock)
             if parties:
                 store.runs = parties[0].store.runs
             has_worker = worker and name == "first"
