@@ -337,6 +337,7 @@ RULES: dict[str, Rule] = {
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),
+    "seq": optional(whole(0, SEQ_MAX)),
     "Runs.signal.name": _signal_name,
     "Runs.signal.idempotency_key": optional(_signal_name),
     "data": anything,  # encoded

@@ -93,6 +93,7 @@ def row(run: Run) -> Shape:
         "tags": run.tags,
         "parent": run.parent,
         "parent_node": author_of(run.parent_node) or None,
+        "submitted_by": run.tags.get("submitted_by"),
         "deadline_at": moment(run.deadline_ms),
         "dlq_count": run.dead_letters,
         "created_at": moment(run.created_ms),

@@ -14,7 +14,9 @@ from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
+from minuet.plan.plan import Plan, author_of
 from minuet.store.records import WorkerEntry
+from minuet.worker.queues import INLINE
 
 #: Seconds between two polls for the end of a worker.
 POLL_S = 0.2
@@ -141,6 +143,18 @@ class Workers:
             for depth in await self._store.list_queues()
             if depth.tenant == self._tenant
         ]
+
+    @checked
+    async def find_unserved(self, plan: Plan) -> dict[str, str]:
+        """The nodes of a plan whose queues no worker serves at the moment, with these queues."""
+        workers = [worker for worker in await self.list() if worker.takes]
+        own = self._behind.worker
+        found = {}
+        for node in plan.nodes:
+            is_served = node.queue in INLINE or any(w.serves(node.queue) for w in workers)
+            if not is_served and (own is None or not own.may_serve(node.queue)):
+                found[author_of(node.id)] = base_queue(node.queue)
+        return found
 
     async def left_to_others(self) -> NameList:
         """Queues in which something is ready that the worker of this App does not take."""
