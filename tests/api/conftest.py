@@ -18,6 +18,7 @@ from minuet.api.serving import bind, serving
 from minuet.app.app import App
 
 from ..scenario.conftest import store_url
+from .contract import check_answer
 
 __all__ = ["Site", "serve", "store_url"]
 
@@ -42,10 +43,15 @@ class Site:
         """What a POST answers, as JSON."""
         return self._checked(await self.client.post(_full(path), json=body, **options), status)
 
+    async def put(self, path: str, body: Any, status: int = 200) -> Any:
+        """What a PUT answers, as JSON."""
+        return self._checked(await self.client.put(_full(path), json=body), status)
+
     def _checked(self, answer: httpx2.Response, status: int) -> Any:
         assert answer.status_code == status, answer.text
         kind = answer.headers["content-type"]
         assert kind == ("application/json" if status < 400 else "application/problem+json")
+        check_answer(answer)
         return answer.json()
 
     async def start(self, document: dict[str, Any], inputs: Any = None, **more: Any) -> str:

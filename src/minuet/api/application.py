@@ -19,7 +19,19 @@ from minuet.api.context import Shared
 from minuet.api.describing import components
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import PREFIX, Front, Limits, internal_error
-from minuet.api.routes import events, health, runs, starting
+from minuet.api.routes import (
+    approvals,
+    blobs,
+    catalog,
+    dead_letters,
+    events,
+    health,
+    questions,
+    runs,
+    starting,
+    workers,
+    workflows,
+)
 from minuet.app.app import App
 from minuet.errors import InputError, MinuetError
 
@@ -30,6 +42,12 @@ The same routes are served under `/v1`; those of runs, approvals, node types and
 a prefix. Errors are problem+json (RFC 9457) with a stable `code`. Lists come in pages: send `next`
 as `cursor` to get the next one. An API key goes into `Authorization: Bearer …`.
 """
+
+#: In the order of the OpenAPI document.
+ROUTES = (
+    *(starting, runs, events, questions, workflows, approvals),
+    *(dead_letters, workers, catalog, blobs, health),
+)
 
 
 class Api:
@@ -97,7 +115,7 @@ def make_routes() -> FastAPI:
             Exception: _answer_bug,
         },
     )
-    for module in (health, starting, runs, events):
+    for module in ROUTES:
         made.include_router(module.router, prefix=PREFIX)
     inner = made.openapi
 

@@ -30,11 +30,11 @@ ERRORS: Mapping[int, str] = {
 }
 
 #: The types that routes have named.
-_types: dict[str, type[Any]] = {"Problem": replies.Problem}
+_types: dict[str, Any] = {"Problem": replies.Problem}
 
 
 def describes(
-    answer: type[Any] | None = None,
+    answer: Any = None,
     *,
     status: int = 200,
     body: type[Any] | None = None,
@@ -66,11 +66,11 @@ def describes(
 
 
 def _success(
-    answer: type[Any] | None, status: int, *, page: bool, media: str, headers: Mapping[str, str]
+    answer: Any, status: int, *, page: bool, media: str, headers: Mapping[str, str]
 ) -> dict[str, Any]:
     described: dict[str, Any] = {"description": HTTPStatus(status).phrase}
     if answer is not None:
-        schema = _schema(answer)
+        schema = {"type": "string", "format": "binary"} if answer is bytes else _schema(answer)
         if page:
             schema = {
                 "type": "object",
@@ -92,12 +92,11 @@ def _success(
     return described
 
 
-def _schema(kind: type[Any]) -> dict[str, Any]:
-    (schema,), components = msgspec.json.schema_components([kind], ref_template=REFERENCE)
-    if not components:
-        return schema
-    _types[kind.__name__] = kind
-    return {"$ref": REFERENCE.format(name=kind.__name__)}
+def _schema(kind: Any) -> dict[str, Any]:
+    (schema,), named = msgspec.json.schema_components([kind], ref_template=REFERENCE)
+    if named:
+        _types[repr(kind)] = kind
+    return schema
 
 
 def _has_required(kind: type[Any]) -> bool:

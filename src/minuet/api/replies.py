@@ -119,6 +119,9 @@ class Run(RunRow, frozen=True):
     nodes: dict[str, Node]
     children: list[ChildRun]
     last_event_at: Moment
+    instances: Annotated[
+        dict[str, Node], Meta(description="Every instance of every node, if they were asked for.")
+    ] = {}
     diagnostics: Annotated[
         list[Diagnostic], Meta(description="Warnings about the document that was started.")
     ] = []
@@ -159,6 +162,9 @@ class Explanation(Reply, frozen=True):
     status: str
     summary: str
     reasons: list[str]
+    missing: Annotated[
+        list[Any], Meta(description="Arrivals and outputs that the node still needs.")
+    ]
     details: dict[str, Any]
 
 

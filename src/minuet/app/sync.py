@@ -404,6 +404,7 @@ class SyncWorkers(Twin):
     queues = blocking(Workers.queues)
     left_to_others = blocking(Workers.left_to_others)
     find_unserved = blocking(Workers.find_unserved)
+    handlers = blocking(Workers.handlers)
     serve_functions = passing(Workers.serve_functions)
 
 

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.handlers import all_types, config_schema
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
@@ -85,7 +86,18 @@ class QueueView(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+class HandlerView(msgspec.Struct, frozen=True):
+    """A handler that workers have."""
+
+    name: str
+    #: Names of the workers that have it.
+    workers: tuple[str, ...]
+    #: JSON Schema of its arguments. None: this process does not have it, and cannot know.
+    config_schema: dict[str, Any] | None
+
+
 #: Inside the class, `list` is one of its methods.
+HandlerList: TypeAlias = list[HandlerView]
 WorkerList: TypeAlias = list[WorkerView]
 QueueList: TypeAlias = list[QueueView]
 NameList: TypeAlias = list[str]
@@ -142,6 +154,24 @@ class Workers:
             _queue_view(depth.queue, depth.ready, depth.leased, depth.oldest_due_ms, workers)
             for depth in await self._store.list_queues()
             if depth.tenant == self._tenant
+        ]
+
+    async def handlers(self) -> HandlerList:
+        """The handlers that workers have, by name."""
+        workers = [worker for worker in await self.list() if worker.takes]
+        here = self._behind.engine.handlers
+        types = set(all_types(here))
+        own = set(here.names())
+        names = {name for worker in workers for name in worker.executors} - types
+        if self._behind.worker is not None:
+            names |= own
+        return [
+            HandlerView(
+                name,
+                tuple(worker.name for worker in workers if name in worker.executors),
+                config_schema(here.find(name)) if name in own else None,
+            )
+            for name in sorted(names)
         ]
 
     @checked

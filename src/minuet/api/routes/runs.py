@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minuet.api import replies, requests
-from minuet.api.answers import JsonAnswer, answer_page, answer_run
+from minuet.api.answers import answer_page, answer_run
 from minuet.api.bodies import expected_seq, read_body
 from minuet.api.context import Here
 from minuet.api.describing import describes
@@ -187,9 +187,3 @@ async def send_signal(request: Request, facade: Here, run_id: RunId, name: str) 
     asked = await read_body(request, requests.SendSignal)
     run = await facade.runs.signal(run_id, name, asked.data, idempotency_key=asked.idempotency_key)
     return answer_run(shapes.row(run))
-
-
-@router.get("/runs/{run_id}/tree", **describes(dict[str, Any], errors=(404,)))
-async def get_tree(facade: Here, run_id: RunId) -> Response:
-    """A run with its child runs, and theirs."""
-    return JsonAnswer(shapes.tree(await facade.runs.tree(run_id)))
