@@ -9,6 +9,7 @@ from fastapi import Depends
 from starlette.requests import Request
 
 from minuet.app.app import App, Facade
+from minuet.app.feeds import Feeds
 
 if TYPE_CHECKING:
     from minuet.api.front import Limits
@@ -20,6 +21,7 @@ class Shared:
     def __init__(self, app: App, limits: Limits) -> None:
         self.app = app
         self.limits = limits
+        self.feeds = Feeds(limits.kept_events)
         #: Set when the server begins to stop: whoever waits ends now.
         self.closing = asyncio.Event()
 

@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from minuet.api.access import Access, Pace
 from minuet.api.answers import answer_problem
 from minuet.api.errors import BodyTooLargeError
+from minuet.app.feeds import KEPT_MAX
 from minuet.errors import MinuetError
 
 _log = logging.getLogger("minuet.api")
@@ -43,6 +44,10 @@ class Limits(msgspec.Struct, frozen=True):
     per_second: float | None = None
     #: Clients that wait for events, and workers that wait for tasks, each.
     waiting: int = 1_000
+    #: Events of a run that are kept for those who watch it.
+    kept_events: int = KEPT_MAX
+    #: A stream of events is not silent for longer than this, so that nobody takes it for dead.
+    keep_alive_s: float = 15.0
 
 
 def canonical(path: str) -> str:
