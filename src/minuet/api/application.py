@@ -25,6 +25,7 @@ from minuet.api.routes import (
     catalog,
     dead_letters,
     events,
+    exchange,
     health,
     questions,
     runs,
@@ -46,7 +47,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, workers, catalog, blobs, health),
+    *(dead_letters, exchange, workers, catalog, blobs, health),
 )
 
 
@@ -56,11 +57,24 @@ class Api:
     def __init__(
         self, app: App, access: Access | None = None, limits: Limits | None = None
     ) -> None:
-        self.shared = Shared(app, limits or Limits())
+        access = access or Access()
+        self.shared = Shared(app, limits or Limits(), access.key)
         often = _Often(
-            [Route(f"{PREFIX}/runs", starting.start_run, methods=["POST"])], make_routes()
+            [
+                Route(f"{PREFIX}/workers/{{id}}/exchange", exchange.exchange, methods=["POST"]),
+                Route(f"{PREFIX}/runs", starting.start_run, methods=["POST"]),
+            ],
+            make_routes(),
         )
-        self._front = Front(often, access or Access(), self.shared.limits, lambda path, key: False)
+        self._front = Front(often, access, self.shared.limits, self._is_worker)
+
+    def _is_worker(self, path: str, given: str) -> bool:
+        """Whether a worker over HTTP may do this with its token: what concerns itself."""
+        words = path.removeprefix(PREFIX).split("/")
+        worker = (
+            self.shared.remote.get(words[2]) if words[1:2] == ["workers"] and words[2:] else None
+        )
+        return worker is not None and worker.is_token(given)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["minuet"] = self.shared
@@ -69,6 +83,10 @@ class Api:
     def begin_closing(self) -> None:
         """The server stops: end what waits."""
         self.shared.closing.set()
+
+    async def close(self) -> None:
+        """No request comes any more: end the workers that this server stands for."""
+        await self.shared.remote.end()
 
 
 class _Often:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 
 from minuet.app.app import App, Facade
 from minuet.app.feeds import Feeds
+from minuet.app.remote import RemoteWorkers
 
 if TYPE_CHECKING:
     from minuet.api.front import Limits
@@ -18,9 +19,12 @@ if TYPE_CHECKING:
 class Shared:
     """What all requests to one server share."""
 
-    def __init__(self, app: App, limits: Limits) -> None:
+    def __init__(self, app: App, limits: Limits, key: str | None = None) -> None:
         self.app = app
         self.limits = limits
+        #: The key of clients.
+        self.key = key
+        self.remote = RemoteWorkers()
         self.feeds = Feeds(limits.kept_events)
         #: Set when the server begins to stop: whoever waits ends now.
         self.closing = asyncio.Event()

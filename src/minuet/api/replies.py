@@ -397,7 +397,7 @@ class Registered(Reply, frozen=True):
 
     worker_id: str
     token: Annotated[
-        str, Meta(description="To be sent with each exchange as `Authorization: Worker TOKEN`.")
+        str, Meta(description="May be sent instead of an API key: `Authorization: Bearer TOKEN`.")
     ]
     lease_ms: Annotated[
         int, Meta(description="A worker that is silent for this long loses its tasks.")
@@ -436,6 +436,7 @@ class Exchanged(Reply, frozen=True):
     tasks: list[Task]
     settled: list[Settled]
     revoked: Annotated[list[str], Meta(description="Tasks to stop working on.")]
+    draining: Annotated[bool, Meta(description="It gets nothing more: finish, and end.")]
 
 
 class Ready(Reply, frozen=True):

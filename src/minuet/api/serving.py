@@ -83,3 +83,4 @@ async def serving(api: Api, sock: socket.socket) -> AsyncIterator[None]:
         api.begin_closing()
         server.should_exit = True
         await task
+        await api.close()
