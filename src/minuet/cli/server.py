@@ -18,7 +18,9 @@ from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note
 from minuet.cli.process import StopSignals, run
 from minuet.cli.stores import is_memory
+from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
+from minuet.nodes.secrets import NoSecrets
 from minuet.settings import masked
 
 
@@ -38,6 +40,10 @@ def serve(arguments: Namespace) -> int:
             "`minuet dev` has a worker of its own"
         )
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
+    if options["secrets"] is None:
+        # As for workers: others may write the documents.
+        options["secrets"] = NoSecrets()
     served = Served(App(arguments.store, **options), arguments)
     return run(served.work, served.signals)
 
@@ -54,11 +60,10 @@ class Served:
         # What handlers print goes elsewhere with --json; what we print does not.
         self._out = sys.stdout
         settings = arguments.settings
-        names = [name.strip() for name in (settings["MINUET_ALLOWED_HOSTS"] or "").split(",")]
         self._access = access_for(
             arguments.host,
             settings["MINUET_API_KEY"],
-            filter(None, names),
+            listed(settings["MINUET_ALLOWED_HOSTS"]),
             insecure=arguments.insecure,
         )
         self.signals = StopSignals(app.options.grace_s)
@@ -82,10 +87,14 @@ class Served:
                 async with serving(api, sock):
                     url = url_of(sock, arguments.host)
                     self._report_start(url)
-                    await self.signals.came.wait()
+                    await self._until_stopped()
                     self._report("stopping", "stopping: requests get a few seconds to finish")
+                    self.signals.watch()
         self._report("stopped", "stopped")
         return outcomes.COMPLETED
+
+    async def _until_stopped(self) -> None:
+        await self.signals.came.wait()
 
     def _report_start(self, url: str) -> None:
         store = masked(self._arguments.store)

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import argparse
 
-from minuet.cli.parser import Commands, Parser, add, add_log_level, add_store
+from minuet.cli.parser import (
+    WORKFLOW_FILE,
+    Commands,
+    Parser,
+    add,
+    add_handling,
+    add_log_level,
+    add_store,
+)
 
 PORT = 7800
 
@@ -21,6 +29,23 @@ def add_servers(commands: Commands[Parser]) -> None:
     add_store(parser)
     _add_address(parser)
     add_log_level(parser)
+
+    parser = add(
+        commands,
+        "dev",
+        "dev:develop",
+        "serve the HTTP API and run nodes, in one process",
+        "Serve the HTTP API and run the nodes of all runs in the store, until Ctrl-C. The files\n"
+        "are deployed at the start, and again when they change; handlers are loaded again.\n\n"
+        "A Python file of the same name beside a workflow (order.py beside order.yaml) has its\n"
+        "handlers, unless --handlers names others.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="*", help=WORKFLOW_FILE)
+    add_handling(parser, "$WORKER_CONCURRENCY, else 32")
+    _add_address(parser)
+    parser.add_argument(
+        "--no-open", action="store_true", help="accepted for scripts: no browser is opened"
+    )
 
 
 def _add_address(parser: Parser) -> None:

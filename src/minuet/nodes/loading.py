@@ -11,7 +11,7 @@ import sys
 import traceback
 import zlib
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from minuet.errors import ConfigError
 
@@ -31,6 +31,30 @@ def load_module(module_or_file: str) -> ModuleType:
         raise ConfigError(_describe(module_or_file, error)) from error
 
 
+def reload_file(file: str) -> ModuleType:
+    """Import a file again, although it was imported before; ConfigError when that fails, and then
+    the module stays what it was."""
+    path = _find_file(file)
+    known = {
+        name: module
+        for name, module in sys.modules.items()
+        if getattr(module, "__file__", None) == str(path)
+    }
+    try:
+        for name in known:
+            del sys.modules[name]
+        return _load_file(path, _compile(path))
+    except (Exception, SystemExit) as error:
+        sys.modules.update(known)
+        raise ConfigError(_describe(file, error)) from error
+
+
+def _compile(path: Path) -> CodeType:
+    # Python would use a compiled file if the source had as many bytes in the same second.
+    code: CodeType = compile(path.read_bytes(), str(path), "exec")
+    return code
+
+
 def document_name(module: ModuleType) -> str:
     """What documents call a module: its name, or that of its file."""
     name = module.__name__
@@ -44,8 +68,9 @@ def _find_file(name: str) -> Path:
     return path.resolve()
 
 
-def _load_file(path: Path) -> ModuleType:
-    """Import a file under its own name, or under another when that one is taken."""
+def _load_file(path: Path, code: CodeType | None = None) -> ModuleType:
+    """Import a file under its own name, or under another when that one is taken; as this code, if
+    it is given."""
     name = path.stem
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) != str(path):
@@ -59,7 +84,10 @@ def _load_file(path: Path) -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        if code is None:
+            spec.loader.exec_module(module)
+        else:
+            exec(code, vars(module))
     except BaseException:
         del sys.modules[name]
         raise
