@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from minuet.errors import HandlerError
+from minuet.nodes.binding import is_context
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, AnyTask, Handlers, is_context
+from minuet.nodes.handler import REGISTERED, AnyTask, Handlers
 from minuet.nodes.spec import NodeType
 from minuet.nodes.values import annotations_of
 from minuet.plan.plan import HIDDEN, Node, Plan

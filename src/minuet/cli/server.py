@@ -80,7 +80,7 @@ class Served:
             body_bytes=settings["MINUET_BODY_BYTES_MAX"],
             per_second=settings["MINUET_REQUESTS_PER_SECOND"],
         )
-        with logging_to_stderr(arguments.log_level), sock:
+        with logging_to_stderr(arguments), sock:
             self.signals.install()
             async with self._app:
                 api = Api(self._app, self._access, limits)
