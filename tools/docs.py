@@ -29,6 +29,7 @@ from minuet.app.runs import Runs
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.cli.arguments import every_command
+from minuet.errors import MinuetError
 from minuet.model.reference import schema_text, with_tables
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import NodeType
@@ -132,7 +133,8 @@ def routes_text() -> str:
         for method, found in operations.items():
             summary = found["description"].partition("\n\n")[0]
             answers = ", ".join(code for code in found["responses"] if code.isdecimal())
-            row = f"| `{method.upper()} {path.removeprefix('/api/v1')}` | {_cell(summary)} | {answers} |"
+            route = f"{method.upper()} {path.removeprefix('/api/v1')}"
+            row = f"| `{route}` | {_cell(summary)} | {answers} |"
             sections.setdefault(found["tags"][0], []).append(row)
     head = "| route | | answers |\n|---|---|---|\n"
     parts = [
@@ -143,16 +145,12 @@ def routes_text() -> str:
 
 
 def _codes_text() -> str:
-    own = {
-        kind: kind.outcome
-        for _, kind in inspect.getmembers(api_errors, inspect.isclass)
-        if kind.__module__ == api_errors.__name__
-    }
-    engine = {kind: found for kind, found in OUTCOMES.items() if hasattr(kind, "code")}
-    rows = sorted(
-        (found.http_status, kind.code, found.title) for kind, found in {**engine, **own}.items()
-    )
-    lines = "".join(f"| {status} | `{code}` | {title} |\n" for status, code, title in rows)
+    rows = {(kind.code, found) for kind, found in OUTCOMES.items() if issubclass(kind, MinuetError)}
+    for _, kind in inspect.getmembers(api_errors, inspect.isclass):
+        if issubclass(kind, MinuetError) and kind.__module__ == api_errors.__name__:
+            rows.add((kind.code, vars(kind)["outcome"]))
+    ordered = sorted((found.http_status, code, found.title) for code, found in rows)
+    lines = "".join(f"| {status} | `{code}` | {title} |\n" for status, code, title in ordered)
     return f"\n## Codes of problems\n\n| status | code | |\n|---|---|---|\n{lines}"
 
 

@@ -41,7 +41,7 @@ from minuet.kernel.program import Program, targets
 from minuet.kernel.scope import decode
 from minuet.plan.plan import author_of
 from minuet.schemas import compile_schema
-from minuet.store.records import Run, Token
+from minuet.store.records import Run
 from minuet.types import Json, Scope
 
 #: How long a decision waits for the one before to be counted.
@@ -127,7 +127,9 @@ class Approvals:
         runs: dict[str, Run] = {}
         most = limit if after is None else WAITING_MAX
         tokens = await self._store.list_waiting(self._tenant, APPROVAL_WAIT, limit=most)
-        for token in _tokens_after(after, tokens)[:limit]:
+        ids = [approval_id(one.run, author_of(one.node), decode(one.scope)) for one in tokens]
+        first = _place_after(after, ids)
+        for token in tokens[first : first + limit]:
             at = token.wait_event
             history = await self._reader.history(token.run, at - 1, at)
             if token.run not in runs:
@@ -324,15 +326,15 @@ def _rest_after(after: str | None, found: builtins.list[Approval]) -> builtins.l
     return found[ids.index(after) + 1 :] if after in ids else found
 
 
-def _tokens_after(after: str | None, tokens: builtins.list[Token]) -> builtins.list[Token]:
-    """As `_rest_after`. If the one with this id was decided since, from its run on."""
+def _place_after(after: str | None, ids: builtins.list[str]) -> int:
+    """Where those begin that come after the one with this id. If it was decided since, and is not
+    among them: those of its run."""
     if after is None:
-        return tokens
-    ids = [approval_id(one.run, author_of(one.node), decode(one.scope)) for one in tokens]
+        return 0
     if after in ids:
-        return tokens[ids.index(after) + 1 :]
+        return ids.index(after) + 1
     run = after.partition(":")[0]
-    return [one for one in tokens if one.run >= run]
+    return sum(id.partition(":")[0] < run for id in ids)
 
 
 def _leads_to(program: Program, name: str) -> dict[str, builtins.list[str]]:

@@ -10,6 +10,7 @@ import importlib.util
 import sys
 import traceback
 import zlib
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import CodeType, ModuleType
 
@@ -43,16 +44,19 @@ def reload_file(file: str) -> ModuleType:
     try:
         for name in known:
             del sys.modules[name]
-        return _load_file(path, _compile(path))
+        return _load_file(path, fresh=True)
     except (Exception, SystemExit) as error:
         sys.modules.update(known)
         raise ConfigError(_describe(file, error)) from error
 
 
-def _compile(path: Path) -> CodeType:
-    # Python would use a compiled file if the source had as many bytes in the same second.
-    code: CodeType = compile(path.read_bytes(), str(path), "exec")
-    return code
+class _Fresh(SourceFileLoader):
+    """Reads no compiled file: Python takes it for current if the source had as many bytes in the
+    same second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
 
 
 def document_name(module: ModuleType) -> str:
@@ -68,9 +72,8 @@ def _find_file(name: str) -> Path:
     return path.resolve()
 
 
-def _load_file(path: Path, code: CodeType | None = None) -> ModuleType:
-    """Import a file under its own name, or under another when that one is taken; as this code, if
-    it is given."""
+def _load_file(path: Path, *, fresh: bool = False) -> ModuleType:
+    """Import a file under its own name, or under another when that one is taken."""
     name = path.stem
     known = sys.modules.get(name)
     if known is not None and getattr(known, "__file__", None) != str(path):
@@ -78,16 +81,14 @@ def _load_file(path: Path, code: CodeType | None = None) -> ModuleType:
         known = sys.modules.get(name)
     if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _Fresh(name, str(path)) if fresh else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        if code is None:
-            spec.loader.exec_module(module)
-        else:
-            exec(code, vars(module))
+        spec.loader.exec_module(module)
     except BaseException:
         del sys.modules[name]
         raise

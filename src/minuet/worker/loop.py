@@ -42,7 +42,7 @@ from minuet.worker.workload import ITEMS_MAX, Workload
 
 _log = logging.getLogger("minuet.worker")
 
-#: Is told what the store has answered to what became of a token: its key, its lease, the result.
+#: Called with what the store has answered to what became of a token: its key, lease and result.
 Settled: TypeAlias = Callable[[Key, str, Result], None]
 
 #: Inline nodes taken in one exchange: enough to share a commit, few enough to be quick.
