@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import httpx2
 import pytest
+from prometheus_client import CollectorRegistry
 
 from minuet.api.access import Access
 from minuet.api.application import Api
@@ -75,13 +76,14 @@ async def open_site(
     *,
     access: Access | None = None,
     limits: Limits | None = None,
+    registry: CollectorRegistry | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
     modules = [] if handlers is None else [handlers]
     with bind("127.0.0.1", 0) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with App(store, handlers=modules, **options) as app:
-            api = Api(app, access, limits)
+            api = Api(app, access, limits, registry)
             async with (
                 serving(api, sock),
                 httpx2.AsyncClient(base_url=url, timeout=PATIENCE_S) as client,

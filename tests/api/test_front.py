@@ -99,6 +99,26 @@ async def test_a_server_with_a_key_lets_in_who_has_it(serve: Serve) -> None:
     assert (right.status_code, health.status_code) == (200, 200)
 
 
+@pytest.mark.shows("Q-22")
+async def test_a_read_only_server_refuses_changes(serve: Serve) -> None:
+    access = Access(read_only=True, primary="http://primary.test:7800")
+    async with serve(access=access) as site:
+        run = (await site.app.start({"name": "x", "nodes": [{"id": "a", "type": "noop"}]})).id
+        await site.app.wait(run)
+        found = await site.get(f"/runs/{run}")
+        refused = [
+            await site.client.post("/runs", json={"document": {}}),
+            await site.client.post(f"/runs/{run}/retry"),
+            await site.client.delete("/api/v1/workers/x"),
+            await site.client.put("/api/v1/blobs", content=b"x"),
+        ]
+
+    assert found["status"] == "COMPLETED"
+    for answer in refused:
+        assert (answer.status_code, answer.json()["code"]) == (403, "read-only")
+        assert "http://primary.test:7800" in answer.json()["detail"]
+
+
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
 def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
     with pytest.raises(ConfigError, match="MINUET_API_KEY"):

@@ -7,8 +7,10 @@ import types
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from minuet import Context, task
+from minuet.telemetry.metrics import WorkerMetrics
 
 from ..waiting import until, until_waiting
 from .conftest import Serve, Site
@@ -266,6 +268,28 @@ async def test_node_types_are_listed_with_their_schemas(serve: Serve) -> None:
     assert {"task", "transform", "wait", "http", "human", "workflow"} <= {n["name"] for n in listed}
     assert one["config_schema"]["type"] == "object"
     assert unknown["code"] == "not-found"
+
+
+@pytest.mark.shows("T-04")
+async def test_metrics_say_how_the_store_is_and_what_workers_do(serve: Serve) -> None:
+    registry = CollectorRegistry()
+    observer = WorkerMetrics(registry)
+    async with serve(registry=registry, observer=observer) as site:
+        await fail(site, 2)
+        await site.start({"name": "x", "nodes": [{"id": "a", "handler": "elsewhere"}]})
+
+        async def registered() -> bool:
+            return bool((await site.get("/workers"))["items"])
+
+        await until(site.app.store, registered)
+        answer = await site.client.get("/metrics")
+    lines = answer.text.splitlines()
+
+    assert answer.headers["content-type"].startswith("text/plain")
+    assert "workflow_dlq_size 2.0" in lines
+    assert 'minuet_queue_ready{queue="task:elsewhere"} 1.0' in lines
+    assert 'minuet_workers{status="healthy"} 1.0' in lines
+    assert 'workflow_tokens_consumed_total{node_id="good",workflow="failing"} 2.0' in lines
 
 
 # ── blobs ───────────────────────────────────────────────────────────────────────────────────

@@ -18,6 +18,7 @@ from starlette.datastructures import Headers
 
 from minuet.api.errors import (
     ForbiddenError,
+    ReadOnlyError,
     TooManyRequestsError,
     UnauthenticatedError,
     UnknownHostError,
@@ -56,9 +57,16 @@ class Access(msgspec.Struct, frozen=True):
     key: str | None = None
     #: Hosts that requests may name, without port; None: any.
     hosts: frozenset[str] | None = frozenset(LOCAL)
+    #: Whether it only answers questions, and where changes are made instead.
+    read_only: bool = False
+    primary: str | None = None
 
-    def check(self, headers: Headers, path: str, is_worker: Callable[[str, str], bool]) -> None:
+    def check(
+        self, method: str, headers: Headers, path: str, is_worker: Callable[[str, str], bool]
+    ) -> None:
         """Let the request in, or raise what is wrong with it."""
+        if self.read_only and method not in ("GET", "HEAD"):
+            raise ReadOnlyError(self.primary)
         host = headers.get("host", "")
         if self.hosts is not None and _name_of(host) not in self.hosts:
             raise UnknownHostError(
@@ -89,14 +97,21 @@ def _name_of(host: str) -> str:
 
 
 def access_for(
-    host: str, key: str | None, names: Iterable[str], *, insecure: bool = False
+    host: str,
+    key: str | None,
+    names: Iterable[str],
+    *,
+    insecure: bool = False,
+    read_only: bool = False,
+    primary: str | None = None,
 ) -> Access:
     """The access of a server that is bound to this address."""
     check_bind(host, key, insecure=insecure)
     given = {name.lower() for name in names}
-    if is_loopback(host):
-        return Access(key, frozenset({*LOCAL, *given}))
-    return Access(key, frozenset({*LOCAL, host.lower(), *given}) if given else None)
+    hosts: frozenset[str] | None = frozenset({*LOCAL, *given})
+    if not is_loopback(host):
+        hosts = frozenset({*LOCAL, host.lower(), *given}) if given else None
+    return Access(key, hosts, read_only, primary)
 
 
 class Pace:

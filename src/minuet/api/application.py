@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -27,6 +27,7 @@ from minuet.api.routes import (
     events,
     exchange,
     health,
+    metrics,
     questions,
     runs,
     starting,
@@ -35,6 +36,9 @@ from minuet.api.routes import (
 )
 from minuet.app.app import App
 from minuet.errors import InputError, MinuetError
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
 
 DESCRIPTION = """\
 Durable workflows of tasks, agents and people.
@@ -47,7 +51,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, health),
+    *(dead_letters, exchange, workers, catalog, blobs, health, metrics),
 )
 
 
@@ -55,10 +59,14 @@ class Api:
     """The HTTP API of an App, which is open while it serves."""
 
     def __init__(
-        self, app: App, access: Access | None = None, limits: Limits | None = None
+        self,
+        app: App,
+        access: Access | None = None,
+        limits: Limits | None = None,
+        registry: CollectorRegistry | None = None,
     ) -> None:
         access = access or Access()
-        self.shared = Shared(app, limits or Limits(), access.key)
+        self.shared = Shared(app, limits or Limits(), access.key, registry)
         often = _Often(
             [
                 Route(f"{PREFIX}/workers/{{id}}/exchange", exchange.exchange, methods=["POST"]),

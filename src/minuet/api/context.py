@@ -13,14 +13,24 @@ from minuet.app.feeds import Feeds
 from minuet.app.remote import RemoteWorkers
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
     from minuet.api.front import Limits
 
 
 class Shared:
     """What all requests to one server share."""
 
-    def __init__(self, app: App, limits: Limits, key: str | None = None) -> None:
+    def __init__(
+        self,
+        app: App,
+        limits: Limits,
+        key: str | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
         self.app = app
+        #: Where the metrics of workers in this process are.
+        self.registry = registry
         self.limits = limits
         #: The key of clients.
         self.key = key

@@ -74,6 +74,17 @@ class ForbiddenError(RequestError):
     outcome = Outcome(INVALID, 403, "Forbidden")
 
 
+class ReadOnlyError(RequestError):
+    """The server only answers questions."""
+
+    code = "read-only"
+    outcome = Outcome(FAILED, 403, "Server is read-only")
+
+    def __init__(self, primary: str | None) -> None:
+        where = f"send it to {primary}" if primary else "send it to another server of the store"
+        super().__init__(f"this server changes nothing: {where}")
+
+
 class UnknownHostError(RequestError):
     """The request is for another host."""
 

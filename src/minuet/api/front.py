@@ -23,7 +23,7 @@ _log = logging.getLogger("minuet.api")
 PREFIX = "/api/v1"
 
 #: The first words of paths that are also served without a prefix.
-BARE = frozenset({"runs", "approvals", "node-types", "health"})
+BARE = frozenset({"runs", "approvals", "node-types", "health", "metrics"})
 
 #: Paths that need no key: whoever watches over the process has none.
 OPEN = (f"{PREFIX}/health/",)
@@ -107,7 +107,7 @@ class Front:
     def _check(self, scope: Scope, path: str, receive: Receive) -> Receive:
         headers = Headers(scope=scope)
         if not path.startswith(OPEN):
-            self._access.check(headers, path, self._is_worker)
+            self._access.check(scope["method"], headers, path, self._is_worker)
         if self._pace is not None:
             caller = scope.get("client") or ("",)
             self._pace.check(caller[0], asyncio.get_running_loop().time())

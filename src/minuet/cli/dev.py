@@ -11,6 +11,7 @@ import os
 from argparse import Namespace
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from minuet.app.app import App
 from minuet.app.compiling import compile_source
@@ -18,7 +19,7 @@ from minuet.cli.handlers import find_beside, load_handlers
 from minuet.cli.output import clean
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.process import handlers_print_to_stderr, run
-from minuet.cli.server import Served, need_server
+from minuet.cli.server import Served, make_metrics, need_server
 from minuet.cli.sources import find_source, python_file
 from minuet.cli.user import user_name
 from minuet.cli.worker_options import read_worker_options
@@ -44,7 +45,8 @@ def develop(arguments: Namespace) -> int:
     options["drain_seconds"] = DRAIN_S
     # Who types the command has the documents, and may call what this machine may call.
     options["egress_private"] = True
-    developed = Developed(App(arguments.store, **options), arguments, names)
+    options["observer"], registry = make_metrics()
+    developed = Developed(App(arguments.store, **options), arguments, names, registry)
     with handlers_print_to_stderr(arguments.output == "json"):
         return run(developed.work, developed.signals)
 
@@ -63,8 +65,10 @@ def _handlers_of(files: Sequence[str], given: Sequence[str]) -> list[str]:
 class Developed(Served):
     """From the start of a development server to its end."""
 
-    def __init__(self, app: App, arguments: Namespace, handlers: Sequence[str]) -> None:
-        super().__init__(app, arguments)
+    def __init__(
+        self, app: App, arguments: Namespace, handlers: Sequence[str], registry: Any
+    ) -> None:
+        super().__init__(app, arguments, registry)
         self._workflows: list[str] = arguments.files
         self._handlers = [name for name in handlers if name.endswith(".py")]
         self._seen: dict[str, tuple[int, int]] = {}

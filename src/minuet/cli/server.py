@@ -26,7 +26,9 @@ from minuet.settings import masked
 
 def need_server() -> None:
     """ConfigError with the install line if what the server needs is not installed."""
-    missing = [name for name in ("fastapi", "uvicorn") if find_spec(name) is None]
+    missing = [
+        name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None
+    ]
     if missing:
         raise ConfigError(f"the server needs {missing[0]}: pip install 'minuet[server]'")
 
@@ -44,17 +46,30 @@ def serve(arguments: Namespace) -> int:
     if options["secrets"] is None:
         # As for workers: others may write the documents.
         options["secrets"] = NoSecrets()
-    served = Served(App(arguments.store, **options), arguments)
+    options["observer"], registry = make_metrics()
+    served = Served(App(arguments.store, **options), arguments, registry)
     return run(served.work, served.signals)
+
+
+def make_metrics() -> tuple[Any, Any]:
+    """An observer that counts what workers of this process do, and where it counts."""
+    from prometheus_client import CollectorRegistry
+
+    from minuet.telemetry.metrics import WorkerMetrics
+
+    registry = CollectorRegistry()
+    return WorkerMetrics(registry), registry
 
 
 class Served:
     """From the start of a server to its end."""
 
-    def __init__(self, app: App, arguments: Namespace) -> None:
+    def __init__(self, app: App, arguments: Namespace, registry: Any = None) -> None:
         from minuet.api.access import access_for
 
         self._app = app
+        #: Where the metrics of workers in this process are.
+        self._registry = registry
         self._arguments = arguments
         self._as_json: bool = arguments.output == "json"
         # What handlers print goes elsewhere with --json; what we print does not.
@@ -65,6 +80,8 @@ class Served:
             settings["MINUET_API_KEY"],
             listed(settings["MINUET_ALLOWED_HOSTS"]),
             insecure=arguments.insecure,
+            read_only=arguments.read_only,
+            primary=arguments.primary,
         )
         self.signals = StopSignals(app.options.grace_s)
 
@@ -83,7 +100,7 @@ class Served:
         with logging_to_stderr(arguments), sock:
             self.signals.install()
             async with self._app:
-                api = Api(self._app, self._access, limits)
+                api = Api(self._app, self._access, limits, self._registry)
                 async with serving(api, sock):
                     url = url_of(sock, arguments.host)
                     self._report_start(url)

@@ -28,6 +28,14 @@ def add_servers(commands: Commands[Parser]) -> None:
     )
     add_store(parser)
     _add_address(parser)
+    parser.add_argument(
+        "--read-only", action="store_true", help="answer questions only, and refuse all changes"
+    )
+    parser.add_argument(
+        "--primary",
+        metavar="URL",
+        help="with --read-only: the server that changes are made at, for the answer",
+    )
     add_log_level(parser)
 
     parser = add(
@@ -43,6 +51,7 @@ def add_servers(commands: Commands[Parser]) -> None:
     parser.add_argument("files", metavar="FILE", nargs="*", help=WORKFLOW_FILE)
     add_handling(parser, "$WORKER_CONCURRENCY, else 32")
     _add_address(parser)
+    parser.set_defaults(read_only=False, primary=None)
     parser.add_argument(
         "--no-open", action="store_true", help="accepted for scripts: no browser is opened"
     )
