@@ -279,6 +279,45 @@ async def test_a_failed_run_is_retried(serve: Serve) -> None:
     assert found["nodes"]["good"]["attempts"] == 1
 
 
+UNDOABLE = {
+    "name": "undoable",
+    "nodes": [
+        {
+            "id": "book",
+            "type": "noop",
+            "compensator": {"handler": "output", "config": {"cancelled": True}},
+        }
+    ],
+}
+
+
+@pytest.mark.shows("Q-11")
+async def test_a_run_is_undone(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.start(UNDOABLE)
+        await site.app.wait(run)
+        undoing = await site.post(f"/runs/{run}/rollback")
+        await site.app.wait(run)
+        found = await site.get(f"/runs/{run}")
+        twice = await site.post(f"/runs/{run}/rollback", {}, 409)
+        again = await site.post(f"/runs/{run}/retry", {"undone": True})
+
+    assert undoing["status"] in ("COMPENSATING", "COMPLETED")
+    assert found["compensated"] == "all"
+    assert found["nodes"]["book"]["compensation"]["status"] == "COMPLETED"
+    assert twice["code"] == "run-conflict"
+    assert again["run_id"] != run
+
+
+async def test_a_run_has_limits_of_its_own(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.post("/runs", {"document": WAITING, "limits": {"deadline_s": 60}}, 201)
+        wrong = await site.post("/runs", {"document": WAITING, "limits": {"hops": 1}}, 422)
+
+    assert run["deadline_at"] is not None
+    assert "hops" in wrong["detail"]
+
+
 async def test_a_change_is_made_only_if_the_run_is_as_the_client_saw_it(serve: Serve) -> None:
     async with serve() as site:
         run = await site.start(WAITING, {"number": 2})

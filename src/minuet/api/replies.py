@@ -18,7 +18,7 @@ Moment = Annotated[
         extra_json_schema={"format": "date-time"},
     ),
 ]
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 RunId = Annotated[str, Meta(examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436"])]
 
 
@@ -34,6 +34,16 @@ class WaitingFor(Reply, frozen=True):
     since: Moment | None
     until: Moment | None
     data: Any
+
+
+class Compensation(Reply, frozen=True):
+    """What has become of a node's compensator."""
+
+    status: str
+    attempts: int
+    error: dict[str, Any] | None
+    started_at: Moment | None
+    ended_at: Moment | None
 
 
 class Node(Reply, frozen=True):
@@ -61,6 +71,7 @@ class Node(Reply, frozen=True):
     steps: Annotated[
         list[dict[str, Any]], Meta(description="What a durable function has done, in order.")
     ]
+    compensation: Compensation | None
 
 
 class RunRow(Reply, frozen=True):
@@ -118,6 +129,9 @@ class Run(RunRow, frozen=True):
     output: Any
     nodes: dict[str, Node]
     children: list[ChildRun]
+    compensated: Annotated[
+        Literal["all", "partly"] | None, Meta(description="How much of it was undone.")
+    ]
     last_event_at: Moment
     instances: Annotated[
         dict[str, Node], Meta(description="Every instance of every node, if they were asked for.")
@@ -136,6 +150,7 @@ class RunAt(Reply, frozen=True):
     output: Any
     nodes: dict[str, Node]
     error: dict[str, Any] | None
+    compensated: Literal["all", "partly"] | None
     duration_ms: int | None
     seq: int
     last_seq: Annotated[int, Meta(description="Number of its last event now.")]

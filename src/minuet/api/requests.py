@@ -43,6 +43,13 @@ class StartRun(Body, frozen=True):
     tags: Annotated[dict[str, Any] | None, Meta(description="Small values to find the run by.")] = (
         None
     )
+    limits: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="What the run may use, as `limits` of a document; the smaller ones count.",
+            examples=[{"deadline_s": 60}],
+        ),
+    ] = None
 
 
 class CancelRun(Body, frozen=True):
@@ -53,6 +60,22 @@ class CancelRun(Body, frozen=True):
 
 class Nothing(Body, frozen=True):
     """No fields."""
+
+
+class RetryRun(Body, frozen=True):
+    """How a run is retried."""
+
+    undone: Annotated[
+        bool, Meta(description="Start a run over that was undone completely, as another run.")
+    ] = False
+
+
+class RollBack(Body, frozen=True):
+    """How much of a run is undone."""
+
+    to: Annotated[
+        str | None, Meta(description="Undo only what completed after this node; null: everything.")
+    ] = None
 
 
 class SendSignal(Body, frozen=True):

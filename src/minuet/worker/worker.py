@@ -39,7 +39,6 @@ from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
 from minuet.worker.isolation.attempts import Isolation
-from minuet.worker.loop import Loop
 from minuet.worker.loop import Loop, Settled
 from minuet.worker.membership import Membership
 from minuet.worker.pipeline import Pipeline

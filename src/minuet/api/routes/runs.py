@@ -24,7 +24,7 @@ from minuet.errors import RunConflictError
 
 router = APIRouter(tags=["runs"])
 
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 
 #: Runs looked through for one page of a tag.
 SEARCHED_MAX = 10_000
@@ -138,13 +138,30 @@ async def resume_run(
     return await _change(request, facade, run_id, facade.runs.resume)
 
 
-@router.post("/runs/{run_id}/retry", **describes(replies.RunRow, body=requests.Nothing, **_CHANGES))
+@router.post(
+    "/runs/{run_id}/retry", **describes(replies.RunRow, body=requests.RetryRun, **_CHANGES)
+)
 async def retry_run(
     request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
 ) -> Response:
-    """Run again what failed or was cut off, in the run's next generation."""
-    await read_body(request, requests.Nothing)
-    return await _change(request, facade, run_id, facade.runs.retry)
+    """Run again what failed or was cut off, in the run's next generation.
+
+    A run that was undone is not retried; with `undone`, it is started over as another run, which is
+    the answer.
+    """
+    asked = await read_body(request, requests.RetryRun)
+    return await _change(request, facade, run_id, facade.runs.retry, undone=asked.undone)
+
+
+@router.post(
+    "/runs/{run_id}/rollback",
+    **describes(replies.RunRow, body=requests.RollBack, errors=(404, 409)),
+)
+async def roll_back_run(request: Request, facade: Here, run_id: RunId) -> Response:
+    """Undo a run that is over: run the compensators of the nodes that completed, the last one
+    first."""
+    asked = await read_body(request, requests.RollBack)
+    return answer_run(shapes.row(await facade.runs.rollback(run_id, to=asked.to)))
 
 
 async def _change(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Path
 from starlette.requests import Request
@@ -19,6 +19,7 @@ from minuet.api.front import PREFIX
 from minuet.api.showing import show_run
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
+from minuet.app.limits import RunLimits
 from minuet.errors import InputError, RunConflictError
 
 router = APIRouter(tags=["runs"])
@@ -57,7 +58,11 @@ async def start_run(request: Request) -> Response:
     source = await source_of(facade, asked)
     try:
         run = await facade.runs.start(
-            source, asked.inputs, idempotency_key=asked.idempotency_key, tags=asked.tags
+            source,
+            asked.inputs,
+            idempotency_key=asked.idempotency_key,
+            tags=asked.tags,
+            limits=cast(RunLimits | None, asked.limits),
         )
     except RunConflictError as error:
         raise KeyReusedError(
