@@ -1,4 +1,7 @@
-"""Compare what a server answers with what its OpenAPI document says."""
+"""Compare what a server answers with what its OpenAPI document says.
+
+A field that is new in `minuet.app.shapes` belongs into its type in `minuet.api.replies` as well.
+"""
 
 from __future__ import annotations
 

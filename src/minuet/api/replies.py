@@ -347,6 +347,7 @@ class Worker(Reply, frozen=True):
     draining: bool
     concurrency: int
     busy: int
+    leftover: Annotated[int, Meta(description="Handlers that still run although they timed out.")]
     queues: list[str]
     executors: list[str]
     capabilities: dict[str, Any]
