@@ -21,10 +21,11 @@ STARTED := tests/children tests/folding.py tests/fault tests/fleet tools bench
 
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
+SERVER := .venv/.server
 DEV := .venv/.dev
 SERVERS := .venv/servers/.complete
 
-.PHONY: help setup demo services test check static format sim faults bench bench-peers soak requirements docs pins clean
+.PHONY: help setup demo serve services test check static format sim faults bench bench-peers soak requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -33,6 +34,9 @@ setup: $(DEV) ## Create .venv with everything that development needs
 
 demo: $(CORE) ## Run an example workflow end to end, with live progress
 	@.venv/bin/minuet demo
+
+serve: $(SERVER) ## Serve the HTTP API and run nodes in one process, on http://127.0.0.1:7800; FILES=order.yaml
+	@.venv/bin/minuet dev $(FILES)
 
 services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; prints their URLs
 	@$(RUN) tools/services.py build/services
@@ -95,7 +99,12 @@ $(CORE): requirements/core.txt pyproject.toml tools/venv.sh
 	@$(PIP) install --no-deps -e .
 	@touch $@
 
-$(DEV): $(CORE) requirements/dev.txt
+$(SERVER): $(CORE) requirements/server.txt
+	@echo "installing what the server needs …"
+	@$(PIP) install -r requirements/server.txt
+	@touch $@
+
+$(DEV): $(CORE) requirements/dev.txt requirements/server.txt
 	@echo "installing the development tools …"
 	@$(PIP) install -r requirements/dev.txt
 	@touch $@

@@ -19,6 +19,8 @@ import msgspec
 
 import minuet
 import minuet.testing as testing
+from minuet.api import errors as api_errors
+from minuet.api.application import make_routes
 from minuet.app import arguments
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
@@ -27,6 +29,7 @@ from minuet.app.runs import Runs
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.cli.arguments import every_command
+from minuet.errors import MinuetError
 from minuet.model.reference import schema_text, with_tables
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.spec import NodeType
@@ -52,11 +55,14 @@ def pages() -> dict[Path, str]:
     """Every generated page with its content."""
     document, cli = REFERENCE / "document.md", REFERENCE / "cli.md"
     settings, python = REFERENCE / "settings.md", REFERENCE / "python.md"
+    http = REFERENCE / "http.md"
     architecture = ROOT / "ARCHITECTURE.md"
     return {
         REFERENCE / "workflow.schema.json": schema_text(),
         document: with_tables(document.read_text("utf-8")),
         REFERENCE / "node-types.md": node_types_text(),
+        REFERENCE / "openapi.json": openapi_text(),
+        http: http.read_text("utf-8").split(BEGIN)[0] + BEGIN + routes_text(),
         cli: cli.read_text("utf-8").split(BEGIN)[0] + BEGIN + commands_text(),
         settings: settings.read_text("utf-8").split(BEGIN)[0] + BEGIN + settings_text(),
         python: _with_reference(python.read_text("utf-8").split(BEGIN)[0]),
@@ -110,6 +116,42 @@ def _imports(above: list[str], allowed: set[str]) -> str:
     if len(barred) < len(named):
         return "all above but " + ", ".join(f"`{part}`" for part in barred)
     return ", ".join(named)
+
+
+# ── HTTP ────────────────────────────────────────────────────────────────────────────────────
+
+
+def openapi_text() -> str:
+    """The OpenAPI document of the server."""
+    return json.dumps(make_routes().openapi(), indent=2, ensure_ascii=False) + "\n"
+
+
+def routes_text() -> str:
+    """Every route, and every code of an error."""
+    sections: dict[str, list[str]] = {}
+    for path, operations in make_routes().openapi()["paths"].items():
+        for method, found in operations.items():
+            summary = found["description"].partition("\n\n")[0]
+            answers = ", ".join(code for code in found["responses"] if code.isdecimal())
+            route = f"{method.upper()} {path.removeprefix('/api/v1')}"
+            row = f"| `{route}` | {_cell(summary)} | {answers} |"
+            sections.setdefault(found["tags"][0], []).append(row)
+    head = "| route | | answers |\n|---|---|---|\n"
+    parts = [
+        f"\n## {title.capitalize()}\n\n{head}" + "\n".join(rows) + "\n"
+        for title, rows in sections.items()
+    ]
+    return "".join(parts) + _codes_text()
+
+
+def _codes_text() -> str:
+    rows = {(kind.code, found) for kind, found in OUTCOMES.items() if issubclass(kind, MinuetError)}
+    for _, kind in inspect.getmembers(api_errors, inspect.isclass):
+        if issubclass(kind, MinuetError) and kind.__module__ == api_errors.__name__:
+            rows.add((kind.code, vars(kind)["outcome"]))
+    ordered = sorted((found.http_status, code, found.title) for code, found in rows)
+    lines = "".join(f"| {status} | `{code}` | {title} |\n" for status, code, title in ordered)
+    return f"\n## Codes of problems\n\n| status | code | |\n|---|---|---|\n{lines}"
 
 
 def commands_text() -> str:

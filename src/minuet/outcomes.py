@@ -90,7 +90,13 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
 
 
 def outcome_of(error: BaseException) -> Outcome:
-    """What an error is to the outside; of one that is not Minuet's, an internal error."""
+    """What an error is to the outside; of one that is not Minuet's, an internal error.
+
+    Errors that only a server raises are not in the table: they carry their own outcome.
+    """
+    own = getattr(error, "outcome", None)
+    if isinstance(own, Outcome):
+        return own
     for kind in type(error).__mro__:
         if kind in OUTCOMES:
             return OUTCOMES[kind]

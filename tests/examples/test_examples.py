@@ -235,6 +235,8 @@ def test_every_example_is_in_the_list_and_is_tested(root: Path) -> None:
     elsewhere = {
         *("embedding", "services", "in_python", "patterns", "three_ways"),
         *("saga", "polling", "etl", "family", "undo"),
+        # In tests/api.
+        "workers",
     }
     tested = {name.split("/")[0] for name in EXAMPLES} | elsewhere
     assert folders - {"__pycache__"} == listed == tested

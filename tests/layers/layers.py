@@ -70,8 +70,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     "rehearsal": BELOW_APP | {"app", "simulation"},
     # It plays a user's workflow on the real engine; it knows nothing of the simulated world.
     "testing": BELOW_APP | {"app"},
+    # Routes show what the app answers, as the terminal does.
+    "api": {"minuet", "errors", "types", "outcomes", "plan", "app"},
     # The terminal shows what the app answers: it knows neither the engine nor the store.
-    "cli": (OUTSIDE | {"demo", "rehearsal", "testing"})
+    "cli": (OUTSIDE | {"demo", "rehearsal", "testing", "api"})
     - {"kernel", "bridge", "worker", "conditions"}
     - {"templates", "ids"},
     "__main__": {"cli"},

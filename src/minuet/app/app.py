@@ -289,9 +289,11 @@ class Facade:
         """Short for `app.runs.events`."""
         return await self.runs.events(run_id, after=after)
 
-    async def cancel(self, run_id: str, *, reason: str = CANCEL_REASON) -> Run:
+    async def cancel(
+        self, run_id: str, *, reason: str = CANCEL_REASON, seq: int | None = None
+    ) -> Run:
         """Short for `app.runs.cancel`."""
-        return await self.runs.cancel(run_id, reason=reason)
+        return await self.runs.cancel(run_id, reason=reason, seq=seq)
 
     async def signal(
         self, run_id: str, name: str, data: Any = None, *, idempotency_key: str | None = None

@@ -53,6 +53,9 @@ DATA_BYTES_MAX = 512 * 1024
 #: Runs looked through at once.
 PAGE = 200
 
+#: Approvals that wait and are looked through for a page behind the first.
+WAITING_MAX = 10_000
+
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
     """What people are asked, and what they have decided."""
@@ -104,23 +107,29 @@ class Approvals:
         *,
         status: ApprovalStatus | None = "pending",
         limit: int = 100,
+        after: str | None = None,
     ) -> builtins.list[Approval]:
         """Approvals of a run, or of all runs: those that are pending, or that have another status;
-        None: all. The oldest runs come first if they are pending, else the newest."""
+        None: all. The oldest runs come first if they are pending, else the newest. `after` is the
+        id of the last one of the previous page."""
         self._behind.check_open()
         if run_id is not None:
-            found = await self._of_run(await self._runs.get(run_id))
+            found = _rest_after(after, await self._of_run(await self._runs.get(run_id)))
         elif status == "pending":
-            return await self._waiting(limit)
+            return await self._waiting(limit, after)
         else:
-            found = await self._of_all(status, limit)
+            found = await self._of_all(status, limit, after)
         return [one for one in found if status in (None, one.status)][:limit]
 
-    async def _waiting(self, limit: int) -> builtins.list[Approval]:
+    async def _waiting(self, limit: int, after: str | None) -> builtins.list[Approval]:
         """Those that wait, each from the one event with which it does."""
         found: list[Approval] = []
         runs: dict[str, Run] = {}
-        for token in await self._store.list_waiting(self._tenant, APPROVAL_WAIT, limit=limit):
+        most = limit if after is None else WAITING_MAX
+        tokens = await self._store.list_waiting(self._tenant, APPROVAL_WAIT, limit=most)
+        ids = [approval_id(one.run, author_of(one.node), decode(one.scope)) for one in tokens]
+        first = _place_after(after, ids)
+        for token in tokens[first : first + limit]:
             at = token.wait_event
             history = await self._reader.history(token.run, at - 1, at)
             if token.run not in runs:
@@ -132,9 +141,15 @@ class Approvals:
                 found.append(await self._show(runs[token.run], asked))
         return found
 
-    async def _of_all(self, status: ApprovalStatus | None, limit: int) -> builtins.list[Approval]:
+    async def _of_all(
+        self, status: ApprovalStatus | None, limit: int, after: str | None
+    ) -> builtins.list[Approval]:
         found: list[Approval] = []
         before = None
+        if after is not None:
+            before = after.partition(":")[0]
+            rest = _rest_after(after, await self._of_run(await self._runs.get(before)))
+            found += [one for one in rest if status in (None, one.status)]
         while len(found) < limit:
             page = await self._runs.list(before=before, limit=PAGE)
             for run in page:
@@ -303,6 +318,23 @@ class Approvals:
 
 def _id(run: Run, asked: Asked) -> str:
     return approval_id(run.run, author_of(asked.place[0]), decode(asked.place[1]))
+
+
+def _rest_after(after: str | None, found: builtins.list[Approval]) -> builtins.list[Approval]:
+    """Those that come after the one with this id; all, if it is not among them."""
+    ids = [one.id for one in found]
+    return found[ids.index(after) + 1 :] if after in ids else found
+
+
+def _place_after(after: str | None, ids: builtins.list[str]) -> int:
+    """Where those begin that come after the one with this id. If it was decided since, and is not
+    among them: those of its run."""
+    if after is None:
+        return 0
+    if after in ids:
+        return ids.index(after) + 1
+    run = after.partition(":")[0]
+    return sum(id.partition(":")[0] < run for id in ids)
 
 
 def _leads_to(program: Program, name: str) -> dict[str, builtins.list[str]]:

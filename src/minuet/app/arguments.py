@@ -337,6 +337,7 @@ RULES: dict[str, Rule] = {
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),
+    "seq": optional(whole(0, SEQ_MAX)),
     "Runs.signal.name": _signal_name,
     "Runs.signal.idempotency_key": optional(_signal_name),
     "data": anything,  # encoded
@@ -349,6 +350,7 @@ RULES: dict[str, Rule] = {
     "comments": maybe_empty(COMMENTS_LENGTH_MAX),
     "groups": several(_NAME),
     "Approvals.list.run_id": optional(any_text),
+    "Approvals.list.after": optional(any_text),
     "Approvals.list.status": optional(one_of("pending", "decided", "timeout", "cancelled")),
     # Asking.
     "after": whole(0, SEQ_MAX),
@@ -361,6 +363,7 @@ RULES: dict[str, Rule] = {
     "Questions.instances.node": optional(any_text),
     "Finder.list.workflow": optional(any_text),
     "DeadLetters.list.run_id": optional(any_text),
+    "DeadLetters.list.after": optional(any_text),
     "DeadLetters.ids.run_id": optional(any_text),
     "DeadLetters.group.run_id": optional(any_text),
     "node_id": optional(any_text),

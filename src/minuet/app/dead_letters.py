@@ -27,7 +27,7 @@ from minuet.kernel.scope import show
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
-from minuet.store.records import DeadLetter
+from minuet.store.records import FIRST_PLACE, DeadLetter, LetterPlace
 from minuet.types import UNDO, Json, Scope
 from minuet.worker.assignment import Assignment
 from minuet.worker.preparing import CRASHES_MAX, Preparing
@@ -126,11 +126,13 @@ class DeadLetters:
         fingerprint: str | None = None,
         status: LetterStatus | None = "pending",
         limit: int = 100,
+        after: str | None = None,
     ) -> LetterList:
         """Dead letters, the oldest first. An item of a foreach has the name of its node, and its
-        number ends the scope."""
+        number ends the scope. `after` is the id of the last one of the previous page."""
         found: LetterList = []
-        async for page in self._pages(run_id, node_id, fingerprint, status):
+        place = FIRST_PLACE if after is None else (await self._find(after)).place
+        async for page in self._pages(run_id, node_id, fingerprint, status, place):
             found += [await self._view(letter) for letter in page[: limit - len(found)]]
             if len(found) == limit:
                 break
@@ -245,11 +247,12 @@ class DeadLetters:
         node_id: str | None,
         fingerprint: str | None,
         status: LetterStatus | None,
+        place: LetterPlace = FIRST_PLACE,
     ) -> AsyncIterator[Letters]:
         self._behind.check_open()
         if run_id is not None and not is_storable(run_id):
             return
-        async for page in letter_pages(self._store, self._tenant, run_id, status, PAGE):
+        async for page in letter_pages(self._store, self._tenant, run_id, status, PAGE, place):
             yield [
                 letter
                 for letter in page

@@ -9,7 +9,9 @@ from minuet.app.move.parcel import moved_store
 from minuet.app.tenant import Tenant
 from minuet.errors import AmbiguousRunError, RunNotFoundError
 from minuet.store.base import Store
-from minuet.store.records import Run
+
+# The facade returns these: callers need the type.
+from minuet.store.records import Run as Run
 from minuet.types import RunStatus
 
 #: Matching runs that are listed when a text is ambiguous.

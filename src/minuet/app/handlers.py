@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterable
 from types import ModuleType
+from typing import Any
+
+import msgspec
 
 from minuet.errors import HandlerError
+from minuet.nodes.binding import is_context
 from minuet.nodes.catalog import NODE_TYPES
-from minuet.nodes.handler import REGISTERED, Handlers
+from minuet.nodes.handler import REGISTERED, AnyTask, Handlers
 from minuet.nodes.spec import NodeType
+from minuet.nodes.values import annotations_of
 from minuet.plan.plan import HIDDEN, Node, Plan
 from minuet.types import TYPE_QUEUE
 
@@ -27,6 +33,31 @@ def make_handlers(modules: Iterable[str | ModuleType] = ()) -> Handlers:
 def all_types(handlers: Handlers) -> dict[str, NodeType]:
     """The node types that come with Minuet and those that are registered, by name."""
     return {**NODE_TYPES, **handlers.types()}
+
+
+def config_schema(task: AnyTask) -> dict[str, Any]:
+    """JSON Schema of the config that a handler takes: its arguments, by name."""
+    hints = annotations_of(task.function)
+    schema: dict[str, Any] = {"type": "object", "properties": {}, "required": []}
+    takes_all = False
+    for name, parameter in inspect.signature(task.function).parameters.items():
+        if is_context(hints.get(name)) or (name == "ctx" and name not in hints):
+            continue
+        if parameter.kind is parameter.VAR_KEYWORD:
+            takes_all = True
+        elif parameter.kind in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
+            schema["properties"][name] = _schema_of(hints[name]) if name in hints else {}
+            if parameter.default is parameter.empty:
+                schema["required"].append(name)
+    return {**schema, "additionalProperties": takes_all}
+
+
+def _schema_of(hint: Any) -> dict[str, Any]:
+    """JSON Schema of a type; {} if there is none, as for classes of other libraries."""
+    try:
+        return msgspec.json.schema(hint)
+    except (TypeError, ValueError, RuntimeError):
+        return {}
 
 
 def find_missing(nodes: Iterable[Node], handlers: Handlers) -> list[str]:

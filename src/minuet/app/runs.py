@@ -36,6 +36,7 @@ from minuet.errors import (
 from minuet.kernel.fold import NumberedEvent
 from minuet.model import DocumentSource
 from minuet.nodes.values import Decode, as_it_is
+from minuet.plan.digest import encode_plan
 from minuet.store.blob import blob_value
 from minuet.store.changes import (
     Cancel,
@@ -243,6 +244,29 @@ class Runs(Questions):
         return await self._change(run_id, Start(entries, encoded.data, plan.deadline_ms))
 
     @checked
+    async def start_again(self, run_id: str, input: Any = None) -> RunHandle:
+        """Start a new run of the plan that a run follows, as if it were started for the first time.
+        Without an input, it gets the same as that run."""
+        self._behind.check_open()
+        run = await self.get(run_id)
+        loaded = await self._behind.load(run.plan, run_id)
+        plan = loaded.program.plan
+        if input is None:
+            input = await self._reader.input(run)
+        data = None if run.version is not None else encode_plan(plan)
+        source = Startable(plan, run.plan, data, run.version, run.tag)
+        return await self._start_one(source, input)
+
+    async def _start_one(self, source: Startable, input: Any) -> RunHandle:
+        loaded = await self._starter.keep(source)
+        self._behind.serve(loaded)
+        encoded = encode_input(source.plan, input)
+        (answer,) = await self._starter.start(source, loaded, [encoded], [None], None)
+        assert isinstance(answer, str)  # It has no idempotency key.
+        self._behind.work_on([answer])
+        return self._handle(answer, as_it_is)
+
+    @checked
     def handle(self, run_id: str) -> RunHandle:
         """A handle of a run by its whole id; nothing is looked up."""
         return self._handle(run_id, as_it_is)
@@ -318,27 +342,38 @@ class Runs(Questions):
     # ── changing ────────────────────────────────────────────────────────────────────────
 
     @checked
-    async def cancel(self, run_id: str, *, reason: str = CANCEL_REASON) -> Run:
-        """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
-        run = await self._change(run_id, Cancel(reason))
+    async def cancel(
+        self, run_id: str, *, reason: str = CANCEL_REASON, seq: int | None = None
+    ) -> Run:
+        """End a run as CANCELLED. Running handlers are cancelled; their results do not count.
+
+        With `seq`, here and in the other changes, only if this is still the number of the run's
+        last event: RunConflictError if something has happened since.
+        """
+        run = await self._change(run_id, Cancel(reason), seq)
         self._behind.abandon(run_id)
         with suppress(StoreUnavailableError):  # Then a worker does it.
             await report_named(self._store, self._tenant, run_id)
         return run
 
     @checked
-    async def pause(self, run_id: str) -> Run:
+    async def pause(self, run_id: str, *, seq: int | None = None) -> Run:
         """Start nothing more of a run; handlers that are running may finish."""
-        return await self._change(run_id, Pause())
+        return await self._change(run_id, Pause(), seq)
 
     @checked
-    async def resume(self, run_id: str) -> Run:
+    async def resume(self, run_id: str, *, seq: int | None = None) -> Run:
         """Continue a paused run."""
-        return await self._change(run_id, Resume())
+        return await self._change(run_id, Resume(), seq)
 
     @checked
     async def retry(
-        self, run_id: str, *, generation: int | None = None, undone: bool = False
+        self,
+        run_id: str,
+        *,
+        generation: int | None = None,
+        undone: bool = False,
+        seq: int | None = None,
     ) -> Run:
         """Run what failed or was cut off again, in the run's next generation. It has as much time
         as the plan gives a run.
@@ -365,7 +400,8 @@ class Runs(Questions):
             deadline_ms = loaded.program.plan.deadline_ms
         except StoreUnusableError:
             deadline_ms = None  # Its plan is lost: the run will fail for that reason.
-        seq = None if generation is None else run.seq
+        if seq is None and generation is not None:
+            seq = run.seq
         change = RetryRun(deadline_ms=deadline_ms, undone=bool(run.undos))
         run = await self._change(run_id, change, seq)
         self._behind.work_on([run_id])

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, Undoing, WaitView
     from minuet.app.webhooks import WebhookReceiver
-    from minuet.app.workers import QueueView, WorkerView
+    from minuet.app.workers import HandlerView, QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
@@ -93,6 +93,7 @@ def row(run: Run) -> Shape:
         "tags": run.tags,
         "parent": run.parent,
         "parent_node": author_of(run.parent_node) or None,
+        "submitted_by": run.tags.get("submitted_by"),
         "deadline_at": moment(run.deadline_ms),
         "dlq_count": run.dead_letters,
         "created_at": moment(run.created_ms),
@@ -342,6 +343,15 @@ def queue(found: QueueView) -> Shape:
         "workflow": found.workflow,
         "node": found.node,
         "limit": found.limit,
+    }
+
+
+def handler(found: HandlerView) -> Shape:
+    """A handler that workers have."""
+    return {
+        "name": found.name,
+        "workers": list(found.workers),
+        "config_schema": found.config_schema,
     }
 
 

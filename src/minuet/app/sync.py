@@ -338,6 +338,7 @@ class SyncRuns(_Starting):
         return cast(SyncRunHandle, self._call(Runs.create, workflow, tags=tags, limits=limits))
 
     trigger = blocking(Runs.trigger)
+    start_again = blocking(Runs.start_again)
     handle = passing(Runs.handle)
     prepare = blocking(Runs.prepare)
     wait = blocking(Runs.wait)
@@ -384,6 +385,7 @@ class SyncWorkflows(Twin):
     encode_input = passing(Workflows.encode_input)
     node_types = passing(Workflows.node_types)
     find_misplaced = passing(Workflows.find_misplaced)
+    find_tagged = blocking(Workflows.find_tagged)
     deploy = blocking(Workflows.deploy)
     get = blocking(Workflows.get)
     tag = blocking(Workflows.tag)
@@ -401,6 +403,8 @@ class SyncWorkers(Twin):
     remove = blocking(Workers.remove)
     queues = blocking(Workers.queues)
     left_to_others = blocking(Workers.left_to_others)
+    find_unserved = blocking(Workers.find_unserved)
+    handlers = blocking(Workers.handlers)
     serve_functions = passing(Workers.serve_functions)
 
 

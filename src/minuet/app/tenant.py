@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 from minuet.app.compiling import compile_child
 from minuet.app.handlers import make_handlers
@@ -139,18 +140,21 @@ class Tenant:
     def begin(self) -> None:
         """Start the worker, if the App has any."""
         if self.engine.options.worker:
-            self.worker = Worker(
-                self.store,
-                handlers=self.engine.handlers,
-                tenant=self.name,
-                clock=self.engine.clock,
-                ids=self.engine.ids,
-                programs=self.engine.programs,
-                compile_child=compile_child,
-                raised=self.raised,
-                **self.engine.options.of_worker(),
-            )
+            self.worker = self.make_worker(handlers=self.engine.handlers, raised=self.raised)
             self.working = asyncio.get_running_loop().create_task(self.worker.run())
+
+    def make_worker(self, **options: Any) -> Worker:
+        """A worker of this tenant, made as the App says but for these options."""
+        engine = self.engine
+        return Worker(
+            self.store,
+            tenant=self.name,
+            clock=engine.clock,
+            ids=engine.ids,
+            programs=engine.programs,
+            compile_child=compile_child,
+            **{**engine.options.of_worker(), **options},
+        )
 
     async def end(self) -> None:
         """Drain the worker."""

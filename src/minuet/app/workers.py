@@ -9,12 +9,15 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.handlers import all_types, config_schema
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
+from minuet.plan.plan import Plan, author_of
 from minuet.store.records import WorkerEntry
+from minuet.worker.queues import INLINE
 
 #: Seconds between two polls for the end of a worker.
 POLL_S = 0.2
@@ -83,7 +86,18 @@ class QueueView(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+class HandlerView(msgspec.Struct, frozen=True):
+    """A handler that workers have."""
+
+    name: str
+    #: Names of the workers that have it.
+    workers: tuple[str, ...]
+    #: JSON Schema of its arguments. None: this process does not have it, and cannot know.
+    config_schema: dict[str, Any] | None
+
+
 #: Inside the class, `list` is one of its methods.
+HandlerList: TypeAlias = list[HandlerView]
 WorkerList: TypeAlias = list[WorkerView]
 QueueList: TypeAlias = list[QueueView]
 NameList: TypeAlias = list[str]
@@ -141,6 +155,36 @@ class Workers:
             for depth in await self._store.list_queues()
             if depth.tenant == self._tenant
         ]
+
+    async def handlers(self) -> HandlerList:
+        """The handlers that workers have, by name."""
+        workers = [worker for worker in await self.list() if worker.takes]
+        here = self._behind.engine.handlers
+        types = set(all_types(here))
+        own = set(here.names())
+        names = {name for worker in workers for name in worker.executors} - types
+        if self._behind.worker is not None:
+            names |= own
+        return [
+            HandlerView(
+                name,
+                tuple(worker.name for worker in workers if name in worker.executors),
+                config_schema(here.find(name)) if name in own else None,
+            )
+            for name in sorted(names)
+        ]
+
+    @checked
+    async def find_unserved(self, plan: Plan) -> dict[str, str]:
+        """The nodes of a plan whose queues no worker serves at the moment, with these queues."""
+        workers = [worker for worker in await self.list() if worker.takes]
+        own = self._behind.worker
+        found = {}
+        for node in plan.nodes:
+            is_served = node.queue in INLINE or any(w.serves(node.queue) for w in workers)
+            if not is_served and (own is None or not own.may_serve(node.queue)):
+                found[author_of(node.id)] = base_queue(node.queue)
+        return found
 
     async def left_to_others(self) -> NameList:
         """Queues in which something is ready that the worker of this App does not take."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any, TypeAlias
 
 import msgspec
@@ -31,6 +32,10 @@ from minuet.worker.identity import offer_of
 
 #: Documents loaded at once.
 AT_ONCE = 16
+
+#: Workflows looked through at once for a tag, and those that a message names.
+PAGE = 1_000
+TAGGED_SHOWN_MAX = 5
 
 #: If deploying takes longer than this, the blobs of the version are put again.
 LATE_MS = 60_000
@@ -208,6 +213,33 @@ class Workflows:
             created_by=version.created_by,
             document=None if data is None else msgspec.json.decode(data),
         )
+
+    @checked
+    async def find_tagged(self, text: str) -> str:
+        """The deployed workflow of this name (`name`, `name@tag`, `name@version`); if there is
+        none, the only one that has a tag of this name. WorkflowNotFoundError when there is neither,
+        InputError when several workflows have the tag."""
+        self._engine.check_open()
+        try:
+            await self._find(text)
+            return text
+        except WorkflowNotFoundError:
+            tagged = [name async for name in self._names_with(text)]
+            if not tagged:
+                raise
+        if len(tagged) > 1:
+            names = ", ".join(f"{name}@{text}" for name in tagged[:TAGGED_SHOWN_MAX])
+            problem = f"tag: several workflows have the tag {text!r}; name one of them: {names}"
+            raise InputError([problem], argument="tag")
+        return f"{tagged[0]}@{text}"
+
+    async def _names_with(self, tag: str) -> AsyncIterator[str]:
+        after = ""
+        while page := await self._store.list_workflows(self._tenant, after=after, limit=PAGE):
+            for one in page:
+                if tag in one.tags:
+                    yield one.version.name
+            after = page[-1].version.name
 
     @checked
     async def startable(self, source: Any) -> Startable:

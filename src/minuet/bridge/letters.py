@@ -15,7 +15,15 @@ from minuet.clock import ManualClock
 from minuet.store.base import Store
 from minuet.store.exchange import Exchange, Grant, RunHeader, Take
 from minuet.store.memory import MemoryStore
-from minuet.store.records import FIRST_PLACE, LIVE_STATES, DeadLetter, Key, Snapshot, Token
+from minuet.store.records import (
+    FIRST_PLACE,
+    LIVE_STATES,
+    DeadLetter,
+    Key,
+    LetterPlace,
+    Snapshot,
+    Token,
+)
 
 _NAME = "regrant"
 
@@ -29,10 +37,14 @@ async def grant_again(
 
 
 async def letter_pages(
-    store: Store, tenant: str, run: str | None, status: str | None, page: int
+    store: Store,
+    tenant: str,
+    run: str | None,
+    status: str | None,
+    page: int,
+    after: LetterPlace = FIRST_PLACE,
 ) -> AsyncIterator[list[DeadLetter]]:
-    """Dead letters, the oldest first, by at most this many at once."""
-    after = FIRST_PLACE
+    """Dead letters after a place, the oldest first, by at most this many at once."""
     while found := await store.list_dead_letters(
         tenant, run=run, status=status, after=after, limit=page
     ):

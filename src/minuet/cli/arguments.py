@@ -28,6 +28,7 @@ from minuet.cli.parser import (
     number,
 )
 from minuet.cli.run_arguments import add_runs, add_signal
+from minuet.cli.server_arguments import add_servers
 from minuet.cli.store_arguments import add_blobs, add_fleet, add_operations
 from minuet.cli.testing_arguments import add_test
 from minuet.cli.webhook_arguments import add_webhooks
@@ -59,6 +60,7 @@ def build_parser() -> Parser:
     _add_resume(commands)
     _add_start(commands)
     _add_worker(commands)
+    add_servers(commands)
     add_deploy(commands)
     add_workflows(commands)
     _add_documents(commands)

@@ -45,24 +45,34 @@ class TaskEvent(msgspec.Struct, frozen=True):
 
 def causes(events: Iterable[NumberedEvent]) -> dict[int, int | None]:
     """For each event, the number of the event that led to it. None: it came from outside."""
-    fold = Fold()
-    #: The event that moved a token to its present state.
-    led: dict[Place, int] = {}
-    found: dict[int, int | None] = {}
-    before: Event | None = None
-    for seq, at_ms, event in events:
-        fold.apply(seq, at_ms, event)
-        found[seq] = _cause(seq, event, before, led)
-        before = event
+    found = Causes()
+    return {seq: found.add(seq, at_ms, event) for seq, at_ms, event in events}
+
+
+class Causes:
+    """What led to each event, while events arrive."""
+
+    def __init__(self) -> None:
+        self._fold = Fold()
+        #: The event that moved a token to its present state.
+        self._led: dict[Place, int] = {}
+        self._before: Event | None = None
+
+    def add(self, seq: int, at_ms: int, event: Event) -> int | None:
+        """The next event; the number of the one that led to it."""
+        led = self._led
+        self._fold.apply(seq, at_ms, event)
+        found = _cause(seq, event, self._before, led)
+        self._before = event
         for place in _reached(event):
-            if place in fold.state.tokens:
+            if place in self._fold.state.tokens:
                 led.setdefault(place, seq)
         own = _place(event)
         if isinstance(event, happened.RunRetried):
             led.update(dict.fromkeys(event.tokens, seq))
         elif own is not None and not isinstance(event, happened.StepRecorded):
             led[own] = seq
-    return found
+        return found
 
 
 #: They follow from the event before; and those that an undo follows from, if it does at once.

@@ -454,6 +454,13 @@ class Handlers:
             elif isinstance(value, DurableFunction):
                 self.add_function(value)
 
+    def replace(self, module: ModuleType) -> None:
+        """Allow a module that was imported again, in the place of what it was before."""
+        name = document_name(module)
+        for function in [known for known in self._tasks if known.startswith(f"{name}:")]:
+            del self._tasks[function]
+        self.allow(module)
+
     def load(self, module_or_file: str) -> None:
         """Import a module, or a Python file, and allow its functions."""
         self.allow(load_module(module_or_file))

@@ -10,8 +10,9 @@ import importlib.util
 import sys
 import traceback
 import zlib
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 
 from minuet.errors import ConfigError
 
@@ -31,6 +32,33 @@ def load_module(module_or_file: str) -> ModuleType:
         raise ConfigError(_describe(module_or_file, error)) from error
 
 
+def reload_file(file: str) -> ModuleType:
+    """Import a file again, although it was imported before; ConfigError when that fails, and then
+    the module stays what it was."""
+    path = _find_file(file)
+    known = {
+        name: module
+        for name, module in sys.modules.items()
+        if getattr(module, "__file__", None) == str(path)
+    }
+    try:
+        for name in known:
+            del sys.modules[name]
+        return _load_file(path, fresh=True)
+    except (Exception, SystemExit) as error:
+        sys.modules.update(known)
+        raise ConfigError(_describe(file, error)) from error
+
+
+class _Fresh(SourceFileLoader):
+    """Reads no compiled file: Python takes it for current if the source had as many bytes in the
+    same second."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        code: CodeType = self.source_to_code(self.get_data(self.path), self.path)
+        return code
+
+
 def document_name(module: ModuleType) -> str:
     """What documents call a module: its name, or that of its file."""
     name = module.__name__
@@ -44,7 +72,7 @@ def _find_file(name: str) -> Path:
     return path.resolve()
 
 
-def _load_file(path: Path) -> ModuleType:
+def _load_file(path: Path, *, fresh: bool = False) -> ModuleType:
     """Import a file under its own name, or under another when that one is taken."""
     name = path.stem
     known = sys.modules.get(name)
@@ -53,7 +81,8 @@ def _load_file(path: Path) -> ModuleType:
         known = sys.modules.get(name)
     if known is not None:
         return known
-    spec = importlib.util.spec_from_file_location(name, path)
+    loader = _Fresh(name, str(path)) if fresh else None
+    spec = importlib.util.spec_from_file_location(name, path, loader=loader)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -199,6 +199,34 @@ TABLE: tuple[Setting, ...] = (
         "webhooks name the addresses of decisions there.",
     ),
     Setting(
+        name="MINUET_API_KEY",
+        kind="secret",
+        help="The key that clients of a server must send (`Authorization: Bearer KEY`). Without "
+        "it, a server listens on loopback addresses only, or with `--insecure`. Never printed.",
+    ),
+    Setting(
+        name="MINUET_ALLOWED_HOSTS",
+        kind="text",
+        help="Names under which a server is reached beside its address: `runs.example.com`. A "
+        "server on a loopback address refuses requests for other hosts.",
+    ),
+    Setting(
+        name="MINUET_BODY_BYTES_MAX",
+        kind="whole",
+        default=16 << 20,
+        least=1_024,
+        most=1 << 30,
+        help="Bytes of the largest body that a server reads. Contents of blobs may be larger.",
+    ),
+    Setting(
+        name="MINUET_REQUESTS_PER_SECOND",
+        kind="number",
+        least=0.001,
+        most=1_000_000,
+        help="How many requests one address may make to a server in a second. Without it, any "
+        "number.",
+    ),
+    Setting(
         name="MINUET_DEBUG",
         kind="flag",
         default=False,

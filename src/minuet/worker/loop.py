@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
+from typing import TypeAlias
 
 from minuet.bridge.translate import full_failure, limit_failure
 from minuet.store.base import Store
@@ -23,6 +25,7 @@ from minuet.store.exchange import (
     Take,
     Waiting,
 )
+from minuet.store.records import Key
 from minuet.telemetry.observer import Observer
 from minuet.worker.assignment import Assignment
 from minuet.worker.counts import Counts
@@ -38,6 +41,9 @@ from minuet.worker.take_pause import TakePause
 from minuet.worker.workload import ITEMS_MAX, Workload
 
 _log = logging.getLogger("minuet.worker")
+
+#: Called with what the store has answered to what became of a token: its key, lease and result.
+Settled: TypeAlias = Callable[[Key, str, Result], None]
 
 #: Inline nodes taken in one exchange: enough to share a commit, few enough to be quick.
 INLINE_TAKE_MAX = 500
@@ -76,10 +82,13 @@ class Loop:
         pause: TakePause,
         counts: Counts,
         observer: Observer,
+        settled: Settled | None = None,
     ) -> None:
         self._store = store
         self._tenant = tenant
-        self._concurrency = concurrency
+        #: Handlers that run at once.
+        self.concurrency = concurrency
+        self._settled = settled
         self._lease_ms = lease_ms
         self._workload = workload
         self._queues = queues
@@ -161,10 +170,10 @@ class Loop:
         # A token that asks for a slot may come back to be run at once.
         asking = sum(isinstance(item, Slot) for _, item in workload.finished[:ITEMS_MAX])
         waiting = min(self._asked, len(workload.granted))
-        room = self._concurrency - len(workload.executing) - asking - waiting
+        room = self.concurrency - len(workload.executing) - asking - waiting
         if self._store.overlaps:
             # The other half runs while the store works on this one.
-            room = min(room, (self._concurrency + 1) // 2)
+            room = min(room, (self.concurrency + 1) // 2)
         room = _without(workload.kept_back, room)
         self._asked = max(room, 0)
         takes = []
@@ -233,6 +242,8 @@ class Loop:
                 if not isinstance(item, Released):
                     self._pause.succeed()
             workload.forget(assignment)
+            if self._settled is not None:
+                self._settled(assignment.key, assignment.grant.lease, result)
             if isinstance(item, Failed) and result == "applied":
                 # Only then has it ended the run. One that came too late says nothing about
                 # the run, which may have been retried since.
@@ -257,7 +268,7 @@ class Loop:
         until = self._sweeping.due_at
         if workload.assignments:
             until = min(until, self.renew_at)
-        has_room = len(workload.executing) < self._concurrency
+        has_room = len(workload.executing) < self.concurrency
         queues = self._queues.open(workload.running) if has_room else INLINE
         apart = self._executing.seconds_apart(loop.time())
         if apart > 0:

@@ -39,7 +39,7 @@ from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
 from minuet.worker.isolation.attempts import Isolation
-from minuet.worker.loop import Loop
+from minuet.worker.loop import Loop, Settled
 from minuet.worker.membership import Membership
 from minuet.worker.pipeline import Pipeline
 from minuet.worker.policy import Policies
@@ -98,6 +98,7 @@ class Worker:
         raised: RaisedHere | None = None,
         observer: Observer | None = None,
         tracer: Tracer | None = None,
+        settled: Settled | None = None,
     ) -> None:
         ids = ids or SystemIds()
         observer = observer or Observer()
@@ -174,6 +175,7 @@ class Worker:
             pause=pause,
             counts=self.counts,
             observer=observer,
+            settled=settled,
         )
         self._membership: Membership | None = None
         if heartbeat_ms is not None:
@@ -268,6 +270,16 @@ class Worker:
         """Work on these runs as well, if it works on named runs only."""
         if self._queues.work_on(runs):
             self._workload.wake.set()
+
+    def limit(self, handlers: int) -> None:
+        """Have at most this many handlers running at once from now on; those that run go on."""
+        self._loop.concurrency = handlers
+        self._workload.wake.set()
+
+    @property
+    def running(self) -> int:
+        """How many handlers run."""
+        return len(self._workload.executing)
 
     def leave(self, run: str) -> None:
         """Stop working on this run, if it works on named runs only."""

@@ -1,0 +1,58 @@
+"""What routes work with: the facade of the request's tenant, and the parts that requests share."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends
+from starlette.requests import Request
+
+from minuet.app.app import App, Facade
+from minuet.app.feeds import Feeds
+from minuet.app.remote import RemoteWorkers
+
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+
+    from minuet.api.front import Limits
+
+
+class Shared:
+    """What all requests to one server share."""
+
+    def __init__(
+        self,
+        app: App,
+        limits: Limits,
+        key: str | None = None,
+        registry: CollectorRegistry | None = None,
+    ) -> None:
+        self.app = app
+        #: Where the metrics of workers in this process are.
+        self.registry = registry
+        self.limits = limits
+        #: The key of clients.
+        self.key = key
+        self.remote = RemoteWorkers()
+        self.feeds = Feeds(limits.kept_events)
+        #: Set when the server begins to stop: whoever waits ends now.
+        self.closing = asyncio.Event()
+
+    def facade(self, request: Request) -> Facade:
+        """The facade of the tenant that the request belongs to."""
+        return self.app
+
+
+def shared_of(request: Request) -> Shared:
+    found: Shared = request.scope["minuet"]
+    return found
+
+
+def facade_of(request: Request) -> Facade:
+    return shared_of(request).facade(request)
+
+
+#: The facade of the request's tenant.
+Here = Annotated[Facade, Depends(facade_of)]
+All = Annotated[Shared, Depends(shared_of)]

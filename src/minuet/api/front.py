@@ -1,0 +1,141 @@
+"""What every request passes first: its path, its size, who sends it; and errors on the way back."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import Callable
+
+import msgspec
+from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from minuet.api.access import Access, Pace
+from minuet.api.answers import answer_problem
+from minuet.api.errors import BodyTooLargeError
+from minuet.app.feeds import KEPT_MAX
+from minuet.errors import MinuetError
+
+_log = logging.getLogger("minuet.api")
+
+PREFIX = "/api/v1"
+
+#: The first words of paths that are also served without a prefix.
+BARE = frozenset({"runs", "approvals", "node-types", "health", "metrics"})
+
+#: Paths that need no key: whoever watches over the process has none.
+OPEN = (f"{PREFIX}/health/",)
+
+#: Paths whose bodies are streams.
+STREAMED = (f"{PREFIX}/blobs",)
+
+_WORD = re.compile(r"/([a-z-]+)(?:/|$)")
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """What a server takes on."""
+
+    #: Bytes of a body, and of one that is a blob.
+    body_bytes: int = 16 << 20
+    blob_bytes: int = 1 << 30
+    #: Requests of one caller in a second; None: any number.
+    per_second: float | None = None
+    #: Clients that wait for events, and workers that wait for tasks, each.
+    waiting: int = 1_000
+    #: Events of a run that are kept for those who watch it.
+    kept_events: int = KEPT_MAX
+    #: A stream of events is not silent for longer than this, so that nobody takes it for dead.
+    keep_alive_s: float = 15.0
+
+
+def canonical(path: str) -> str:
+    """The path under which a route is known."""
+    if path.startswith("/v1/"):
+        return f"/api{path}"
+    word = _WORD.match(path)
+    return f"{PREFIX}{path}" if word is not None and word[1] in BARE else path
+
+
+class Front:
+    """The outermost part of the API."""
+
+    def __init__(
+        self,
+        inner: ASGIApp,
+        access: Access,
+        limits: Limits,
+        is_worker: Callable[[str, str], bool],
+    ) -> None:
+        self._inner = inner
+        self._access = access
+        self._limits = limits
+        self._is_worker = is_worker
+        self._pace = None if limits.per_second is None else Pace(limits.per_second)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            # There is nothing to be told at the start, and there are no web sockets.
+            if scope["type"] == "websocket":
+                await send({"type": "websocket.close", "code": 1000})
+            return
+        path = canonical(scope["path"])
+        scope = {**scope, "path": path}
+        is_begun = False
+
+        async def sending(message: Message) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            receive = self._check(scope, path, receive)
+            await self._inner(scope, receive, sending)
+        except ClientDisconnect:
+            pass
+        except MinuetError as error:
+            if is_begun:
+                _log.warning("%s %s was cut off: %s", scope["method"], path, error)
+            else:
+                await answer_problem(error, path)(scope, receive, send)
+        except Exception:
+            _log.exception("%s %s failed because of a bug", scope["method"], path)
+            if not is_begun:
+                await answer_problem(internal_error(), path)(scope, receive, send)
+
+    def _check(self, scope: Scope, path: str, receive: Receive) -> Receive:
+        headers = Headers(scope=scope)
+        if not path.startswith(OPEN):
+            self._access.check(scope["method"], headers, path, self._is_worker)
+        if self._pace is not None:
+            caller = scope.get("client") or ("",)
+            self._pace.check(caller[0], asyncio.get_running_loop().time())
+        is_stream = path.startswith(STREAMED)
+        limit = self._limits.blob_bytes if is_stream else self._limits.body_bytes
+        length = headers.get("content-length")
+        if length is None:
+            return _limited(receive, limit) if "transfer-encoding" in headers else receive
+        if not length.isdecimal() or int(length) > limit:
+            raise BodyTooLargeError(limit)
+        return receive
+
+
+def _limited(receive: Receive, limit: int) -> Receive:
+    """Stop reading a body that does not say how long it is once it is too long."""
+    read = 0
+
+    async def receiving() -> Message:
+        nonlocal read
+        message = await receive()
+        read += len(message.get("body", b""))
+        if read > limit:
+            raise BodyTooLargeError(limit)
+        return message
+
+    return receiving
+
+
+def internal_error() -> MinuetError:
+    """What clients hear of a bug."""
+    return MinuetError("an internal error; the server's log says what happened")

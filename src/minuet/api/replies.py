@@ -1,0 +1,488 @@
+"""What clients get: the shapes of `app.shapes`, as types for the OpenAPI document.
+
+Nothing is built from these. A test compares them with what the server answers.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+Moment = Annotated[
+    str,
+    Meta(
+        description="RFC 3339 in UTC with milliseconds.",
+        examples=["2026-11-17T08:56:40.123Z"],
+        extra_json_schema={"format": "date-time"},
+    ),
+]
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
+RunId = Annotated[str, Meta(examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436"])]
+
+
+class Reply(msgspec.Struct, frozen=True, kw_only=True):
+    """Base of all answers."""
+
+
+class WaitingFor(Reply, frozen=True):
+    """What a node waits for."""
+
+    kind: str
+    key: str
+    since: Moment | None
+    until: Moment | None
+    data: Any
+
+
+class Compensation(Reply, frozen=True):
+    """What has become of a node's compensator."""
+
+    status: str
+    attempts: int
+    error: dict[str, Any] | None
+    started_at: Moment | None
+    ended_at: Moment | None
+
+
+class Node(Reply, frozen=True):
+    """A node of a run, or one instance of it."""
+
+    status: Literal[
+        "PENDING",
+        "QUEUED",
+        "RUNNING",
+        "WAITING",
+        "COMPLETED",
+        "FAILED",
+        "CANCELLED",
+        "SKIPPED",
+    ]
+    output: Any
+    attempts: int
+    error: dict[str, Any] | None
+    reason: str | None
+    started_at: Moment | None
+    ended_at: Moment | None
+    instances: int
+    event: Annotated[int, Meta(description="Number of the event that holds the output.")]
+    waiting_for: WaitingFor | None
+    steps: Annotated[
+        list[dict[str, Any]], Meta(description="What a durable function has done, in order.")
+    ]
+    compensation: Compensation | None
+
+
+class RunRow(Reply, frozen=True):
+    """A run without what only its history says: its output and its nodes."""
+
+    run_id: RunId
+    workflow: str
+    version: Annotated[int | None, Meta(description="null: the run of a bare document.")]
+    tag: str | None
+    plan: Annotated[str, Meta(description="Reference of its compiled plan.")]
+    status: Status
+    input: Any
+    error: dict[str, Any] | None
+    counter: Annotated[int, Meta(description="Live tokens; 0 when the run is over.")]
+    seq: Annotated[int, Meta(description="Number of its last event.")]
+    generation: int
+    tags: dict[str, Any]
+    parent: str | None
+    parent_node: str | None
+    submitted_by: str | None
+    deadline_at: Moment | None
+    dlq_count: int
+    created_at: Moment
+    started_at: Moment | None
+    ended_at: Moment | None
+    duration_ms: int | None
+
+
+class ChildRun(Reply, frozen=True):
+    """A child run, as its parent names it."""
+
+    run_id: RunId
+    node_id: str | None
+    scope: list[int]
+    workflow: str
+    status: Status
+
+
+class Diagnostic(Reply, frozen=True):
+    """A problem of a document."""
+
+    file: str
+    line: int | None
+    column: int | None
+    severity: Literal["error", "warning"]
+    code: str
+    message: str
+    path: str
+    hint: str | None
+
+
+class Run(RunRow, frozen=True):
+    """A run with its output and its nodes."""
+
+    output: Any
+    nodes: dict[str, Node]
+    children: list[ChildRun]
+    compensated: Annotated[
+        Literal["all", "partly"] | None, Meta(description="How much of it was undone.")
+    ]
+    last_event_at: Moment
+    instances: Annotated[
+        dict[str, Node], Meta(description="Every instance of every node, if they were asked for.")
+    ] = {}
+    diagnostics: Annotated[
+        list[Diagnostic], Meta(description="Warnings about the document that was started.")
+    ] = []
+
+
+class RunAt(Reply, frozen=True):
+    """A run as it was after one of its events."""
+
+    run_id: RunId
+    workflow: str
+    status: Status
+    output: Any
+    nodes: dict[str, Node]
+    error: dict[str, Any] | None
+    compensated: Literal["all", "partly"] | None
+    duration_ms: int | None
+    seq: int
+    last_seq: Annotated[int, Meta(description="Number of its last event now.")]
+    last_event_at: Moment
+
+
+class Event(Reply, frozen=True):
+    """A line of a run's history."""
+
+    seq: int
+    type: Annotated[str, Meta(examples=["node.completed"])]
+    at: Moment
+    data: dict[str, Any]
+    cause: Annotated[
+        int | None, Meta(description="Number of the event that led to it; null: from outside.")
+    ]
+
+
+class Explanation(Reply, frozen=True):
+    """Why a node is in its state."""
+
+    node: str
+    scope: list[int]
+    status: str
+    summary: str
+    reasons: list[str]
+    missing: Annotated[
+        list[Any], Meta(description="Arrivals and outputs that the node still needs.")
+    ]
+    details: dict[str, Any]
+
+
+class Graph(Reply, frozen=True):
+    """The plan of a run as nodes and edges."""
+
+    name: str
+    constructs: dict[str, Any]
+    nodes: list[dict[str, Any]]
+    edges: list[dict[str, Any]]
+
+
+class Submitted(Reply, frozen=True):
+    """A run that waits to be triggered."""
+
+    workflow_definition_id: Annotated[
+        str, Meta(description="The deployed version: name@version.", examples=["order@1"])
+    ]
+    execution_id: RunId
+    status: Literal["PENDING"]
+    diagnostics: list[Diagnostic] = []
+
+
+class Triggered(Reply, frozen=True):
+    """A run that was started."""
+
+    execution_id: RunId
+    status: Status
+
+
+class Workflow(Reply, frozen=True):
+    """A version of a deployed workflow."""
+
+    name: str
+    version: int
+    digest: str
+    tags: dict[str, int]
+    created_at: Moment
+    created_by: str | None
+    message: str | None
+    description: str | None
+    document: dict[str, Any] | None
+    is_new: Annotated[bool, Meta(description="Whether deploying made it.")] = False
+    diagnostics: list[Diagnostic] = []
+
+
+class Decision(Reply, frozen=True):
+    """What a person has decided."""
+
+    by: str
+    decision: Literal["approve", "reject", "timeout"]
+    comments: str
+    data: Any
+    at: Moment
+
+
+class LeadsTo(Reply, frozen=True):
+    """The nodes that follow a decision."""
+
+    approve: list[str]
+    reject: list[str]
+
+
+class Approval(Reply, frozen=True):
+    """What people are asked, and what they have decided."""
+
+    id: Annotated[str, Meta(examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436:approve"])]
+    run_id: RunId
+    node_id: str
+    scope: list[int]
+    workflow: str
+    title: str | None
+    description: str | None
+    approvers: list[str]
+    quorum: int
+    status: Literal["pending", "decided", "timeout", "cancelled"]
+    decision: Literal["approve", "reject", "timeout"] | None
+    payload: Any
+    form: dict[str, Any] | None
+    decisions: list[Decision]
+    leads_to: LeadsTo
+    requester: str | None
+    four_eyes: bool
+    metadata: dict[str, Any]
+    created_at: Moment
+    decided_at: Moment | None
+    timeout_at: Moment | None
+    approval_ui_url: str | None
+
+
+class Decided(Reply, frozen=True):
+    """What a decision has led to."""
+
+    approval_id: str
+    status: Annotated[
+        Literal["resumed", "pending"],
+        Meta(description="pending: more people must approve."),
+    ]
+    next_nodes: list[str]
+
+
+class DeadLetter(Reply, frozen=True):
+    """A node instance that failed for good."""
+
+    id: str
+    run_id: RunId
+    node_id: str
+    scope: list[int]
+    workflow: str
+    queue: str
+    generation: int
+    reason: str
+    error: dict[str, Any]
+    fingerprint: str
+    attempts: int
+    at: Moment
+    reprocessed_at: Moment | None
+    discarded_at: Moment | None
+    why: str | None
+    status: Literal["pending", "reprocessed", "discarded"]
+
+
+class LetterDetails(DeadLetter, frozen=True):
+    """A dead letter, with what its handler was given and what happened to it."""
+
+    input: dict[str, Any] | None
+    history: list[dict[str, Any]]
+
+
+class LetterGroup(Reply, frozen=True):
+    """Dead letters with the same cause."""
+
+    fingerprint: str
+    count: int
+    queues: dict[str, int]
+    first_at: Moment
+    last_at: Moment
+    example: DeadLetter
+
+
+class RetriedLetter(Reply, frozen=True):
+    """What became of a dead letter that was to be retried."""
+
+    id: str
+    run_id: RunId
+    retried: bool
+    why: str | None
+
+
+class Retried(Reply, frozen=True):
+    """What became of dead letters that were to be retried."""
+
+    items: list[RetriedLetter]
+
+
+class Worker(Reply, frozen=True):
+    """A worker."""
+
+    id: str
+    name: str
+    host: str
+    pid: int
+    version: str
+    status: Literal["healthy", "stale", "dead", "draining"]
+    draining: bool
+    concurrency: int
+    busy: int
+    leftover: Annotated[int, Meta(description="Handlers that still run although they timed out.")]
+    queues: list[str]
+    executors: list[str]
+    capabilities: dict[str, Any]
+    runs: list[str] | None
+    session: str
+    registered_at: Moment
+    last_seen_at: Moment
+    silent_ms: int
+
+
+class Queue(Reply, frozen=True):
+    """A queue: what waits in it, and for whom."""
+
+    queue: str
+    ready: int
+    running: int
+    oldest_at: Moment | None
+    served_by: list[str]
+    needs: str
+    workflow: str
+    node: str
+    limit: int | None
+
+
+class NodeType(Reply, frozen=True):
+    """A node type."""
+
+    name: str
+    version: str
+    display_name: str
+    summary: str
+    description: str
+    icon: str | None
+    image: str | None
+    queue: str
+    capabilities: dict[str, Any]
+    config_schema: dict[str, Any]
+    input_schema: dict[str, Any]
+    output: str
+    output_schema: dict[str, Any]
+    example: Any
+
+
+class Handler(Reply, frozen=True):
+    """A handler that workers have."""
+
+    name: str
+    workers: Annotated[list[str], Meta(description="Names of the workers that have it.")]
+    config_schema: Annotated[
+        dict[str, Any] | None, Meta(description="null: its worker does not say.")
+    ]
+
+
+class BlobReference(Reply, frozen=True):
+    """Where a content is kept."""
+
+    cas_ref: Annotated[str, Meta(examples=["cas://sha256:9f86d081884c7d65…"])]
+    bytes: int
+
+
+class Registered(Reply, frozen=True):
+    """A worker over HTTP that was registered."""
+
+    worker_id: str
+    token: Annotated[
+        str, Meta(description="May be sent instead of an API key: `Authorization: Bearer TOKEN`.")
+    ]
+    lease_ms: Annotated[
+        int, Meta(description="A worker that is silent for this long loses its tasks.")
+    ]
+
+
+class Task(Reply, frozen=True):
+    """A task for a worker over HTTP."""
+
+    task: Annotated[str, Meta(description="Stands for the lease; send it back.")]
+    run_id: RunId
+    node_id: str
+    scope: list[int]
+    handler: str
+    config: Any
+    inputs: dict[str, Any]
+    input: Any
+    attempt: int
+    idempotency_key: str
+    lease_ms: int
+
+
+class Settled(Reply, frozen=True):
+    """What became of a task that was handed in."""
+
+    task: str
+    result: Annotated[
+        Literal["applied", "duplicate", "stale"],
+        Meta(description="stale: it is no longer this worker's task, and nothing has changed."),
+    ]
+
+
+class Exchanged(Reply, frozen=True):
+    """The answer to an exchange."""
+
+    tasks: list[Task]
+    settled: list[Settled]
+    revoked: Annotated[list[str], Meta(description="Tasks to stop working on.")]
+    draining: Annotated[bool, Meta(description="It gets nothing more: finish, and end.")]
+
+
+class Ready(Reply, frozen=True):
+    """Whether the server can work."""
+
+    status: Literal["ok", "unavailable"]
+    store: str
+    workers: Annotated[
+        dict[str, int] | None, Meta(description="How many workers have which status.")
+    ] = None
+
+
+class Alive(Reply, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"]
+    version: str
+
+
+class Problem(Reply, frozen=True):
+    """What went wrong (RFC 9457)."""
+
+    type: Annotated[str, Meta(examples=["urn:minuet:problem:run-not-found"])]
+    title: str
+    status: int
+    detail: str
+    code: Annotated[str, Meta(description="Stable.", examples=["run-not-found"])]
+    instance: str | None
+    diagnostics: list[Diagnostic] = []
+    problems: list[str] = []
+    run_status: Annotated[str | None, Meta(description="Of 409 and 412: how the run is.")] = None
+    seq: Annotated[int | None, Meta(description="Of 409 and 412: its last event.")] = None
+    approval: Approval | None = None

@@ -1,0 +1,188 @@
+"""What clients send: one type for each body. Unknown fields are refused."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+#: A document as data, or as text in YAML or JSON.
+AnyDocument = dict[str, Any] | str
+
+
+class Body(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Base of all bodies."""
+
+
+class StartRun(Body, frozen=True):
+    """What to run, and with which input. One of `workflow`, `document` and `tag` says what."""
+
+    workflow: Annotated[
+        str | dict[str, Any] | None,
+        Meta(
+            description="A deployed workflow: name, name@tag or name@version. Or a document.",
+            examples=["order@main"],
+        ),
+    ] = None
+    tag: Annotated[
+        str | None,
+        Meta(
+            description="With `workflow`, the tag of its version. Alone, the deployed workflow "
+            "that has this name, or the only one that has this tag.",
+            examples=["main"],
+        ),
+    ] = None
+    document: Annotated[
+        AnyDocument | None, Meta(description="A document as data, or as text in YAML or JSON.")
+    ] = None
+    inputs: Annotated[Any, Meta(description="The run's input.", examples=[{"order_id": 7}])] = None
+    idempotency_key: Annotated[
+        str | None, Meta(description="The same key and request again: the same run.")
+    ] = None
+    tags: Annotated[dict[str, Any] | None, Meta(description="Small values to find the run by.")] = (
+        None
+    )
+    limits: Annotated[
+        dict[str, Any] | None,
+        Meta(
+            description="What the run may use, as `limits` of a document; the smaller ones count.",
+            examples=[{"deadline_s": 60}],
+        ),
+    ] = None
+
+
+class CancelRun(Body, frozen=True):
+    """Why a run is cancelled."""
+
+    reason: str = "cancelled"
+
+
+class Nothing(Body, frozen=True):
+    """No fields."""
+
+
+class RetryRun(Body, frozen=True):
+    """How a run is retried."""
+
+    undone: Annotated[
+        bool, Meta(description="Start a run over that was undone completely, as another run.")
+    ] = False
+
+
+class RollBack(Body, frozen=True):
+    """How much of a run is undone."""
+
+    to: Annotated[
+        str | None, Meta(description="Undo only what completed after this node; null: everything.")
+    ] = None
+
+
+class SendSignal(Body, frozen=True):
+    """A signal."""
+
+    data: Annotated[Any, Meta(description="The output of the node that receives it.")] = None
+    idempotency_key: Annotated[
+        str | None, Meta(description="Sending it again with the same key changes nothing.")
+    ] = None
+
+
+class Trigger(Body, frozen=True):
+    """What a submitted run is started with."""
+
+    input_params: Annotated[Any, Meta(description="The run's input.")] = None
+
+
+class Deploy(Body, frozen=True):
+    """A document to deploy."""
+
+    document: Annotated[
+        AnyDocument, Meta(description="A document as data, or as text in YAML or JSON.")
+    ]
+    tag: Annotated[str, Meta(description="The tag that names the version from now on.")] = "main"
+    message: Annotated[str, Meta(description="What has changed.")] = ""
+
+
+class MoveTag(Body, frozen=True):
+    """Where a tag leads."""
+
+    version: Annotated[int, Meta(description="The number of a version.", ge=1)]
+
+
+class Decide(Body, frozen=True):
+    """A decision."""
+
+    decision: Annotated[
+        Literal["approve", "reject", "approved", "rejected"],
+        Meta(description="`approved` and `rejected` mean the same as `approve` and `reject`."),
+    ]
+    comments: str = ""
+    data: Annotated[Any, Meta(description="It must fit the approval's form.")] = None
+    decided_by: Annotated[
+        str | None, Meta(description="The person who decides; `anonymous` if nobody says.")
+    ] = None
+    groups: Annotated[list[str], Meta(description="The groups that this person is in.")] = []
+
+
+class RetryLetters(Body, frozen=True):
+    """Which dead letters to retry: those named, or those of a run, a node or a cause."""
+
+    ids: list[str] | None = None
+    run_id: str | None = None
+    node_id: str | None = None
+    fingerprint: str | None = None
+
+
+class DiscardLetter(Body, frozen=True):
+    """Why a dead letter is of no further interest."""
+
+    why: str = ""
+
+
+class RegisterWorker(Body, frozen=True):
+    """A worker over HTTP, and what it can do."""
+
+    name: str = ""
+    executors: Annotated[
+        list[str],
+        Meta(
+            description="Handler names and node types that it executes.",
+            examples=[["resize", "type:render"]],
+        ),
+    ] = []
+    queues: Annotated[
+        list[str], Meta(description="Take from these queues only; none: those of its executors.")
+    ] = []
+    capabilities: Annotated[
+        dict[str, Any], Meta(description="What it offers to nodes with placement constraints.")
+    ] = {}
+    concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Tasks at once.")] = 1
+
+
+class TaskError(Body, frozen=True):
+    """Why a task failed."""
+
+    type: str = "Error"
+    message: str = ""
+    retryable: bool = True
+
+
+class TaskDone(Body, frozen=True):
+    """What became of a task: a result, an error, or it is given back."""
+
+    task: str
+    result: Any = None
+    error: TaskError | None = None
+    released: bool = False
+
+
+class Exchange(Body, frozen=True):
+    """Hand in, renew and take, in one call."""
+
+    seq: Annotated[int, Meta(ge=1, description="1, 2, 3, …; a repeated call has the same number.")]
+    done: list[TaskDone] = []
+    renew: Annotated[list[str], Meta(description="Tasks that it still works on.")] = []
+    take: Annotated[int, Meta(ge=0, le=10_000, description="How many tasks it wants.")] = 0
+    wait_ms: Annotated[
+        int, Meta(ge=0, le=60_000, description="How long to wait if there is nothing to take.")
+    ] = 0

@@ -1,0 +1,88 @@
+"""Approvals: what people are asked, and their decisions."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minuet.api import replies, requests
+from minuet.api.answers import JsonAnswer, answer_page
+from minuet.api.bodies import read_body
+from minuet.api.context import Here
+from minuet.api.describing import describes
+from minuet.api.parameters import Cursor, Limit
+from minuet.app import shapes
+
+router = APIRouter(tags=["approvals"])
+
+#: Who decides, if nobody says.
+ANONYMOUS = "anonymous"
+
+ApprovalId = Annotated[
+    str,
+    Path(
+        description="Id of an approval: the run, and the node that asks.",
+        examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436:approve"],
+    ),
+]
+
+
+@router.get("/approvals", **describes(replies.Approval, page=True, errors=(404,)))
+async def list_approvals(
+    facade: Here,
+    run_id: Annotated[str | None, Query(description="Only those of this run.")] = None,
+    status: Annotated[
+        Literal["pending", "decided", "timeout", "cancelled", "all"],
+        Query(description="Only those with this status."),
+    ] = "pending",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Approvals: those that wait the longest first, others from the newest run on."""
+    wanted = None if status == "all" else status
+    found = await facade.approvals.list(run_id, status=wanted, limit=limit + 1, after=cursor)
+    page = found[:limit]
+    return answer_page(map(shapes.approval, page), page[-1].id if len(found) > limit else None)
+
+
+@router.get("/approvals/{id}", **describes(replies.Approval, errors=(404,)))
+async def get_approval(facade: Here, id: ApprovalId) -> Response:
+    """An approval."""
+    return JsonAnswer(shapes.approval(await facade.approvals.show(id)))
+
+
+@router.post(
+    "/approvals/{id}/decide",
+    **describes(
+        replies.Decided,
+        body=requests.Decide,
+        errors=(404, 409),
+        example={"decision": "approve", "comments": "Looks right.", "decided_by": "ada"},
+    ),
+)
+async def decide_approval(request: Request, facade: Here, id: ApprovalId) -> Response:
+    """Decide. The first decision wins; later ones are answered 409, with the approval as it stands.
+
+    The same decision again, by the same person, changes nothing and is answered 200.
+    """
+    asked = await read_body(request, requests.Decide)
+    decision: Literal["approve", "reject"]
+    decision = "approve" if asked.decision in ("approve", "approved") else "reject"
+    found = await facade.approvals.decide(
+        id,
+        decision,
+        by=asked.decided_by or ANONYMOUS,
+        comments=asked.comments,
+        data=asked.data,
+        groups=asked.groups,
+    )
+    is_decided = found.decision is not None
+    answer = {
+        "approval_id": found.id,
+        "status": "resumed" if is_decided else "pending",
+        "next_nodes": found.leads_to[decision] if is_decided else [],
+    }
+    return JsonAnswer(answer)

@@ -1,0 +1,140 @@
+"""Dead letters: node instances that failed for good."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Path, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minuet.api import replies, requests
+from minuet.api.answers import JsonAnswer, answer_page
+from minuet.api.bodies import read_body
+from minuet.api.context import Here
+from minuet.api.describing import describes
+from minuet.api.parameters import Cursor, Limit
+from minuet.app import shapes
+from minuet.app.app import Facade
+from minuet.errors import InputError
+
+router = APIRouter(tags=["dead letters"])
+
+#: Dead letters that one request retries.
+RETRIED_MAX = 1_000
+
+LetterId = Annotated[
+    str,
+    Path(
+        description="Id of a dead letter: the run and its generation.",
+        examples=["019a8f3e5c7b7d10a4b2c6d8e0f21436.1"],
+    ),
+]
+OfRun = Annotated[str | None, Query(description="Only those of this run.")]
+OfNode = Annotated[str | None, Query(description="Only those of this node.")]
+OfCause = Annotated[str | None, Query(description="Only those with this cause.")]
+Status = Annotated[
+    Literal["pending", "reprocessed", "discarded", "all"],
+    Query(description="Only those with this status."),
+]
+
+
+@router.get("/dlq", **describes(replies.DeadLetter, page=True, errors=(404,)))
+async def list_dead_letters(
+    facade: Here,
+    run_id: OfRun = None,
+    node_id: OfNode = None,
+    fingerprint: OfCause = None,
+    status: Status = "pending",
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Dead letters, the oldest first."""
+    found = await facade.dead_letters.list(
+        run_id=run_id,
+        node_id=node_id,
+        fingerprint=fingerprint,
+        status=None if status == "all" else status,
+        limit=limit + 1,
+        after=cursor,
+    )
+    page = found[:limit]
+    return answer_page(map(shapes.dead_letter, page), page[-1].id if len(found) > limit else None)
+
+
+@router.get("/dlq/groups", **describes(replies.LetterGroup, page=True))
+async def group_dead_letters(
+    facade: Here,
+    run_id: OfRun = None,
+    node_id: OfNode = None,
+    fingerprint: OfCause = None,
+    status: Status = "pending",
+) -> Response:
+    """Dead letters by their causes, the largest group first."""
+    found = await facade.dead_letters.group(
+        run_id=run_id,
+        node_id=node_id,
+        fingerprint=fingerprint,
+        status=None if status == "all" else status,
+    )
+    return answer_page(map(shapes.letter_group, found), None)
+
+
+@router.get("/dlq/{id}", **describes(replies.LetterDetails, errors=(404,)))
+async def get_dead_letter(facade: Here, id: LetterId) -> Response:
+    """A dead letter, with what its handler was given and what happened to it."""
+    return JsonAnswer(shapes.letter_details(await facade.dead_letters.show(id)))
+
+
+@router.post(
+    "/dlq/retry",
+    **describes(
+        replies.Retried,
+        body=requests.RetryLetters,
+        errors=(404,),
+        example={"fingerprint": "3f2a9c1be0d47715"},
+    ),
+)
+async def retry_dead_letters(request: Request, facade: Here) -> Response:
+    """Retry dead letters: those named, or the oldest thousand of a run, a node or a cause. The
+    answer says of each what became of it."""
+    asked = await read_body(request, requests.RetryLetters)
+    ids = asked.ids
+    if ids is None:
+        if not (asked.run_id or asked.node_id or asked.fingerprint):
+            problem = "body: one of ids, run_id, node_id and fingerprint must say what to retry"
+            raise InputError([problem], argument="body")
+        ids = await facade.dead_letters.ids(
+            run_id=asked.run_id, node_id=asked.node_id, fingerprint=asked.fingerprint
+        )
+        ids = ids[:RETRIED_MAX]
+    if len(ids) > RETRIED_MAX:
+        raise InputError([f"ids: expected at most {RETRIED_MAX:,}"], argument="ids")
+    return await _retry(facade, ids)
+
+
+@router.post("/dlq/{id}/retry", **describes(replies.Retried, body=requests.Nothing, errors=(404,)))
+async def retry_dead_letter(request: Request, facade: Here, id: LetterId) -> Response:
+    """Retry a dead letter: its run goes on in its next generation."""
+    await read_body(request, requests.Nothing)
+    return await _retry(facade, [id])
+
+
+async def _retry(facade: Facade, ids: list[str]) -> Response:
+    items = [shapes.retried_letter(one) async for one in facade.dead_letters.retry(ids)]
+    return JsonAnswer({"items": items})
+
+
+@router.post(
+    "/dlq/{id}/discard",
+    **describes(
+        replies.DeadLetter,
+        body=requests.DiscardLetter,
+        errors=(404, 409),
+        example={"why": "the order was cancelled"},
+    ),
+)
+async def discard_dead_letter(request: Request, facade: Here, id: LetterId) -> Response:
+    """Mark a pending dead letter as of no further interest. Its run stays FAILED."""
+    asked = await read_body(request, requests.DiscardLetter)
+    return JsonAnswer(shapes.dead_letter(await facade.dead_letters.discard(id, why=asked.why)))

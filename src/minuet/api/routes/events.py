@@ -1,0 +1,76 @@
+"""The history of a run: as pages, and as server-sent events."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minuet.api import replies
+from minuet.api.answers import answer_page
+from minuet.api.context import All, Here
+from minuet.api.describing import describes
+from minuet.api.parameters import Cursor, RunId
+from minuet.api.streaming import MEDIA, stream_events
+from minuet.errors import InputError
+from minuet.types import TERMINAL
+
+router = APIRouter(tags=["runs"])
+
+#: Largest number of an event.
+SEQ_MAX = 2**31 - 1
+
+
+_DESCRIBED = describes(replies.Event, page=True, errors=(404, 429))
+_DESCRIBED["responses"][200]["content"][MEDIA] = {
+    "schema": {
+        "type": "string",
+        "description": "For each event `id: <seq>`, `event: <type>`, `data: <the JSON>`.",
+    }
+}
+_DESCRIBED["responses"][204] = {
+    "description": "Of a stream: the run is over, and the client has seen all its events."
+}
+
+
+@router.get("/runs/{run_id}/events", **_DESCRIBED)
+async def get_events(
+    request: Request,
+    shared: All,
+    facade: Here,
+    run_id: RunId,
+    after: Annotated[
+        int, Query(ge=0, le=SEQ_MAX, description="Only events after this number.")
+    ] = 0,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="At most this many.")] = 1_000,
+    cursor: Cursor = None,
+    last_event_id: Annotated[
+        str | None, Header(description="Of a stream: the number of the event that was seen last.")
+    ] = None,
+) -> Response:
+    """What happened in a run, in order: a page of it, or, with `Accept: text/event-stream`, all of
+    it and what happens from now on, as server-sent events.
+
+    A stream ends when the run is over. A client that connects again with `Last-Event-ID` misses
+    nothing; it is answered 204 if nothing is left.
+    """
+    if MEDIA in request.headers.get("accept", ""):
+        if last_event_id is not None:
+            after = _read_cursor(last_event_id, "Last-Event-ID")
+        run = await facade.runs.get(run_id)
+        if run.status in TERMINAL and run.seq <= after:
+            return Response(status_code=204)
+        return stream_events(shared, facade, run_id, after)
+    after = after if cursor is None else _read_cursor(cursor)
+    found = await facade.runs.events(run_id, after=after)
+    page = found[:limit]
+    return answer_page(page, str(page[-1]["seq"]) if len(found) > limit else None)
+
+
+def _read_cursor(text: str, name: str = "cursor") -> int:
+    if not (text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) <= SEQ_MAX):
+        problem = f"{name}: expected the number of an event, got {text!r:.100}"
+        raise InputError([problem], argument=name)
+    return int(text)

@@ -1,0 +1,206 @@
+"""Runs: look at them, and change them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import Response
+
+from minuet.api import replies, requests
+from minuet.api.answers import answer_page, answer_run
+from minuet.api.bodies import expected_seq, read_body
+from minuet.api.context import Here
+from minuet.api.describing import describes
+from minuet.api.errors import PreconditionError
+from minuet.api.parameters import Cursor, IfMatch, Limit, RunId
+from minuet.api.showing import show_run
+from minuet.app import shapes
+from minuet.app.app import Facade
+from minuet.app.finder import Run
+from minuet.errors import RunConflictError
+
+router = APIRouter(tags=["runs"])
+
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
+
+#: Runs looked through for one page of a tag.
+SEARCHED_MAX = 10_000
+
+
+@router.get("/runs", **describes(replies.RunRow, page=True))
+async def list_runs(
+    facade: Here,
+    status: Annotated[list[Status], Query(description="Only these; repeatable.")] = [],  # noqa: B006
+    workflow: Annotated[str | None, Query(description="Only runs of this workflow.")] = None,
+    tag: Annotated[
+        str | None,
+        Query(
+            description="Only runs that were started by this tag of their workflow, or `name:value`"
+            ": only runs that have this tag."
+        ),
+    ] = None,
+    before: Annotated[str | None, Query(description="Only runs older than this one.")] = None,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+) -> Response:
+    """Runs, the newest first, without their nodes and outputs.
+
+    A page of runs with a tag may be short, or empty, although there is a next one.
+    """
+    after: str | None = cursor or before
+    found: list[shapes.Shape] = []
+    searched = 0
+    while True:
+        page = await facade.runs.list(
+            statuses=tuple(status), workflow=workflow, before=after, limit=limit
+        )
+        searched += len(page)
+        for run in page:
+            after = run.run
+            if tag is None or _has_tag(run, tag):
+                found.append(shapes.row(run))
+                if len(found) == limit:
+                    break
+        if len(page) < limit and len(found) < limit:
+            return answer_page(found, None)
+        if len(found) == limit or searched >= SEARCHED_MAX:
+            return answer_page(found, after)
+
+
+def _has_tag(run: Run, tag: str) -> bool:
+    name, colon, value = tag.partition(":")
+    if not colon:
+        return run.tag == tag
+    found = run.tags.get(name)
+    return found is not None and value == (found if isinstance(found, str) else str(found))
+
+
+@router.get(
+    "/runs/{run_id}",
+    **describes(replies.Run, errors=(404,), headers={"ETag": "The number of its last event."}),
+)
+async def get_run(
+    facade: Here,
+    run_id: RunId,
+    instances: Annotated[
+        bool, Query(description="Also every instance of every node, as `instances`.")
+    ] = False,
+) -> Response:
+    """A run with its input, output and nodes."""
+    return answer_run(await show_run(facade, run_id, all_instances=instances))
+
+
+# ── changes ─────────────────────────────────────────────────────────────────────────────────
+
+
+_CHANGES: dict[str, Any] = {
+    "errors": (404, 409, 412),
+    "headers": {"ETag": "The number of its last event."},
+}
+
+
+@router.post(
+    "/runs/{run_id}/cancel",
+    **describes(
+        replies.RunRow, body=requests.CancelRun, example={"reason": "ordered twice"}, **_CHANGES
+    ),
+)
+async def cancel_run(
+    request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
+) -> Response:
+    """End a run as CANCELLED. Running handlers are cancelled; their results do not count."""
+    asked = await read_body(request, requests.CancelRun)
+    return await _change(
+        request, facade, run_id, facade.runs.cancel, reason=asked.reason or "cancelled"
+    )
+
+
+@router.post("/runs/{run_id}/pause", **describes(replies.RunRow, body=requests.Nothing, **_CHANGES))
+async def pause_run(
+    request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
+) -> Response:
+    """Start nothing more of a run; handlers that are running may finish."""
+    await read_body(request, requests.Nothing)
+    return await _change(request, facade, run_id, facade.runs.pause)
+
+
+@router.post(
+    "/runs/{run_id}/resume", **describes(replies.RunRow, body=requests.Nothing, **_CHANGES)
+)
+async def resume_run(
+    request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
+) -> Response:
+    """Continue a paused run."""
+    await read_body(request, requests.Nothing)
+    return await _change(request, facade, run_id, facade.runs.resume)
+
+
+@router.post(
+    "/runs/{run_id}/retry", **describes(replies.RunRow, body=requests.RetryRun, **_CHANGES)
+)
+async def retry_run(
+    request: Request, facade: Here, run_id: RunId, if_match: IfMatch = None
+) -> Response:
+    """Run again what failed or was cut off, in the run's next generation.
+
+    A run that was undone is not retried; with `undone`, it is started over as another run, which is
+    the answer.
+    """
+    asked = await read_body(request, requests.RetryRun)
+    return await _change(request, facade, run_id, facade.runs.retry, undone=asked.undone)
+
+
+@router.post(
+    "/runs/{run_id}/rollback",
+    **describes(replies.RunRow, body=requests.RollBack, errors=(404, 409)),
+)
+async def roll_back_run(request: Request, facade: Here, run_id: RunId) -> Response:
+    """Undo a run that is over: run the compensators of the nodes that completed, the last one
+    first."""
+    asked = await read_body(request, requests.RollBack)
+    return answer_run(shapes.row(await facade.runs.rollback(run_id, to=asked.to)))
+
+
+async def _change(
+    request: Request,
+    facade: Facade,
+    run_id: str,
+    change: Callable[..., Awaitable[Run]],
+    **options: Any,
+) -> Response:
+    expected = expected_seq(request)
+    try:
+        run = await change(run_id, seq=expected, **options)
+    except RunConflictError as error:
+        if expected is None:
+            raise
+        now = await facade.runs.get(run_id)
+        if now.seq == expected:
+            raise
+        message = f"its last event is {now.seq}, not {expected}: look at it again"
+        raise PreconditionError(run_id, message, status=now.status, seq=now.seq) from error
+    return answer_run(shapes.row(run))
+
+
+@router.post(
+    "/runs/{run_id}/signals/{name}",
+    **describes(
+        replies.RunRow,
+        body=requests.SendSignal,
+        errors=(404, 409),
+        example={"data": {"paid": True}, "idempotency_key": "payment-17"},
+        headers={"ETag": "The number of its last event."},
+    ),
+)
+async def send_signal(request: Request, facade: Here, run_id: RunId, name: str) -> Response:
+    """Send a run a signal.
+
+    The node that has waited for a signal of this name the longest receives it. If none waits, it is
+    kept for the next one.
+    """
+    asked = await read_body(request, requests.SendSignal)
+    run = await facade.runs.signal(run_id, name, asked.data, idempotency_key=asked.idempotency_key)
+    return answer_run(shapes.row(run))

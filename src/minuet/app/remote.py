@@ -1,0 +1,448 @@
+"""Workers that speak HTTP: written in any language, without a library.
+
+For each of them, this process runs a worker of its own whose handlers do nothing but wait: the task
+is handed to the remote worker, and what it sends back is what the handler returns or raises. So
+leases, templates, retries, timeouts and routing are those of every other worker. Nodes that need no
+handler are run here, so that a fleet of remote workers alone completes runs.
+
+A task is taken from the store only while the remote worker asks for one. A remote worker that is
+silent for as long as a lease counts as dead: its worker here ends without a word, and its leases
+run out, as those of any worker that dies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import msgspec
+
+from minuet.app.options import to_ms
+from minuet.app.tenant import Tenant
+from minuet.errors import InputError, LeaseLost, NonRetryable, Retryable, SessionError
+from minuet.nodes.catalog import NODE_TYPES
+from minuet.nodes.context import Context
+from minuet.nodes.handler import REGISTERED, Handlers, Task
+from minuet.nodes.spec import Call, NodeType
+from minuet.store.exchange import Result
+from minuet.store.records import Key
+from minuet.types import TYPE_QUEUE, Json
+from minuet.worker.identity import Identity
+
+if TYPE_CHECKING:
+    from minuet.app.app import Facade
+
+#: How long an exchange waits until the store has what was handed in. What is not settled then is
+#: not in the answer, and is to be sent again.
+SETTLE_S = 10.0
+
+#: Results that are remembered, to recognise those that are sent again.
+REMEMBERED_MAX = 1_000
+
+#: Nodes that need no handler and nothing from outside: run in this process.
+HERE = ("wait", "human", "task:input", "task:output")
+
+#: Characters of the type of an error.
+TYPE_MAX = 100
+
+Settlement: TypeAlias = Literal["applied", "duplicate", "stale"]
+
+
+class TaskResult(msgspec.Struct, frozen=True):
+    """What a remote worker says became of a task."""
+
+    task: str
+    result: Any = None
+    #: Type, message, and whether another attempt may help.
+    error: tuple[str, str, bool] | None = None
+    #: Given back, as if it had never been taken.
+    released: bool = False
+
+
+class Exchanged(msgspec.Struct, frozen=True):
+    """The answer to an exchange."""
+
+    tasks: list[dict[str, Json]] = []
+    settled: list[dict[str, Json]] = []
+    #: Tasks to stop working on.
+    revoked: list[str] = []
+    #: It gets nothing more: finish, and end.
+    draining: bool = False
+
+
+class RemoteTask:
+    """A task in the hands of a remote worker, or on its way there."""
+
+    def __init__(self, id: str, handler: str, config: Mapping[str, Json], context: Context) -> None:
+        loop = asyncio.get_running_loop()
+        self.id = id
+        self.handler = handler
+        self.config = config
+        self.context = context
+        self.key: Key = (context.run_id, context.token_node, context.scope_text)
+        self.lease = context.lease_id
+        #: What the remote worker has sent.
+        self.answer: asyncio.Future[TaskResult] = loop.create_future()
+        #: What the store has said to it.
+        self.settled: asyncio.Future[Settlement] = loop.create_future()
+        #: When the remote worker has last named it.
+        self.named_at = loop.time()
+
+    def shape(self, lease_ms: int) -> dict[str, Json]:
+        """What the remote worker gets."""
+        context = self.context
+        return {
+            "task": self.id,
+            "run_id": context.run_id,
+            "node_id": context.node_id,
+            "scope": list(context.scope),
+            "handler": self.handler,
+            "config": dict(self.config),
+            "inputs": dict(context.inputs),
+            "input": context.input,
+            "attempt": context.attempt,
+            "idempotency_key": context.idempotency_key,
+            "lease_ms": lease_ms,
+        }
+
+
+class RemoteWorker:
+    """One remote worker, and the worker here that stands for it."""
+
+    def __init__(
+        self,
+        tenant: Tenant,
+        *,
+        identity: Identity,
+        executors: Sequence[str],
+        queues: Sequence[str],
+        concurrency: int,
+    ) -> None:
+        engine = tenant.engine
+        self._ids = engine.ids
+        self._concurrency = concurrency
+        self.lease_ms = to_ms(engine.options.lease_seconds)
+        self.token = engine.ids.token() + engine.ids.token()
+        self._tasks: dict[str, RemoteTask] = {}
+        self._inbox: list[RemoteTask] = []
+        self._revoked: list[str] = []
+        self._remembered: OrderedDict[str, Settlement] = OrderedDict()
+        self._changed = asyncio.Event()
+        self._turn = asyncio.Lock()
+        self._seq = 0
+        #: Whether the remote worker knows that it drains.
+        self._is_told = False
+        self._reply = Exchanged()
+        self._handlers = Handlers(REGISTERED)
+        own = self._register(executors)
+        self._worker = tenant.make_worker(
+            handlers=self._handlers,
+            identity=identity,
+            queues=tuple(sorted({*(queues or own), *HERE})),
+            concurrency=concurrency,
+            settled=self._note_settled,
+        )
+        self._worker.limit(0)
+        self.id = self._worker.id
+        loop = asyncio.get_running_loop()
+        self._seen_at = loop.time()
+        self._working = loop.create_task(self._worker.run())
+        self._watching = loop.create_task(self._watch())
+
+    # ── what it executes ────────────────────────────────────────────────────────────────
+
+    def _register(self, executors: Sequence[str]) -> list[str]:
+        """Have its handlers and node types here; the queues of these."""
+        queues = []
+        for name in executors:
+            plain = name.removeprefix(TYPE_QUEUE)
+            if name == plain:
+                self._handlers.add(Task(self._handler(name), name=name))
+                queues.append(f"task:{name}")
+            if ":" not in plain:
+                self._handlers.add_type(self._type(plain))
+                queues.append(f"{TYPE_QUEUE}{plain}")
+        return queues
+
+    def _handler(self, name: str) -> Any:
+        async def run(ctx: Context, **config: Any) -> Any:
+            return await self._run(name, config, ctx)
+
+        return run
+
+    def _type(self, name: str) -> NodeType:
+        def bind(call: Call, context: Context) -> tuple[Any, dict[str, Any]]:
+            return self._run, {"handler": name, "config": dict(call.config), "context": context}
+
+        return NodeType(
+            name=name,
+            summary="Run by a worker over HTTP.",
+            kind="registered",
+            queue=f"{TYPE_QUEUE}{name}",
+            bind=bind,
+            place=f"{self.token}:1",
+        )
+
+    async def _run(self, handler: str, config: dict[str, Any], context: Context) -> Any:
+        """Have the remote worker do a task."""
+        task = RemoteTask(self._ids.token(), handler, config, context)
+        self._tasks[task.id] = task
+        self._inbox.append(task)
+        self._changed.set()
+        try:
+            answer = await task.answer
+        except asyncio.CancelledError:
+            # It is no longer wanted: its time is over, its run is cancelled, its lease is lost.
+            self._drop(task)
+            raise
+        if answer.released:
+            context.cancel()
+            raise LeaseLost("the worker gave the task back")
+        if answer.error is not None:
+            raise _error_of(*answer.error)
+        return answer.result
+
+    def _drop(self, task: RemoteTask) -> None:
+        if self._tasks.pop(task.id, None) is None:
+            return
+        if task in self._inbox:
+            self._inbox.remove(task)
+        else:
+            self._revoked.append(task.id)
+            self._changed.set()
+        if not task.settled.done():
+            task.settled.set_result("stale")
+
+    def _note_settled(self, key: Key, lease: str, result: Result) -> None:
+        for task in self._tasks.values():
+            if task.answer.done() and task.key == key and task.lease == lease:
+                settlement: Settlement = "stale"
+                if result == "applied":
+                    settlement = "applied"
+                elif result == "duplicate":
+                    settlement = "duplicate"
+                if not task.settled.done():
+                    task.settled.set_result(settlement)
+                return
+
+    # ── the exchange ────────────────────────────────────────────────────────────────────
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing of it is left here: it left, it died, or it knows that it drains."""
+        return self._watching.done()
+
+    def is_token(self, given: str) -> bool:
+        """Whether this is the token that it was given when it registered."""
+        return hmac.compare_digest(given.encode(), self.token.encode())
+
+    async def exchange(
+        self,
+        seq: int,
+        done: Sequence[TaskResult],
+        renew: Sequence[str],
+        take: int,
+        wait_ms: int,
+        closing: asyncio.Event,
+    ) -> Exchanged:
+        """Take results, renew tasks and hand out new ones. The same number again gets the same
+        answer; SessionError if it is not the next one."""
+        self._seen_at = asyncio.get_running_loop().time()
+        async with self._turn:
+            if seq == self._seq:
+                return self._reply
+            if seq != self._seq + 1:
+                raise SessionError(
+                    f"seq: the next exchange of this worker has number {self._seq + 1}, not {seq}"
+                )
+            settled = await self._settle(done)
+            revoked = self._renew(renew)
+            tasks = await self._take(take, wait_ms, closing)
+            revoked += self._revoked
+            self._revoked = []
+            self._seen_at = asyncio.get_running_loop().time()
+            draining = self._worker.stopping.is_set() or self._working.done()
+            self._seq, self._reply = seq, Exchanged(tasks, settled, revoked, draining)
+            self._is_told = draining
+            return self._reply
+
+    async def _settle(self, done: Sequence[TaskResult]) -> list[dict[str, Json]]:
+        waiting = []
+        settled: list[dict[str, Json]] = []
+        for one in done:
+            task = self._tasks.get(one.task)
+            if task is None:
+                known = self._remembered.get(one.task)
+                settled.append({"task": one.task, "result": "duplicate" if known else "stale"})
+                continue
+            if not task.answer.done():
+                task.answer.set_result(one)
+            task.named_at = asyncio.get_running_loop().time()
+            waiting.append(task)
+        if waiting:
+            await asyncio.wait([task.settled for task in waiting], timeout=SETTLE_S)
+        for task in waiting:
+            if task.settled.done():
+                self._tasks.pop(task.id, None)
+                result = task.settled.result()
+                settled.append({"task": task.id, "result": result})
+                if result == "applied":
+                    self._remember(task.id)
+        return settled
+
+    def _remember(self, id: str) -> None:
+        self._remembered[id] = "applied"
+        if len(self._remembered) > REMEMBERED_MAX:
+            self._remembered.popitem(last=False)
+
+    def _renew(self, named: Sequence[str]) -> list[str]:
+        """Note that the remote worker still works on these; those that are not its own."""
+        now = asyncio.get_running_loop().time()
+        lost = []
+        for id in named:
+            task = self._tasks.get(id)
+            if task is not None:
+                task.named_at = now
+            elif id not in self._revoked:
+                lost.append(id)
+        return lost
+
+    async def _take(self, take: int, wait_ms: int, closing: asyncio.Event) -> list[dict[str, Json]]:
+        held = len(self._tasks) - len(self._inbox)
+        wanted = min(take, self._concurrency - held)
+        if wanted > len(self._inbox):
+            self._worker.limit(self._worker.running + wanted - len(self._inbox))
+            try:
+                await self._wait(wait_ms / 1000, closing)
+            finally:
+                self._worker.limit(0)
+        first, self._inbox = self._inbox[: max(wanted, 0)], self._inbox[max(wanted, 0) :]
+        now = asyncio.get_running_loop().time()
+        for task in first:
+            task.named_at = now
+        return [task.shape(self.lease_ms) for task in first]
+
+    async def _wait(self, seconds: float, closing: asyncio.Event) -> None:
+        """Wait for a task, or for something else that the remote worker should know."""
+        stops = [closing.wait(), self._worker.stopping.wait(), self._changed.wait()]
+        self._changed.clear()
+        if self._inbox or self._revoked:
+            seconds = 0
+        waits = [asyncio.ensure_future(stop) for stop in stops]
+        working = {self._working}
+        try:
+            await asyncio.wait(
+                {*waits, *working}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for one in waits:
+                one.cancel()
+
+    # ── its end ─────────────────────────────────────────────────────────────────────────
+
+    async def _watch(self) -> None:
+        """End what the remote worker has left."""
+        lease_s = self.lease_ms / 1000
+        while not (self._is_told and self._working.done()):
+            await asyncio.sleep(lease_s / 10)
+            if self._turn.locked():
+                continue  # It is here, and waits.
+            now = asyncio.get_running_loop().time()
+            if now - self._seen_at > lease_s:
+                break
+            for task in list(self._tasks.values()):
+                if task not in self._inbox and now - task.named_at > lease_s:
+                    self._give_up(task)
+        self._working.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._working
+
+    def _give_up(self, task: RemoteTask) -> None:
+        """The remote worker has forgotten a task, so others may take it; or the store has never
+        said what became of its result."""
+        if not task.answer.done():
+            task.answer.set_result(TaskResult(task.id, released=True))
+        if not task.settled.done():
+            task.settled.set_result("stale")
+        self._tasks.pop(task.id, None)
+
+    async def end(self) -> None:
+        """Give back what it holds, and deregister."""
+        for task in list(self._tasks.values()):
+            if not task.answer.done():
+                task.answer.set_result(TaskResult(task.id, released=True))
+        self._worker.stop()
+        self._watching.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._working
+
+
+class RemoteWorkers:
+    """The remote workers that this process stands for."""
+
+    def __init__(self) -> None:
+        self._workers: dict[str, RemoteWorker] = {}
+
+    def __len__(self) -> int:
+        self._forget()
+        return len(self._workers)
+
+    def register(
+        self,
+        facade: Facade,
+        *,
+        name: str,
+        host: str,
+        executors: Sequence[str],
+        queues: Sequence[str],
+        capabilities: dict[str, Any],
+        concurrency: int,
+    ) -> RemoteWorker:
+        """Stand for a remote worker from now on."""
+        ours = sorted({one for one in executors if one.removeprefix(TYPE_QUEUE) in NODE_TYPES})
+        if ours:
+            problem = f"executors: {', '.join(ours)} comes with Minuet, and runs in its workers"
+            raise InputError([problem], argument="executors")
+        self._forget()
+        identity = Identity(name or host, capabilities, (), host, 0, "http")
+        made = RemoteWorker(
+            facade._tenant,
+            identity=identity,
+            executors=executors,
+            queues=queues,
+            concurrency=concurrency,
+        )
+        self._workers[made.id] = made
+        return made
+
+    def _forget(self) -> None:
+        self._workers = {id: one for id, one in self._workers.items() if not one.is_over}
+
+    def get(self, id: str) -> RemoteWorker | None:
+        """The remote worker of this id; None: this process does not stand for it (any more)."""
+        found = self._workers.get(id)
+        return None if found is None or found.is_over else found
+
+    async def remove(self, id: str) -> bool:
+        """End a remote worker; False: there is none of this id."""
+        found = self.get(id)
+        if found is None:
+            return False
+        await found.end()
+        self._forget()
+        return True
+
+    async def end(self) -> None:
+        """End all of them."""
+        await asyncio.gather(*(one.end() for one in self._workers.values()))
+
+
+def _error_of(kind: str, message: str, retryable: bool) -> Exception:
+    """What the handler here raises for a remote worker."""
+    base: type[Exception] = Retryable if retryable else NonRetryable
+    made: Exception = type(kind[:TYPE_MAX] or "Error", (base,), {})(message)
+    return made

@@ -1,0 +1,128 @@
+"""`minuet server`: serve the HTTP API of a store, until it is stopped."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from argparse import Namespace
+from importlib.util import find_spec
+from typing import Any
+
+import msgspec
+
+from minuet import outcomes
+from minuet.app.app import App
+from minuet.app.options import OptionArguments, worker_settings
+from minuet.cli.log import logging_to_stderr
+from minuet.cli.output import note
+from minuet.cli.process import StopSignals, run
+from minuet.cli.stores import is_memory
+from minuet.cli.worker_options import listed
+from minuet.errors import ConfigError
+from minuet.nodes.secrets import NoSecrets
+from minuet.settings import masked
+
+
+def need_server() -> None:
+    """ConfigError with the install line if what the server needs is not installed."""
+    missing = [
+        name for name in ("fastapi", "uvicorn", "prometheus_client") if find_spec(name) is None
+    ]
+    if missing:
+        raise ConfigError(f"the server needs {missing[0]}: pip install 'minuet[server]'")
+
+
+def serve(arguments: Namespace) -> int:
+    """Serve until a signal comes."""
+    need_server()
+    if is_memory(arguments.store):
+        raise ConfigError(
+            "memory:// is a new store in every process: no worker would find its runs; "
+            "`minuet dev` has a worker of its own"
+        )
+    options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
+    if options["secrets"] is None:
+        # As for workers: others may write the documents.
+        options["secrets"] = NoSecrets()
+    options["observer"], registry = make_metrics()
+    served = Served(App(arguments.store, **options), arguments, registry)
+    return run(served.work, served.signals)
+
+
+def make_metrics() -> tuple[Any, Any]:
+    """An observer that counts what workers of this process do, and where it counts."""
+    from prometheus_client import CollectorRegistry
+
+    from minuet.telemetry.metrics import WorkerMetrics
+
+    registry = CollectorRegistry()
+    return WorkerMetrics(registry), registry
+
+
+class Served:
+    """From the start of a server to its end."""
+
+    def __init__(self, app: App, arguments: Namespace, registry: Any = None) -> None:
+        from minuet.api.access import access_for
+
+        self._app = app
+        #: Where the metrics of workers in this process are.
+        self._registry = registry
+        self._arguments = arguments
+        self._as_json: bool = arguments.output == "json"
+        # What handlers print goes elsewhere with --json; what we print does not.
+        self._out = sys.stdout
+        settings = arguments.settings
+        self._access = access_for(
+            arguments.host,
+            settings["MINUET_API_KEY"],
+            listed(settings["MINUET_ALLOWED_HOSTS"]),
+            insecure=arguments.insecure,
+            read_only=arguments.read_only,
+            primary=arguments.primary,
+        )
+        self.signals = StopSignals(app.options.grace_s)
+
+    async def work(self) -> int:
+        """Open the store, serve, and close it."""
+        from minuet.api.application import Api
+        from minuet.api.front import Limits
+        from minuet.api.serving import bind, serving, url_of
+
+        arguments, settings = self._arguments, self._arguments.settings
+        sock = bind(arguments.host, arguments.port)
+        limits = Limits(
+            body_bytes=settings["MINUET_BODY_BYTES_MAX"],
+            per_second=settings["MINUET_REQUESTS_PER_SECOND"],
+        )
+        with logging_to_stderr(arguments), sock:
+            self.signals.install()
+            async with self._app:
+                api = Api(self._app, self._access, limits, self._registry)
+                async with serving(api, sock):
+                    url = url_of(sock, arguments.host)
+                    self._report_start(url)
+                    await self._until_stopped()
+                    self._report("stopping", "stopping: requests get a few seconds to finish")
+                    self.signals.watch()
+        self._report("stopped", "stopped")
+        return outcomes.COMPLETED
+
+    async def _until_stopped(self) -> None:
+        await self.signals.came.wait()
+
+    def _report_start(self, url: str) -> None:
+        store = masked(self._arguments.store)
+        key = "clients need the key in MINUET_API_KEY" if self._access.key else "no key is needed"
+        text = f"serving {url}/api/v1 on {store}; {key}"
+        self._report("started", text, url=url, store=store, pid=os.getpid())
+
+    def _report(self, event: str, text: str, **facts: Any) -> None:
+        """A line for people, or a JSON object on a line of its own."""
+        if self._as_json:
+            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
+            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
+        else:
+            note(f"{time.strftime('%H:%M:%S')} {text}")

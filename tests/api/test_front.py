@@ -1,0 +1,181 @@
+"""What every request passes: paths, limits, hosts, keys, and errors on the way back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+
+import pytest
+
+from minuet.api.access import Access, Pace, access_for, is_loopback
+from minuet.api.errors import TooManyRequestsError
+from minuet.api.front import Limits
+from minuet.errors import ConfigError
+
+from ..waiting import until
+from .conftest import Serve
+
+
+async def test_a_path_that_leads_nowhere_is_a_problem(serve: Serve) -> None:
+    async with serve() as site:
+        nothing = await site.get("/nothing", 404)
+        elsewhere = await site.client.get("/runs/a/b/c/d")
+        wrong = await site.client.delete("/api/v1/health/live")
+
+    assert nothing["code"] == "not-found"
+    assert elsewhere.json()["code"] == "not-found"
+    assert (wrong.status_code, wrong.json()["code"]) == (405, "method-not-allowed")
+    assert wrong.headers["allow"] == "GET"
+
+
+@pytest.mark.parametrize("body", [b"{", b"\xff", b'{"a":' * 100_000, b"[" * 100_000, b"nul"])
+async def test_a_body_that_is_not_json_is_refused(serve: Serve, body: bytes) -> None:
+    async with serve() as site:
+        for path in ("/runs", "/api/v1/runs/x/cancel"):
+            answer = await site.client.post(path, content=body)
+            assert (answer.status_code, answer.json()["code"]) == (422, "invalid-input")
+
+
+async def test_an_input_that_is_too_deep_is_refused(serve: Serve) -> None:
+    document = {"name": "short", "nodes": [{"id": "only", "type": "noop"}]}
+    body = json.dumps({"document": document, "inputs": None})
+    deep = body.replace("null", "[" * 200 + "]" * 200)
+    async with serve() as site:
+        answer = await site.client.post("/runs", content=deep)
+
+    assert answer.status_code == 422
+    assert "100 levels" in answer.json()["detail"]
+
+
+async def test_a_body_that_is_too_large_is_refused(serve: Serve) -> None:
+    async with serve(limits=Limits(body_bytes=1_000)) as site:
+        said = await site.client.post("/runs", content=b" " * 1_001)
+
+        async def pieces() -> AsyncIterator[bytes]:
+            for _ in range(11):
+                yield b" " * 100
+
+        unsaid = await site.client.post("/runs", content=pieces())
+        fits = await site.client.post("/runs", content=b" " * 998 + b"{}")
+
+    for answer in (said, unsaid):
+        assert (answer.status_code, answer.json()["code"]) == (413, "body-too-large")
+    assert fits.status_code == 422
+
+
+async def test_a_name_that_leads_here_by_a_trick_is_refused(serve: Serve) -> None:
+    async with serve() as site:
+        tricked = await site.get("/runs", 421, headers={"Host": "evil.example:80"})
+        named = await site.get("/runs", headers={"Host": "localhost:9999"})
+
+    assert tricked["code"] == "unknown-host"
+    assert named["items"] == []
+
+
+async def test_a_page_of_another_site_is_refused(serve: Serve) -> None:
+    async with serve() as site:
+        other = await site.post(
+            "/runs/x/cancel", {}, 403, headers={"Origin": "https://evil.example"}
+        )
+        sandboxed = await site.post("/runs/x/cancel", {}, 403, headers={"Origin": "null"})
+        own = await site.post("/runs/x/cancel", {}, 404, headers={"Origin": site.url})
+
+    assert other["code"] == sandboxed["code"] == "forbidden"
+    assert own["code"] == "run-not-found"
+
+
+@pytest.mark.shows("U-14")
+async def test_a_server_with_a_key_lets_in_who_has_it(serve: Serve) -> None:
+    async with serve(access=Access(key="secret")) as site:
+        without = await site.client.get("/runs")
+        wrong = await site.client.get("/runs", headers={"Authorization": "Bearer secre"})
+        right = await site.client.get("/runs", headers={"Authorization": "Bearer secret"})
+        health = await site.client.get("/health/live")
+        described = await site.client.get("/openapi.json")
+
+    assert [one.status_code for one in (without, wrong, described)] == [401, 401, 401]
+    assert without.json()["code"] == "unauthenticated"
+    assert without.headers["www-authenticate"].startswith("Bearer")
+    assert (right.status_code, health.status_code) == (200, 200)
+
+
+@pytest.mark.shows("Q-22")
+async def test_a_read_only_server_refuses_changes(serve: Serve) -> None:
+    access = Access(read_only=True, primary="http://primary.test:7800")
+    async with serve(access=access) as site:
+        run = (await site.app.start({"name": "x", "nodes": [{"id": "a", "type": "noop"}]})).id
+        await site.app.wait(run)
+        found = await site.get(f"/runs/{run}")
+        refused = [
+            await site.client.post("/runs", json={"document": {}}),
+            await site.client.post(f"/runs/{run}/retry"),
+            await site.client.delete("/api/v1/workers/x"),
+            await site.client.put("/api/v1/blobs", content=b"x"),
+        ]
+
+    assert found["status"] == "COMPLETED"
+    for answer in refused:
+        assert (answer.status_code, answer.json()["code"]) == (403, "read-only")
+        assert "http://primary.test:7800" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
+def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
+    with pytest.raises(ConfigError, match="MINUET_API_KEY"):
+        access_for(host, None, [])
+
+    assert access_for(host, "key", []).key == "key"
+    assert access_for(host, None, [], insecure=True).key is None
+    assert not is_loopback(host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost", "127.1.2.3"])
+def test_a_loopback_address_needs_none(host: str) -> None:
+    access = access_for(host, None, ["Minuet.test"])
+
+    assert is_loopback(host)
+    assert set(access.hosts or ()) == {"localhost", "127.0.0.1", "[::1]", "minuet.test"}
+
+
+@pytest.mark.shows("U-15")
+async def test_who_calls_too_often_is_asked_to_wait(serve: Serve) -> None:
+    async with serve(limits=Limits(per_second=0.01)) as site:
+        first = await site.client.get("/health/live")
+        second = await site.client.get("/health/live")
+
+    assert first.status_code == 200
+    assert (second.status_code, second.json()["code"]) == (429, "too-many-requests")
+    assert second.headers["retry-after"] == "100"
+
+
+def test_a_caller_may_go_on_after_a_while_and_others_do_not_wait() -> None:
+    pace = Pace(2)
+    for at in (0.0, 0.0, 0.5, 1.0):
+        pace.check("a", at)
+    with pytest.raises(TooManyRequestsError):
+        pace.check("a", 1.1)
+    pace.check("b", 1.1)
+    pace.check("a", 1.5)
+
+
+@pytest.mark.shows("Q-04")
+async def test_health_says_how_the_workers_are(serve: Serve) -> None:
+    async with serve(name="one") as site:
+
+        async def registered() -> bool:
+            return bool((await site.get("/health/ready"))["workers"])
+
+        await until(site.app.store, registered)
+        ready = await site.get("/health/ready")
+        live = await site.get("/health/live")
+
+    assert ready["status"] == live["status"] == "ok"
+    assert ready["workers"] == {"healthy": 1}
+
+
+async def test_a_server_whose_store_is_away_is_not_ready(serve: Serve) -> None:
+    async with serve() as site:
+        site.api.begin_closing()
+        answer = await site.client.get("/health/ready")
+
+    assert (answer.status_code, answer.json()["status"]) == (503, "unavailable")

@@ -1,0 +1,111 @@
+"""`minuet server` as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import httpx2
+import pytest
+
+Spawn: TypeAlias = Callable[..., subprocess.Popen[str]]
+
+DOCUMENT = {"name": "short", "nodes": [{"id": "only", "type": "noop"}]}
+
+
+@pytest.fixture
+def spawn(tmp_path: Path) -> Iterator[Spawn]:
+    """Start a command as a process; what still runs at the end is killed."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **settings: str) -> subprocess.Popen[str]:
+        child = subprocess.Popen(
+            [sys.executable, "-m", "minuet", *arguments],
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, **settings},
+        )
+        started.append(child)
+        return child
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+def read_event(child: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
+    """The next line about this."""
+    assert child.stdout is not None
+    for line in child.stdout:
+        event: dict[str, Any] = json.loads(line)
+        if event["event"] == wanted:
+            return event
+    raise AssertionError(child.communicate()[1])
+
+
+@pytest.mark.shows("W-01")
+def test_a_server_and_a_worker_are_processes_of_their_own(spawn: Spawn) -> None:
+    server = spawn("server", "--port", "0", "--json")
+    url = read_event(server, "started")["url"]
+    run = httpx2.post(f"{url}/runs", json={"document": DOCUMENT}).json()["run_id"]
+    worker = spawn("worker", "--json")
+    events = httpx2.get(f"{url}/runs/{run}").json()
+    while events["status"] == "RUNNING":
+        events = httpx2.get(f"{url}/runs/{run}").json()
+    server.send_signal(signal.SIGTERM)
+    worker.send_signal(signal.SIGTERM)
+
+    assert events["status"] == "COMPLETED"
+    assert (server.wait(60), worker.wait(60)) == (0, 0)
+
+
+def test_an_address_that_others_reach_is_refused_without_a_key(spawn: Spawn) -> None:
+    refused = spawn("server", "--host", "0.0.0.0", "--port", "0")
+    out, err = refused.communicate(timeout=60)
+    server = spawn(
+        "server", "--host", "0.0.0.0", "--port", "0", "--json", MINUET_API_KEY="open sesame"
+    )
+    port = read_event(server, "started")["url"].rpartition(":")[2]
+    url = f"http://127.0.0.1:{port}/runs"
+    without = httpx2.get(url)
+    allowed = httpx2.get(url, headers={"Authorization": "Bearer open sesame"})
+
+    assert (refused.returncode, out) == (2, "")
+    assert "MINUET_API_KEY" in err
+    assert "--insecure" in err
+    assert (without.status_code, allowed.status_code) == (401, 200)
+
+
+def test_a_port_that_is_taken_is_an_error_that_says_so(spawn: Spawn) -> None:
+    first = spawn("server", "--port", "0", "--json")
+    port = read_event(first, "started")["url"].rpartition(":")[2]
+    second = spawn("server", "--port", port)
+    _, err = second.communicate(timeout=60)
+
+    assert second.returncode == 2
+    assert f"port {port} of 127.0.0.1 cannot be used" in err
+
+
+def test_a_server_has_no_store_in_memory(spawn: Spawn) -> None:
+    _, err = (refused := spawn("server", "--store", "memory://")).communicate(timeout=60)
+
+    assert refused.returncode == 2
+    assert "minuet dev" in err
+
+
+def test_a_missing_extra_names_the_install_line(spawn: Spawn, tmp_path: Path) -> None:
+    (tmp_path / "sitecustomize.py").write_text("import sys; sys.modules['fastapi'] = None\n")
+    refused = spawn("server", PYTHONPATH=str(tmp_path))
+    _, err = refused.communicate(timeout=60)
+
+    assert refused.returncode == 2
+    assert "pip install 'minuet[server]'" in err
