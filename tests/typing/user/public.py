@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, assert_type
 
 import minuet
 
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 
 assert_type(minuet.__version__, str)
 
