@@ -11,7 +11,7 @@ from typing import Any, Literal, NoReturn, assert_type
 
 import minuet
 
-Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "CANCELLED"]
+Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "FAILED", "CANCELLED"]
 
 assert_type(minuet.__version__, str)
 
@@ -254,6 +254,8 @@ def threaded() -> None:
         assert_type(run.wait(timeout=5), minuet.RunResult)
         assert_type(app.start_many("order.yaml", [{"n": 1}]), list[minuet.SyncRunHandle])
         assert_type(app.run("order.yaml"), minuet.RunResult)
+        limits: minuet.RunLimits = {"max_hops": 10, "deadline_s": 2.5}
+        assert_type(app.run("order.yaml", limits=limits), minuet.RunResult)
         assert_type(app.runs.create("order.yaml"), minuet.SyncRunHandle)
         assert_type(app.runs.handle("01"), minuet.SyncRunHandle)
         assert_type(app.cancel(run, reason="not wanted").status, Status)
@@ -265,6 +267,12 @@ def threaded() -> None:
         assert_type(app.for_tenant("acme").run("order.yaml"), minuet.RunResult)
     app.open()
     app.close()
+
+
+def receive(headers: dict[str, str], body: bytes) -> str:
+    content = minuet.verify_webhook(headers, body, ["old", "new"], tolerance=60)
+    assert_type(content, dict[str, Any])
+    return str(content["type"])
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────
@@ -334,7 +342,7 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type((error.step, error.error), tuple[str, dict[str, Any]])
         case minuet.FunctionError():
             return "a durable function"
-        case minuet.SecretError():
+        case minuet.SecretError() | minuet.WebhookError():
             print(error.code)
         case minuet.OutputError() | minuet.HandlerError() | minuet.ConfigError():
             return "the program"
