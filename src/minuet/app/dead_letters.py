@@ -16,6 +16,7 @@ from minuet.app.arguments import checked, is_storable
 from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
 from minuet.app.tenant import Tenant
+from minuet.app.watch import instance_name
 from minuet.bridge.letters import grant_again, letter_pages
 from minuet.errors import (
     DeadLetterNotFoundError,
@@ -23,7 +24,6 @@ from minuet.errors import (
     RunConflictError,
     RunNotFoundError,
 )
-from minuet.kernel.scope import show
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
@@ -379,7 +379,7 @@ def _undoing_of(letter: DeadLetter) -> str:
     if not letter.node.endswith(UNDO):
         return ""
     *scope, number = decode(letter.scope)
-    return f"undo{number}:{author_of(letter.node)}{show(tuple(scope))}"
+    return f"undo{number}:{instance_name(author_of(letter.node), tuple(scope))}"
 
 
 def _is_of_undo(letter: DeadLetterView) -> bool:
