@@ -57,7 +57,7 @@ async def test_a_node_that_reads_too_much_fails_before_it_asks_for_a_slot() -> N
         task("last", *names, handler="make", concurrency=key),
     )
     async with open_scene("memory://", {"make": make}) as s:
-        result = await s.run(document)
+        result: Any = await s.run(document)
 
         assert result.error is not None
         assert (result.status, result.error["code"]) == ("FAILED", "input_limit")
