@@ -38,6 +38,7 @@ from minuet.model.workflow import (
     Limits,
     Loop,
     Node,
+    NodeLimits,
     OnCancel,
     OnFailure,
     Placement,
@@ -183,7 +184,7 @@ _LIMITS = (
 NODE_LIMITS = ObjectType(
     "NodeLimits",
     "limits of a node",
-    Limits,
+    NodeLimits,
     *_LIMITS,
     Field(
         "max_memory_mb",

@@ -55,9 +55,14 @@ class Limits(Value, frozen=True):
     max_output_bytes: int | None = None
     #: Of all outputs of a run.
     max_bytes: int | None = None
-    #: Of a node in a process of its own.
-    max_memory_mb: int | None = None
     budget: Budget | None = None
+
+
+class NodeLimits(Limits, frozen=True):
+    """Limits of a node."""
+
+    #: Of an attempt in a process of its own, in MiB.
+    max_memory_mb: int | None = None
 
 
 class Defaults(Value, frozen=True):
@@ -214,7 +219,7 @@ class Node(Value, frozen=True):
     soft_timeout_seconds: float | None = None
     #: None: the handler's author decides.
     isolation: Literal["process", "none"] | None = None
-    limits: Limits | None = None
+    limits: NodeLimits | None = None
     on_error: OnError = "fail"
     human_config: HumanConfig | None = None
     #: None: `human_config.on_reject` says what a rejection does.

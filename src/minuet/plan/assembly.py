@@ -112,7 +112,7 @@ def _make_node(
     number: int,
 ) -> plan.Node:
     node = structure.graph.nodes[number]
-    limits = node.limits or model.Limits()
+    limits = node.limits or model.NodeLimits()
     return plan.Node(
         id=node.id,
         type=node.type,

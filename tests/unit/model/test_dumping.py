@@ -24,6 +24,7 @@ from minuet.model.workflow import (
     Limits,
     Loop,
     Node,
+    NodeLimits,
     OnCancel,
     OnFailure,
     Placement,
@@ -63,7 +64,7 @@ RETRIES = st.builds(
     no_retry_on=maybe(ERRORS),
 )
 NODE_LIMITS = st.builds(
-    Limits, deadline_s=maybe(SECONDS), max_hops=maybe(COUNTS), max_fanout=maybe(COUNTS),
+    NodeLimits, deadline_s=maybe(SECONDS), max_hops=maybe(COUNTS), max_fanout=maybe(COUNTS),
     max_output_bytes=maybe(st.integers(1, 2**24)),
 )  # fmt: skip
 BRANCHES = st.builds(
@@ -155,7 +156,9 @@ WORKFLOWS = st.builds(
     name=IDS,
     description=maybe(TEXT),
     input=maybe(OBJECTS),
-    limits=NODE_LIMITS | st.builds(Limits, max_iterations=maybe(COUNTS), budget=maybe(BUDGETS)),
+    limits=st.builds(
+        Limits, max_hops=maybe(COUNTS), max_iterations=maybe(COUNTS), budget=maybe(BUDGETS)
+    ),
     defaults=st.builds(
         Defaults, retry=maybe(RETRIES), timeout_seconds=maybe(SECONDS), queue=maybe(st.just("q"))
     ),

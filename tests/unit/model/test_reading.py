@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from minuet.model import Diagnostic, Position, read_document, read_file, read_mapping
-from minuet.model.workflow import Budget, Limits, Loop, Node, Placement, Retry, Workflow
+from minuet.model.workflow import Budget, Limits, Loop, Node, NodeLimits, Placement, Retry, Workflow
 
 
 def read_node(**fields: Any) -> Node:
@@ -84,7 +84,7 @@ def test_spellings_of_a_field_mean_the_same(
         ({"retry": {"multiplier": 2, "jitter": False}}, "retry",
          Retry(multiplier=2.0, jitter=False)),
         ({"limits": {"deadline_s": 0.5, "max_fanout": 2}}, "limits",
-         Limits(deadline_s=0.5, max_fanout=2)),
+         NodeLimits(deadline_s=0.5, max_fanout=2)),
         ({"loop": {"while": {"type": "anything", "x": None}}}, "loop",
          Loop(condition={"type": "anything", "x": None})),
         ({"placement": {"requires_executors": ["gpu"],
