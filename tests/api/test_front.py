@@ -84,7 +84,6 @@ async def test_a_page_of_another_site_is_refused(serve: Serve) -> None:
     assert own["code"] == "run-not-found"
 
 
-@pytest.mark.shows("U-14")
 async def test_a_server_with_a_key_lets_in_who_has_it(serve: Serve) -> None:
     async with serve(access=Access(key="secret")) as site:
         without = await site.client.get("/runs")
@@ -137,7 +136,6 @@ def test_a_loopback_address_needs_none(host: str) -> None:
     assert set(access.hosts or ()) == {"localhost", "127.0.0.1", "[::1]", "minuet.test"}
 
 
-@pytest.mark.shows("U-15")
 async def test_who_calls_too_often_is_asked_to_wait(serve: Serve) -> None:
     async with serve(limits=Limits(per_second=0.01)) as site:
         first = await site.client.get("/health/live")

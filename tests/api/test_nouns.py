@@ -206,7 +206,6 @@ async def test_dead_letters_are_listed_retried_and_discarded(serve: Serve) -> No
     assert unknown["code"] == "dead-letter-not-found"
 
 
-@pytest.mark.shows("R-01")
 async def test_the_dead_letters_of_a_node_are_retried(serve: Serve) -> None:
     async with serve() as site:
         (run,) = await fail(site, 1)

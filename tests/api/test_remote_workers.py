@@ -318,7 +318,7 @@ async def process(*command: str) -> AsyncIterator[asyncio.subprocess.Process]:
             await made.wait()
 
 
-@pytest.mark.shows("H-17", "H-18")
+@pytest.mark.shows("H-17")
 async def test_workers_in_two_languages_run_one_workflow(serve: Serve, root: Path) -> None:
     folder = root / "examples" / "workers"
     async with (

@@ -52,7 +52,6 @@ def read_event(child: subprocess.Popen[str], wanted: str) -> dict[str, Any]:
     raise AssertionError(child.communicate()[1])
 
 
-@pytest.mark.shows("W-01")
 def test_a_server_and_a_worker_are_processes_of_their_own(spawn: Spawn) -> None:
     server = spawn("server", "--port", "0", "--json")
     url = read_event(server, "started")["url"]

@@ -27,7 +27,7 @@ from minuet.errors import (
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
-from minuet.store.records import FIRST_PLACE, DeadLetter, LetterPlace
+from minuet.store.records import DeadLetter
 from minuet.types import UNDO, Json, Scope
 from minuet.worker.assignment import Assignment
 from minuet.worker.preparing import CRASHES_MAX, Preparing
@@ -131,8 +131,8 @@ class DeadLetters:
         """Dead letters, the oldest first. An item of a foreach has the name of its node, and its
         number ends the scope. `after` is the id of the last one of the previous page."""
         found: LetterList = []
-        place = FIRST_PLACE if after is None else (await self._find(after)).place
-        async for page in self._pages(run_id, node_id, fingerprint, status, place):
+        last = None if after is None else await self._find(after)
+        async for page in self._pages(run_id, node_id, fingerprint, status, last):
             found += [await self._view(letter) for letter in page[: limit - len(found)]]
             if len(found) == limit:
                 break
@@ -247,12 +247,12 @@ class DeadLetters:
         node_id: str | None,
         fingerprint: str | None,
         status: LetterStatus | None,
-        place: LetterPlace = FIRST_PLACE,
+        behind: DeadLetter | None = None,
     ) -> AsyncIterator[Letters]:
         self._behind.check_open()
         if run_id is not None and not is_storable(run_id):
             return
-        async for page in letter_pages(self._store, self._tenant, run_id, status, PAGE, place):
+        async for page in letter_pages(self._store, self._tenant, run_id, status, PAGE, behind):
             yield [
                 letter
                 for letter in page

@@ -20,7 +20,6 @@ from minuet.store.records import (
     LIVE_STATES,
     DeadLetter,
     Key,
-    LetterPlace,
     Snapshot,
     Token,
 )
@@ -42,9 +41,10 @@ async def letter_pages(
     run: str | None,
     status: str | None,
     page: int,
-    after: LetterPlace = FIRST_PLACE,
+    behind: DeadLetter | None = None,
 ) -> AsyncIterator[list[DeadLetter]]:
-    """Dead letters after a place, the oldest first, by at most this many at once."""
+    """Dead letters, the oldest first, by at most this many at once; those that come behind one."""
+    after = FIRST_PLACE if behind is None else behind.place
     while found := await store.list_dead_letters(
         tenant, run=run, status=status, after=after, limit=page
     ):
