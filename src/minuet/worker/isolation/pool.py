@@ -28,6 +28,8 @@ class Pool:
         self._idle: list[Process] = []
         self._all: set[Process] = set()
         self._timer: asyncio.TimerHandle | None = None
+        #: Processes that were killed and may not have ended yet.
+        self._ending: set[asyncio.Task[None]] = set()
 
     async def take(self, memory_mb: int | None) -> Process:
         """A process that has nothing to do: a warm one, or a new one. One that has used half of
@@ -58,6 +60,9 @@ class Pool:
     def _drop(self, process: Process) -> None:
         self._all.discard(process)
         process.kill_soon()
+        ending = asyncio.get_running_loop().create_task(process.kill())
+        self._ending.add(ending)
+        ending.add_done_callback(self._ending.discard)
 
     def _end_idle(self) -> None:
         loop = asyncio.get_running_loop()
@@ -103,3 +108,5 @@ class Pool:
             process.kill_soon()
         for process in processes:
             await process.kill()
+        if self._ending:
+            await asyncio.wait(self._ending)

@@ -78,7 +78,7 @@ class Process:
             await started.kill()
             raise ProcessDied(f"it did not start within {START_S:g} s") from None
         except BaseException:
-            started.kill_soon()
+            await started.kill()
             raise
         return started
 
@@ -135,6 +135,8 @@ class Process:
         """Kill the process and what it has started."""
         self.kill_soon()
         await self._process.wait()
+        with contextlib.suppress(ConnectionError):
+            await self._writer.wait_closed()
 
 
 def _levels() -> dict[str, int]:
