@@ -17,7 +17,7 @@ from minuet.simulation.run import simulate
     ("seeds", "options"),
     [
         (range(8), {}),
-        (range(8), {"add": ("fail",), "size": 8, "runs": 2}),
+        (range(24, 31), {"add": ("fail",), "size": 8, "runs": 2}),
         (range(1_000, 1_006), {"families": True}),
         (range(2_000, 2_006), {"store": "logged"}),
     ],

@@ -84,12 +84,15 @@ async def find_children(store: Store, tenant: str, instance: Key) -> AsyncIterat
 
 
 async def _cancel_children(store: Store, run: Run) -> None:
-    """Cancel the child runs of instances that have failed, were cut off or withdrawn."""
+    """Cancel the child runs of instances that were cut off or withdrawn, and of functions that
+    have failed. A node that fails with its only child leaves it to people: they may have retried
+    it by now."""
     for token in await store.read_tokens(run.tenant, run.run):
         if token.outcome not in ("cancelled", "superseded", "failed"):
             continue
         async for child in find_children(store, run.tenant, token.key):
-            if child.status not in TERMINAL:
+            is_left = token.outcome == "failed" and not child.parent_number
+            if child.status not in TERMINAL and not is_left:
                 with suppress(RunNotFoundError, RunConflictError):  # It is over by now.
                     cancel = Cancel(PARENT_ENDED, by=run.run)
                     await store.change_run(run.tenant, child.run, cancel)
