@@ -370,6 +370,7 @@ RULES: dict[str, Rule] = {
     "fingerprint": optional(any_text),
     "DeadLetters.retry.ids": several(any_text, IDS_MAX),
     "per_second": optional(rate),
+    "config": json_object,
     "why": maybe_empty(REASON_LENGTH_MAX),
     "generation": optional(whole(1, SEQ_MAX)),
     "status": optional(one_of("pending", "reprocessed", "discarded")),

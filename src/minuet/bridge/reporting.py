@@ -84,9 +84,11 @@ async def find_children(store: Store, tenant: str, instance: Key) -> AsyncIterat
 
 
 async def _cancel_children(store: Store, run: Run) -> None:
-    """Cancel the child runs of instances that have failed, were cut off or withdrawn."""
+    """Cancel the child runs of instances that have failed, were cut off or withdrawn, or that
+    somebody has decided about."""
     for token in await store.read_tokens(run.tenant, run.run):
-        if token.outcome not in ("cancelled", "superseded", "failed"):
+        is_cut_off = token.outcome in ("cancelled", "superseded", "failed")
+        if not (is_cut_off or token.skip or token.given):
             continue
         async for child in find_children(store, run.tenant, token.key):
             if child.status not in TERMINAL:
