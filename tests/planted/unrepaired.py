@@ -50,7 +50,7 @@ class AcceptsWhatWasTakenBack(Transition):
 
 
 class RoutesAnOutputAsAHandlers(Transition):
-    """A worker is not told that a node has got an output, and calls the handler."""
+    """A worker does not learn that a node has got an output, and calls the handler."""
 
     def _repair(self, run: Run, change: Repair) -> None:
         super()._repair(run, change)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections import Counter
 from typing import Any
 
 import pytest
 
 from minuet import Context
+from minuet.clock import ManualClock
 from minuet.errors import InputError, RunConflictError, RunError
 
 from .harness import node, task, workflow
@@ -246,7 +248,7 @@ async def test_what_cannot_be_changed_is_refused_with_its_reason(scene: Any) -> 
 # ── a large run ─────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("K-07", "K-08", "K-09", "K-10", "K-11", "K-12")
+@pytest.mark.shows("K-11", "K-12")
 async def test_of_a_hundred_nodes_only_what_was_not_done_runs_again(scene: Any) -> None:
     calls, broken = Counter[int](), [True]
 
@@ -315,7 +317,7 @@ async def hold(s: Any) -> tuple[str, Any]:
     return run, letter
 
 
-@pytest.mark.shows("J-20", "J-22")
+@pytest.mark.shows("J-22")
 async def test_a_held_node_waits_until_its_dead_letter_is_retried(scene: Any) -> None:
     shop = Shop()
     async with scene({"charge": shop.charge}) as s:
@@ -421,3 +423,69 @@ async def test_a_node_says_itself_whether_it_is_held(scene: Any) -> None:
 
         assert (result.status, result.error["node"]) == ("FAILED", "last")
         assert result.nodes["charge"].output == ["by hand", "charged b"]
+
+
+# ── stalled runs ────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("T-13")
+async def test_a_run_that_waits_for_nobody_is_reported_once(
+    scene: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    clock = ManualClock()
+    placement = {"requires_capabilities": {"gpu": 8}}
+    stuck = workflow(task("a", handler="boom", placement=placement))
+    waits = workflow(node("w", type="wait", config={"signal": "never"}))
+    async with scene({"boom": boom}, clock=clock) as s:
+        run = await s.app.start(stuck)
+        other = await s.app.start(waits)
+        await s.until(other, lambda row: row.seq == 3)
+        watch = s.app.runs._behind.stall_watch()
+
+        clock.advance(299_000)
+        assert (await s.app.runs.stalled(), await watch.look()) == ([], 0)
+        clock.advance(1_000)
+        (stall,) = await s.app.runs.stalled()
+        assert (stall.run.run, stall.explain()) == (
+            run,
+            "no worker takes 'a' in the queue 'task:boom'",
+        )
+        assert [await watch.look() for _ in range(3)] == [1, 0, 0]
+        (line,) = [one.getMessage() for one in caplog.records if "stalled" in one.getMessage()]
+        assert f"run {run} of example appears stalled" in line
+        assert "'a' in the queue 'task:boom'" in line
+
+        await s.app.runs.skip(run, "a", why="nobody has a gpu")
+        assert (await s.end(run)).status == "COMPLETED"
+        assert await s.app.runs.stalled() == []
+
+
+# ── cancelled runs ──────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.shows("K-20")
+async def test_a_cancelled_run_waits_for_no_handler(scene: Any) -> None:
+    begun, release = threading.Event(), threading.Event()
+
+    def deaf() -> str:
+        begun.set()
+        release.wait(60)
+        return "too late"
+
+    async with scene({"deaf": deaf, "quick": lambda: 1}, concurrency=1) as s:
+        run = await s.app.start(workflow(task("a", handler="deaf")))
+        await asyncio.to_thread(begun.wait, 30)
+
+        try:
+            cancelled = await s.app.cancel(run)
+
+            # Nothing of it is left, although its handler does not listen.
+            assert (cancelled.status, cancelled.counter) == ("CANCELLED", 0)
+            assert await s.app.runs.held(run) == {}
+            assert (await s.run(workflow(task("b", handler="quick")))).output == {"b": 1}
+        finally:
+            release.set()
+        await s.idle()
+        result = await s.app.runs.show(run)
+        assert (result.status, result.nodes["a"].status) == ("CANCELLED", "CANCELLED")
+        assert result.nodes["a"].output is None

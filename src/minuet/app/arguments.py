@@ -401,6 +401,7 @@ RULES: dict[str, Rule] = {
     "heartbeat_seconds": seconds(0.001),
     "stale_seconds": seconds(),
     "dead_seconds": seconds(),
+    "stall_seconds": seconds(),
     "tune_process": instance(bool),
     "observer": optional(instance(Observer)),
     "tracer": optional(instance(Tracer)),

@@ -393,7 +393,7 @@ def _held_name(letter: DeadLetter) -> str:
     """The instance of a dead letter after whose failure its run went on: what its id ends with."""
     if letter.node.endswith(UNDO):
         *scope, number = decode(letter.scope)
-        return f"undo{number}:{author_of(letter.node)}{show(tuple(scope))}"
+        return f"undo{number}:{instance_name(author_of(letter.node), tuple(scope))}"
     return instance_name(letter.node, letter.scope) if letter.held else ""
 
 

@@ -372,6 +372,7 @@ class SyncRuns(_Starting):
     tree = blocking(Runs.tree)
     held = blocking(Runs.held)
     unserved = blocking(Runs.unserved)
+    stalled = blocking(Runs.stalled)
     missing_handlers = blocking(Runs.missing_handlers)
     moved_store = blocking(Runs.moved_store)
     program = blocking(Runs.program)

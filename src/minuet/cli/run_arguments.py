@@ -34,6 +34,11 @@ def add_runs(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
     parser.add_argument(
+        "--stalled",
+        action="store_true",
+        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
+    )
+    parser.add_argument(
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
     )
     add_store(parser)

@@ -39,7 +39,7 @@ def add_holds(document: dict[str, Any]) -> None:
             node["on_dlq"] = chance.choice(("hold", "fail"))
 
 
-class Mender:
+class Repairer:
     """Somebody who looks at a run now and then, and changes single nodes of it."""
 
     def __init__(
@@ -54,10 +54,10 @@ class Mender:
         self._coverage = coverage
         self._change, self._repeat = change, repeat
 
-    async def mend(self, run: str, name: str, is_over: Callable[[], bool]) -> None:
+    async def repair(self, run: str, name: str, is_over: Callable[[], bool]) -> None:
         """Change single nodes of a run until its script is over, and the run: what is held must
         end."""
-        chance = random.Random(f"mend {name}")
+        chance = random.Random(f"repair {name}")
         store, number = self._app.store, 0
         while True:
             await asyncio.sleep(chance.choice((0.1, 0.4, 1.0)))
@@ -72,11 +72,11 @@ class Mender:
                 # Also what has settled: it must be refused.
                 await self._try(run, chance.choice(tokens), chance.choice(ANY))
             if row.status in TERMINAL:
-                await self._mend_failed(row, tokens, chance, number)
+                await self._repair_failed(row, tokens, chance, number)
             else:
-                await self._mend_held(run, chance, number)
+                await self._repair_held(run, chance, number)
 
-    async def _mend_failed(
+    async def _repair_failed(
         self, row: Run, tokens: list[Token], chance: random.Random, number: int
     ) -> None:
         failed = [t for t in tokens if (t.state, t.outcome) == ("dead", "failed")]
@@ -84,7 +84,7 @@ class Mender:
             actions: tuple[RepairAction, ...] = ("skip", "output", "edit", "edit", "edit")
             await self._try(row.run, failed[0], chance.choice(actions))
 
-    async def _mend_held(self, run: str, chance: random.Random, number: int) -> None:
+    async def _repair_held(self, run: str, chance: random.Random, number: int) -> None:
         store = self._app.store
         letters: list[DeadLetter] = await self._repeat(
             lambda: store.list_dead_letters(self._tenant, run=run)
@@ -103,7 +103,7 @@ class Mender:
             place.scope,
             action,
             value,
-            by="mender",
+            by="repairer",
             why="a test",
             # No worker but one of this queue could make the next item.
             anywhere=not place.node.endswith("$item"),
