@@ -472,7 +472,7 @@ async def test_a_cancelled_run_waits_for_no_handler(scene: Any) -> None:
         release.wait(60)
         return "too late"
 
-    async with scene({"deaf": deaf, "quick": lambda: 1}, concurrency=1) as s:
+    async with scene({"deaf": deaf, "quick": lambda: 1}) as s:
         run = await s.app.start(workflow(task("a", handler="deaf")))
         await asyncio.to_thread(begun.wait, 30)
 
