@@ -375,6 +375,7 @@ _ALL = (
     Bug(
         name="taken-back-and-accepted",
         summary="a worker hands in what was taken back from it",
+        first=190,
         repairs=True,
         transition=unrepaired.AcceptsWhatWasTakenBack,
     ),
