@@ -142,6 +142,50 @@ class NodeFailed(Fact, frozen=True, tag="node.failed"):
     taken_ms: int = 0
 
 
+class NodeHeld(Fact, frozen=True, tag="node.held"):
+    """The node failed, and its token is kept alive until somebody decides what becomes of it."""
+
+    node: str
+    scope: str
+    attempt: int
+    error: dict[str, Any]
+    #: Why the token is kept as a dead letter.
+    dead_letter: str = ""
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+
+
+class NodeEdited(Fact, frozen=True, tag="node.edited"):
+    """Somebody gave a node that failed another config. Its next attempts use it."""
+
+    node: str
+    scope: str
+    config: msgspec.Raw = msgspec.Raw(b"{}")
+    by: str = ""
+    why: str = ""
+
+
+class NodeRepaired(Fact, frozen=True, tag="node.repaired"):
+    """Somebody decided what becomes of a node that has not settled. A worker will take it.
+
+    `skip`: it is skipped. `output`: it has this output, and its handler is not called.
+    `take_back`: the worker that held it has lost it. `retry`: it is held no longer, and is tried
+    again. `fail`: it is held no longer, and `node.failed` follows.
+    """
+
+    node: str
+    scope: str
+    action: str
+    value: msgspec.Raw = msgspec.Raw(b"null")
+    by: str = ""
+    why: str = ""
+    #: The lease that is worth nothing from now on, whose it was, and since when.
+    lease: str = ""
+    session: str = ""
+    taken_ms: int = 0
+
+
 class NodeWaiting(Fact, frozen=True, tag="node.waiting"):
     """The node waits for something outside: a timer, a signal, a decision, a child run."""
 
@@ -311,6 +355,9 @@ Event: TypeAlias = (
     | NodeSkipped
     | NodeRetried
     | NodeFailed
+    | NodeHeld
+    | NodeEdited
+    | NodeRepaired
     | NodeWaiting
     | NodeResumed
     | SignalReceived

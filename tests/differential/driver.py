@@ -26,6 +26,8 @@ from minuet.store.changes import (
     NewPlan,
     NewRun,
     Pause,
+    Repair,
+    RepairAction,
     Resume,
     RetryRun,
     Rollback,
@@ -57,6 +59,7 @@ from minuet.store.records import (
     CellChange,
     Read,
     Snapshot,
+    Token,
     WorkerRecord,
     WorkflowVersion,
 )
@@ -143,6 +146,15 @@ EXPECTED_SCENES = {
     *(("undo", r) for r in ("discarded True", "discarded False", "RUNNING", "COMPLETED")),
 }
 
+
+ACTIONS: tuple[RepairAction, ...] = ("skip", "output", "take_back", "retry", "fail", "edit")
+
+#: What many repairs must have seen.
+EXPECTED_REPAIRS = {
+    *((f"repair {action}", r) for action in ACTIONS for r in ("changed", "refused")),
+    *(("letters", status) for status in ("pending", "reprocessed", "discarded")),
+    *(("failed", r) for r in ("held", "fails")),
+}
 
 #: Keys of waits of functions: nothing, some names, and all names that begin alike.
 FLOW_KEYS = ("", '["k1"]', '["ключ","k1"]', '["k2","$c:"]')
@@ -600,6 +612,91 @@ class Driver:
                 case _:
                     await self._put_back(run)
             await self._compare_run("a", run)
+
+    async def repair(self, rng: Random) -> None:
+        """A run whose nodes wait, fail and are held, and which somebody repairs, right or wrong."""
+        run = await self._new_open_run(rng, "repair", rng.randint(2, 4))
+        for _ in range(rng.randint(6, 12)):
+            tokens = await self._stores[0].read_tokens("a", run)
+            held = [t for t in tokens if t.state == "leased"]
+            match rng.choice(("work", "work", "work", "repair", "repair", "repair", "run", "put")):
+                case "work" if held:
+                    await self._work(rng, rng.choice(held))
+                case "work":
+                    await self._hand_in(take=(Take(("q1", ""), 3),), runs=(run,))
+                case "repair":
+                    await self._repair(rng, run, rng.choice(tokens))
+                case "run":
+                    await self._change_whole(rng, run)
+                case _:
+                    await self._put_back(run)
+            await self._compare_run("a", run)
+            await self._ask(lambda s: s.list_dead_letters("a", run=run, status=None))
+        for status in ("pending", "reprocessed", "discarded"):
+            found = await self._ask(
+                methodcaller("list_dead_letters", "a", status=status, limit=1000)
+            )
+            self.seen["letters", status if found else "none"] += 1
+        await self._ask(methodcaller("list_queues"))
+
+    async def _work(self, rng: Random, token: Token) -> None:
+        """What the worker of a token hands in."""
+        name, error = (*token.key, token.lease), {"code": "x", "message": "broken"}
+        item: Item
+        match rng.choice(("done", "failed", "failed", "waiting", "part", "retry")):
+            case "done":
+                to = (Delivery("n6", "", True, 1, 1, "q1"),) if rng.random() < 0.5 else ()
+                item = Done(*name, plan="p1", deliveries=to)
+            case "part":
+                item = Done(*name, plan="p1", cursor=1)
+            case "failed":
+                letter = rng.choice((None, "final", "final"))
+                hold = letter is not None and rng.random() < 0.8
+                item = Failed(*name, error=error, dead_letter=letter, hold=hold)
+                self.seen["failed", "held" if hold else "fails"] += 1
+            case "waiting":
+                item = Waiting(*name, *rng.choice(WAITS))
+            case _:
+                item = Retried(*name, error=error, delay_ms=rng.choice((0, LEASE_MS)))
+        await self._hand_in(item)
+
+    async def _repair(self, rng: Random, run: str, token: Token) -> None:
+        action = rng.choice(ACTIONS)
+        change = Repair(
+            *(token.node, rng.choice((token.scope, token.scope, "0009")), action),
+            rng.choice((b'{"v": 1}', b" {} ")),
+            by=rng.choice(("", "me")),
+            why=rng.choice(("", 'a"b é')),
+            deadline_ms=rng.choice((None, 4 * LEASE_MS)),
+            anywhere=rng.random() < 0.8,
+            error={"code": "let", "message": "it fails"},
+        )
+        answer = await self._ask(lambda s: s.change_run("a", run, change))
+        outcome = "refused" if isinstance(answer, MinuetError) else "changed"
+        self.seen[f"repair {action}", outcome] += 1
+        if token.lease and outcome == "changed":
+            # Its worker does not know it.
+            late = Done(*token.key, token.lease, plan="p1")
+            renew = (Held(*token.key, token.lease),)
+            await self._hand_in(late, renew=renew)
+
+    async def _change_whole(self, rng: Random, run: str) -> None:
+        """A change of the whole run, or of its dead letters."""
+        match rng.choice(("cancel", "retry", "pause", "resume", "discard", "time")):
+            case "cancel":
+                await self._ask(lambda s: s.change_run("a", run, Cancel()))
+            case "retry":
+                await self._ask(lambda s: s.change_run("a", run, RetryRun()))
+            case "pause":
+                await self._ask(lambda s: s.change_run("a", run, Pause()))
+            case "resume":
+                await self._ask(lambda s: s.change_run("a", run, Resume()))
+            case "discard":
+                held = rng.choice((None, ("n1", ""), ("n2", "")))
+                await self._ask(lambda s: s.discard_dead_letter("a", run, 1, "why", held))
+            case _:
+                self._clock.advance(LEASE_MS + 1)
+                await self._ask(methodcaller("sweep"))
 
     async def _begin_to_wait(self, rng: Random, run: str) -> None:
         """Some instances that are held begin to wait for a signal."""

@@ -13,7 +13,7 @@ from tests.planted import functions as flawed
 from tests.planted import letters as dead
 from tests.planted import mistakes as wrong
 from tests.planted import trespasses as open_to_all
-from tests.planted import undecided, undoing, unlogged, unsent
+from tests.planted import undecided, undoing, unlogged, unrepaired, unsent
 
 from minuet.simulation.config import Config, Outcome
 from minuet.simulation.faults import BENIGN, FAULTS
@@ -50,6 +50,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     webhooks: bool = False
     #: Whether the outputs of runs may have only so many bytes.
     volume: bool = False
+    #: Whether people repair runs.
+    repairs: bool = False
     #: The kind of store that has it (`minuet.simulation.profiles`); None: any.
     profile: str | None = None
     #: The seed to begin with: a little before the one that found it last, where that took long.
@@ -74,6 +76,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             undo=self.undo,
             webhooks=self.webhooks,
             volume=self.volume,
+            repairs=self.repairs,
             without=self.without,
             add=self.faults,
             haste=self.haste,
@@ -350,6 +353,37 @@ _ALL = (
         summary="approvals after a rejection complete a quorum",
         approvals=True,
         patch=undecided.rejections_are_overruled,
+    ),
+    Bug(
+        name="completed-node-skipped",
+        summary="a node that has completed is skipped",
+        repairs=True,
+        transition=unrepaired.SkipsWhatHasCompleted,
+    ),
+    Bug(
+        name="held-token-lost",
+        summary="a token that is held no longer counts",
+        repairs=True,
+        transition=unrepaired.LosesWhatIsHeld,
+    ),
+    Bug(
+        name="edit-lost",
+        summary="a config that was edited is lost when the run is retried",
+        repairs=True,
+        transition=unrepaired.LosesEditsOnRetry,
+    ),
+    Bug(
+        name="taken-back-and-accepted",
+        summary="a worker hands in what was taken back from it",
+        first=190,
+        repairs=True,
+        transition=unrepaired.AcceptsWhatWasTakenBack,
+    ),
+    Bug(
+        name="output-set-and-ignored",
+        summary="a node whose output was set runs its handler",
+        repairs=True,
+        transition=unrepaired.RoutesAnOutputAsAHandlers,
     ),
     Bug(
         name="early-signal-dropped",

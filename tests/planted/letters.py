@@ -8,11 +8,11 @@ from typing import Any
 
 import msgspec
 
-from minuet.app.dead_letters import DeadLetters, DeadLetterView
+from minuet.app.dead_letters import DeadLetters
 from minuet.nodes.context import Context
 from minuet.simulation.model import ModelStore
 from minuet.store.changes import RetryRun
-from minuet.store.records import Run
+from minuet.store.records import DeadLetter, Run
 from minuet.store.rules.transition import Transition
 
 
@@ -76,13 +76,14 @@ class RetriedThoughDiscarded(ModelStore):
 def retried_again() -> Any:
     """A dead letter that was dealt with is retried if its run has failed again."""
 
-    async def retry(dead: DeadLetters, letter: DeadLetterView) -> Any:
-        return await right(dead, msgspec.structs.replace(letter, **await _current(dead, letter)))
+    async def retry(dead: DeadLetters, letter: DeadLetter, by: str) -> Any:
+        current = await _current(dead, letter)
+        return await right(dead, msgspec.structs.replace(letter, **current), by)
 
     right = DeadLetters._retry
     return _replaced(DeadLetters, "_retry", retry)
 
 
-async def _current(dead: DeadLetters, letter: DeadLetterView) -> dict[str, Any]:
-    run = await dead._runs.get(letter.run_id)
+async def _current(dead: DeadLetters, letter: DeadLetter) -> dict[str, Any]:
+    run = await dead._runs.get(letter.run)
     return {"status": "pending", "generation": run.generation}

@@ -1,7 +1,9 @@
-"""`app.dead_letters`: node instances that failed for good: look at them, retry or discard them.
+"""`app.dead_letters`: node instances that failed for good: see, edit, retry or discard them.
 
 A run fails at one node in each generation, so a run and a generation name a dead letter. Retrying
-one retries its run: the node that failed, and what was cut off when it did.
+one retries its run: the node that failed, and what was cut off when it did. If the node is held
+(`on_dlq: hold`), its run has not failed: the id of the dead letter also names the instance, and
+retrying it retries the node alone.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.repairing import change_run, keep_value
 from minuet.app.results import TaskEvent
 from minuet.app.runs import Runs
 from minuet.app.tenant import Tenant
@@ -27,8 +30,9 @@ from minuet.errors import (
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
+from minuet.store.changes import Repair, RepairAction
 from minuet.store.records import DeadLetter
-from minuet.types import UNDO, Json, Scope
+from minuet.types import TERMINAL, UNDO, Json, Scope
 from minuet.worker.assignment import Assignment
 from minuet.worker.preparing import CRASHES_MAX, Preparing
 from minuet.worker.rendering import render_config
@@ -45,8 +49,9 @@ LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 class DeadLetterView(msgspec.Struct, frozen=True):
     """A node instance that failed for good and is kept."""
 
-    #: The run and the generation: `0198….1`; of a compensator also which undo of the run it was,
-    #: and what was to be undone: `0198….1.undo1:charge`.
+    #: The run and the generation: `0198….1`; of a node that was held, the instance as well:
+    #: `0198….1.charge[2]`; of a compensator, which undo of the run it was, and what was to be
+    #: undone: `0198….1.undo1:charge`.
     id: str
     run_id: str
     node_id: str
@@ -65,6 +70,8 @@ class DeadLetterView(msgspec.Struct, frozen=True):
     settled_ms: int | None
     #: Why it was discarded.
     why: str
+    #: Whether the node was held: its run did not fail.
+    held: bool = False
 
 
 class LetterDetails(msgspec.Struct, frozen=True):
@@ -180,8 +187,7 @@ class DeadLetters:
 
     async def _find(self, id: str) -> DeadLetter:
         # Neither the id of a run nor the name of a node has a dot.
-        run, _, generation = id.partition(".")
-        generation, _, undoing = generation.partition(".")
+        run, generation, name = (*id.split("."), "", "", "")[:3]
         if generation.isdecimal() and generation.isascii() and len(generation) < 10:
             try:
                 run = await self._runs.find(run)
@@ -189,7 +195,7 @@ class DeadLetters:
                 raise DeadLetterNotFoundError(id) from None
             async for page in letter_pages(self._store, self._tenant, run, None, PAGE):
                 for letter in page:
-                    if letter.generation == int(generation) and _undoing_of(letter) == undoing:
+                    if letter.generation == int(generation) and _held_name(letter) == name:
                         return letter
         raise DeadLetterNotFoundError(id)
 
@@ -235,7 +241,10 @@ class DeadLetters:
         if node is not None:
             secrets: dict[str, Json] = dict.fromkeys(node.secrets, HIDDEN_SECRET)
             try:
-                await preparing.load_config(assignment, node)
+                if assignment.grant.edited:
+                    await preparing.load_given(assignment)
+                else:
+                    await preparing.load_config(assignment, node)
                 found["config"] = render_config(assignment, node, secrets)
             except MinuetError:
                 pass  # The letter's error says what is wrong with it.
@@ -265,7 +274,7 @@ class DeadLetters:
         if not workflow:
             run = await self._store.read_run(self._tenant, letter.run)
             workflow = "" if run is None else run.workflow
-        undoing, scope = _undoing_of(letter), decode(letter.scope)
+        undoing, scope = letter.node.endswith(UNDO), decode(letter.scope)
         return DeadLetterView(
             _id(letter),
             letter.run,
@@ -282,13 +291,14 @@ class DeadLetters:
             letter.status,
             letter.settled_ms,
             letter.why,
+            letter.held,
         )
 
     # ── changing ────────────────────────────────────────────────────────────────────────
 
     @checked
     async def retry(
-        self, ids: Iterable[str], *, per_second: float | None = None
+        self, ids: Iterable[str], *, per_second: float | None = None, by: str = ""
     ) -> AsyncIterator[Retried]:
         """Retry the runs of these dead letters one after the other, at most so many in a second,
         and say of each what became of it.
@@ -303,44 +313,97 @@ class DeadLetters:
             if per_second is not None:
                 await asyncio.sleep(due - loop.time())
                 due = max(due, loop.time() - 1) + 1 / per_second
-            yield await self._retry(await self.get(id))
+            yield await self._retry(await self._find(id), by)
 
-    async def _retry(self, letter: DeadLetterView) -> Retried:
+    async def _retry(self, letter: DeadLetter, by: str) -> Retried:
+        id = _id(letter)
         if letter.status != "pending":
-            return Retried(letter.id, letter.run_id, False, f"it is {letter.status}")
+            return Retried(id, letter.run, False, f"it is {letter.status}")
         try:
-            if _is_of_undo(letter):
+            if letter.node.endswith(UNDO):
                 await self._undo_again(letter)
+            elif await self._is_on_hold(letter):
+                await change_run(self._behind, letter.run, _repair(letter, "retry", by=by))
+                self._behind.work_on([letter.run])
             else:
-                await self._runs.retry(letter.run_id, generation=letter.generation)
+                await self._runs.retry(letter.run, generation=letter.generation)
         except (RunConflictError, RunNotFoundError) as error:
-            return Retried(letter.id, letter.run_id, False, str(error))
-        return Retried(letter.id, letter.run_id, True)
+            return Retried(id, letter.run, False, str(error))
+        return Retried(id, letter.run, True)
 
-    async def _undo_again(self, letter: DeadLetterView) -> None:
+    async def _undo_again(self, letter: DeadLetter) -> None:
         """Undo what is left of a run; this dead letter is then of no further interest."""
-        stored = await self._find(letter.id)
-        await self._runs.rollback(letter.run_id)
+        await self._runs.rollback(letter.run)
         why = "its run is undone again"
-        held = (stored.node, stored.scope)
+        held = (letter.node, letter.scope)
         await self._store.discard_dead_letter(
-            self._tenant, letter.run_id, letter.generation, why, held
+            self._tenant, letter.run, letter.generation, why, held
         )
 
     @checked
-    async def discard(self, id: str, *, why: str = "") -> DeadLetterView:
-        """Mark a pending dead letter as of no further interest. Its run stays FAILED.
+    async def edit(
+        self, id: str, config: dict[str, Any], *, by: str = "", why: str = ""
+    ) -> DeadLetterView:
+        """Give the node of a pending dead letter another config, for all its further attempts.
+        Templates in it are filled in, as in a document. It stays pending until it is retried.
 
         RunConflictError when it is not pending.
         """
-        stored = await self._find(id)
-        held = (stored.node, stored.scope) if _undoing_of(stored) else None
+        letter = await self._find_pending(id)
+        value = await keep_value(self._behind, letter.run, config, "config")
+        await change_run(
+            self._behind, letter.run, _repair(letter, "edit", value=value, by=by, why=why)
+        )
+        return await self._view(letter)
+
+    @checked
+    async def discard(self, id: str, *, by: str = "", why: str = "") -> DeadLetterView:
+        """Mark a pending dead letter as of no further interest. Its run stays FAILED. If its node
+        is held, its run fails now.
+
+        RunConflictError when it is not pending.
+        """
+        letter = await self._find_pending(id)
+        if await self._is_on_hold(letter):
+            fail = _repair(letter, "fail", by=by, why=why, error=letter.error)
+            await change_run(self._behind, letter.run, fail)
+            return await self.get(id)
+        held = (letter.node, letter.scope) if _held_name(letter) else None
         if not await self._store.discard_dead_letter(
-            self._tenant, stored.run, stored.generation, why, held
+            self._tenant, letter.run, letter.generation, why, held
         ):
-            letter = await self.get(id)
-            raise RunConflictError(letter.run_id, f"has no pending dead letter: {letter.status}")
+            await self._find_pending(id)
         return await self.get(id)
+
+    async def _find_pending(self, id: str) -> DeadLetter:
+        letter = await self._find(id)
+        if letter.status != "pending":
+            raise RunConflictError(letter.run, f"has no pending dead letter: {letter.status}")
+        return letter
+
+    async def _is_on_hold(self, letter: DeadLetter) -> bool:
+        """Whether its node is held. If its run has ended since, it is not any more."""
+        if not letter.held:
+            return False
+        run = await self._runs.get(letter.run)
+        return run.generation == letter.generation and run.status not in TERMINAL
+
+
+def _held_name(letter: DeadLetter) -> str:
+    """The instance of a dead letter after whose failure its run went on: what its id ends with."""
+    if letter.node.endswith(UNDO):
+        *scope, number = decode(letter.scope)
+        return f"undo{number}:{instance_name(author_of(letter.node), tuple(scope))}"
+    return instance_name(letter.node, letter.scope) if letter.held else ""
+
+
+def _id(letter: DeadLetter) -> str:
+    name = _held_name(letter)
+    return f"{letter.run}.{letter.generation}{f'.{name}' if name else ''}"
+
+
+def _repair(letter: DeadLetter, action: RepairAction, **fields: Any) -> Repair:
+    return Repair(letter.node, letter.scope, action, **fields)
 
 
 class _Group:
@@ -367,20 +430,3 @@ class _Group:
             example.at_ms,
             example,
         )
-
-
-def _id(letter: DeadLetter) -> str:
-    undoing = _undoing_of(letter)
-    return f"{letter.run}.{letter.generation}{f'.{undoing}' if undoing else ''}"
-
-
-def _undoing_of(letter: DeadLetter) -> str:
-    """What a compensator that failed was to undo: how the id of its dead letter ends."""
-    if not letter.node.endswith(UNDO):
-        return ""
-    *scope, number = decode(letter.scope)
-    return f"undo{number}:{instance_name(author_of(letter.node), tuple(scope))}"
-
-
-def _is_of_undo(letter: DeadLetterView) -> bool:
-    return letter.id.count(".") > 1

@@ -55,6 +55,7 @@ class OptionArguments(TypedDict, total=False):
     heartbeat_seconds: Seconds
     stale_seconds: Seconds
     dead_seconds: Seconds
+    stall_seconds: Seconds
     tenant: str
     tune_process: bool
     observer: Observer | None
@@ -108,6 +109,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     stale_seconds: float = default_seconds("WORKER_HEARTBEAT_TIMEOUT")
     #: A worker without a heartbeat for this long is listed as dead.
     dead_seconds: float = default_seconds("MINUET_HEARTBEAT_TIMEOUT_SECONDS")
+    #: A run that waits for nobody and to which nothing happens for this long is stalled.
+    stall_seconds: float = default_seconds("MINUET_STALL_SECONDS")
     #: Whose runs these are.
     tenant: str = DEFAULT_TENANT
     #: The process exists to run this App: let the garbage collector run less often.
@@ -201,8 +204,9 @@ def worker_settings(settings: Settings) -> OptionArguments:
 
 
 def liveness_settings(settings: Settings) -> OptionArguments:
-    """When a silent worker is listed as stale, and when as dead."""
+    """When a silent worker is listed as stale, and when as dead; and when a run is stalled."""
     return {
+        "stall_seconds": settings["MINUET_STALL_SECONDS"],
         "stale_seconds": settings["WORKER_HEARTBEAT_TIMEOUT"],
         "dead_seconds": settings["MINUET_HEARTBEAT_TIMEOUT_SECONDS"],
     }

@@ -10,15 +10,17 @@ import msgspec
 
 from minuet.app import shapes
 from minuet.app.arguments import checked, is_storable
-from minuet.app.finder import Finder, RunList
+from minuet.app.finder import PAGE, Finder, RunList
 from minuet.app.handlers import find_missing, still_to_run
 from minuet.app.move.parcel import refs_in
+from minuet.app.options import to_ms
 from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_result
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
 from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
+from minuet.bridge.stalls import Stall, find_stall
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.functions.steps import StepView, steps_of
@@ -200,6 +202,27 @@ class Questions(Finder):
             for fact in live.values():
                 _count_workers(fact, run_id, workers)
         return live
+
+    @checked
+    async def stalled(self, *, limit: int = 100) -> list[Stall]:
+        """Runs that wait for nobody, and to which nothing has happened for `stall_seconds`, the
+        newest first. All open runs are looked at, by the thousand."""
+        now_ms = self._behind.engine.clock.now_ms()
+        stall_ms = to_ms(self._behind.engine.options.stall_seconds)
+        found: list[Stall] = []
+        before: str | None = None
+        while True:
+            page = await self._store.list_runs(
+                self._tenant, statuses=("RUNNING",), before=before, limit=PAGE
+            )
+            for run in page:
+                stall = await find_stall(self._store, run, now_ms, stall_ms)
+                found += [stall] if stall is not None else []
+                if len(found) == limit:
+                    return found
+            if len(page) < PAGE:
+                return found
+            before = page[-1].run
 
     @checked
     async def missing_handlers(self, run_id: str) -> list[str]:

@@ -13,7 +13,7 @@ from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
-from minuet.app.questions import Questions
+from minuet.app.repairing import Repairing, change_run, keep_value
 from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
 from minuet.app.starting import Startable, Starter, limited
@@ -22,10 +22,8 @@ from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
 from minuet.bridge.reporting import report_named
 from minuet.bridge.undo import rollback, undone_nodes
-from minuet.bridge.values import encode_value, needs_blob
 from minuet.errors import (
     InputError,
-    OutputError,
     RunConflictError,
     RunNotFoundError,
     RunTimeoutError,
@@ -37,16 +35,7 @@ from minuet.kernel.fold import NumberedEvent
 from minuet.model import DocumentSource
 from minuet.nodes.values import Decode, as_it_is
 from minuet.plan.digest import encode_plan
-from minuet.store.blob import blob_value
-from minuet.store.changes import (
-    Cancel,
-    Change,
-    Pause,
-    Resume,
-    RetryRun,
-    SendSignal,
-    Start,
-)
+from minuet.store.changes import Cancel, Pause, Resume, RetryRun, SendSignal, Start
 from minuet.store.large import get_content
 from minuet.store.records import Run
 from minuet.types import TERMINAL, InputT, OutputT
@@ -59,7 +48,7 @@ POLL_MS = 1_000
 AGAIN_TAG = "started_over"
 
 
-class Runs(Questions):
+class Runs(Repairing):
     """The runs of a tenant."""
 
     def __init__(self, tenant: Tenant, workflows: Workflows, workers: Workers) -> None:
@@ -241,7 +230,9 @@ class Runs(Questions):
         self._behind.serve(loaded)
         self._behind.work_on([run_id])
         entries = loaded.translator.deliveries(loaded.program.entries())
-        return await self._change(run_id, Start(entries, encoded.data, plan.deadline_ms))
+        return await change_run(
+            self._behind, run_id, Start(entries, encoded.data, plan.deadline_ms)
+        )
 
     @checked
     async def start_again(self, run_id: str, input: Any = None) -> RunHandle:
@@ -350,7 +341,7 @@ class Runs(Questions):
         With `seq`, here and in the other changes, only if this is still the number of the run's
         last event: RunConflictError if something has happened since.
         """
-        run = await self._change(run_id, Cancel(reason), seq)
+        run = await change_run(self._behind, run_id, Cancel(reason), seq)
         self._behind.abandon(run_id)
         with suppress(StoreUnavailableError):  # Then a worker does it.
             await report_named(self._store, self._tenant, run_id)
@@ -359,12 +350,12 @@ class Runs(Questions):
     @checked
     async def pause(self, run_id: str, *, seq: int | None = None) -> Run:
         """Start nothing more of a run; handlers that are running may finish."""
-        return await self._change(run_id, Pause(), seq)
+        return await change_run(self._behind, run_id, Pause(), seq)
 
     @checked
     async def resume(self, run_id: str, *, seq: int | None = None) -> Run:
         """Continue a paused run."""
-        return await self._change(run_id, Resume(), seq)
+        return await change_run(self._behind, run_id, Resume(), seq)
 
     @checked
     async def retry(
@@ -403,7 +394,7 @@ class Runs(Questions):
         if seq is None and generation is not None:
             seq = run.seq
         change = RetryRun(deadline_ms=deadline_ms, undone=bool(run.undos))
-        run = await self._change(run_id, change, seq)
+        run = await change_run(self._behind, run_id, change, seq)
         self._behind.work_on([run_id])
         return run
 
@@ -462,7 +453,7 @@ class Runs(Questions):
         change = rollback(loaded.program, history, run, to)
         self._behind.serve(loaded)
         # Another one may have undone it since: there would be nothing left to undo.
-        run = await self._change(run_id, change, run.seq)
+        run = await change_run(self._behind, run_id, change, run.seq)
         self._behind.work_on([run_id])
         return run
 
@@ -479,15 +470,9 @@ class Runs(Questions):
         self._behind.check_open()
         if not is_storable(run_id):
             raise RunNotFoundError(run_id)
-        try:
-            value = encode_value(data)
-        except OutputError as error:
-            raise InputError([f"data: {error}"], argument="data") from error
-        if needs_blob(value):
-            ref = await self._store.put_blob(value, run=run_id, tenant=self._tenant)
-            value = blob_value(ref, len(value))
+        value = await keep_value(self._behind, run_id, data, "data")
         signal_id = idempotency_key or self._behind.engine.ids.token()
-        return await self._change(run_id, SendSignal(name, signal_id, value))
+        return await change_run(self._behind, run_id, SendSignal(name, signal_id, value))
 
     @checked
     async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:
@@ -499,12 +484,6 @@ class Runs(Questions):
         self._behind.check_open()
         retention = Retention(self._store, self._tenant, self._behind.engine.clock)
         return await retention.delete(list(run_ids), dry_run=dry_run)
-
-    async def _change(self, run_id: str, change: Change, seq: int | None = None) -> Run:
-        self._behind.check_open()
-        if not is_storable(run_id):
-            raise RunNotFoundError(run_id)
-        return await self._store.change_run(self._tenant, run_id, change, seq)
 
 
 def _is_left(node: NodeResult) -> bool:

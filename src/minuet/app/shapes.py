@@ -377,6 +377,7 @@ def dead_letter(found: DeadLetterView) -> Shape:
         "discarded_at": _settled(found, "discarded"),
         "why": found.why or None,
         "status": found.status,
+        "held": found.held,
     }
 
 

@@ -351,6 +351,9 @@ class SyncRuns(_Starting):
     retry = blocking(Runs.retry)
     rollback = blocking(Runs.rollback)
     signal = blocking(Runs.signal)
+    skip = blocking(Runs.skip)
+    set_output = blocking(Runs.set_output)
+    take_back = blocking(Runs.take_back)
     delete = blocking(Runs.delete)
     get = blocking(Runs.get)
     find = blocking(Runs.find)
@@ -369,6 +372,7 @@ class SyncRuns(_Starting):
     tree = blocking(Runs.tree)
     held = blocking(Runs.held)
     unserved = blocking(Runs.unserved)
+    stalled = blocking(Runs.stalled)
     missing_handlers = blocking(Runs.missing_handlers)
     moved_store = blocking(Runs.moved_store)
     program = blocking(Runs.program)
@@ -427,6 +431,7 @@ class SyncDeadLetters(Twin):
     get = blocking(DeadLetters.get)
     show = blocking(DeadLetters.show)
     retry = iterating(DeadLetters.retry)
+    edit = blocking(DeadLetters.edit)
     discard = blocking(DeadLetters.discard)
 
 

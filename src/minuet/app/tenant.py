@@ -12,7 +12,8 @@ from typing import Any
 
 from minuet.app.compiling import compile_child
 from minuet.app.handlers import make_handlers
-from minuet.app.options import Options
+from minuet.app.options import Options, to_ms
+from minuet.app.stalls import StallWatch
 from minuet.app.webhooks import Webhooks
 from minuet.bridge.programs import Loaded, Programs
 from minuet.bridge.registry import Registry
@@ -136,12 +137,22 @@ class Tenant:
         self.worker: Worker | None = None
         #: The worker's task; done once the worker has ended.
         self.working: asyncio.Task[None] | None = None
+        #: Looks for runs that make no progress.
+        self._watching: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
         """Start the worker, if the App has any."""
         if self.engine.options.worker:
             self.worker = self.make_worker(handlers=self.engine.handlers, raised=self.raised)
-            self.working = asyncio.get_running_loop().create_task(self.worker.run())
+            loop = asyncio.get_running_loop()
+            self.working = loop.create_task(self.worker.run())
+            if not self.engine.options.own_runs_only:
+                self._watching = loop.create_task(self.stall_watch().run())
+
+    def stall_watch(self) -> StallWatch:
+        """What looks for runs that make no progress."""
+        stall_ms = to_ms(self.engine.options.stall_seconds)
+        return StallWatch(self.store, self.name, self.engine.clock, stall_ms)
 
     def make_worker(self, **options: Any) -> Worker:
         """A worker of this tenant, made as the App says but for these options."""
@@ -158,6 +169,9 @@ class Tenant:
 
     async def end(self) -> None:
         """Drain the worker."""
+        if self._watching is not None:
+            self._watching.cancel()
+            self._watching = None
         if self.worker is not None and self.working is not None:
             self.worker.stop()
             try:

@@ -84,13 +84,15 @@ class Loaded:
 
     def keep_config(self, node: Node, loaded: Json) -> Config:
         """Prepare a config, with what was loaded from its blob; the node's own entries win."""
-        node_type = NODE_TYPES.get(node.type)
-        verbatim = node_type.expression_fields if node_type is not None else ()
-        config = {**loaded, **(node.config or {})}
-        made = self._configs[node.id] = Config(
-            config, verbatim, item_name(node), knows_output=bool(node.undoes)
-        )
+        made = self._configs[node.id] = config_of(node, {**loaded, **(node.config or {})})
         return made
+
+
+def config_of(node: Node, config: dict[str, Json]) -> Config:
+    """A config of a node, prepared."""
+    node_type = NODE_TYPES.get(node.type)
+    verbatim = node_type.expression_fields if node_type is not None else ()
+    return Config(config, verbatim, item_name(node), knows_output=bool(node.undoes))
 
 
 class Programs:

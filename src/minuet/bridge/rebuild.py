@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
@@ -18,6 +19,7 @@ from minuet.bridge.snapshot import events_of, state_of, view_of
 from minuet.bridge.traces import RepairError, Traces
 from minuet.bridge.translate import reads_of
 from minuet.errors import DamagedRowError, InvariantError
+from minuet.events import NodeHeld
 from minuet.kernel.fold import Fold, NumberedEvent, State, TokenView, replay
 from minuet.kernel.invariants import RunFacts, check_run
 from minuet.kernel.ledger import Ledger
@@ -115,7 +117,7 @@ def _run_row(stored: Run, state: State, traces: Traces) -> Run:
     run.ended_ms = traces.ended_ms if state.status in TERMINAL else None
     run.deadline_ms = traces.deadline_ms
     run.undos, run.ends_as = state.undos, state.ends_as
-    run.dead_letters = len(traces.failures)
+    run.dead_letters = traces.kept
     run.output_bytes = state.output_bytes
     return run
 
@@ -173,6 +175,8 @@ class _Maker:
             event=view.event,
             lost=view.lost,
             wait_event=self._fold.details[place].wait_event if view.state == "waiting" else 0,
+            given=view.given,
+            edited=view.edited,
         )
         if stored is not None:
             self._keep_holder(stored, token)
@@ -211,7 +215,10 @@ class _Maker:
             return stored.queue, stored.reads
         scope, program = decode(view.scope), self._program
         ready = self._traces.ready[view.node, view.scope]
-        return node.queue, reads_of(program.reads(node, scope), program.every(node, scope), ready)
+        # Any worker can pass on an output that somebody has set; the next item is for its own.
+        is_item = node.foreach is not None and node.foreach.role == "item"
+        queue = "" if view.given and not is_item else node.queue
+        return queue, reads_of(program.reads(node, scope), program.every(node, scope), ready)
 
 
 def _dead_letters(
@@ -227,6 +234,10 @@ def _dead_letters(
         at_ms, failed = traces.failures[key]
         error = failed.error or {}
         place = (node, scope)
+        status: Any = "pending" if generation == state.generation else "reprocessed"
+        settled_ms, why = traces.retried_ms.get(generation), ""
+        if key in traces.decided:
+            settled_ms, status, why = traces.decided[key]
         yield DeadLetter(
             stored.run.run,
             node,
@@ -239,7 +250,9 @@ def _dead_letters(
             fingerprint(node, error),
             failed.attempt,
             at_ms,
-            "pending" if generation == state.generation else "reprocessed",
+            status,
             stored.run.workflow,
-            traces.retried_ms.get(generation),
+            settled_ms,
+            why,
+            isinstance(failed, NodeHeld),
         )

@@ -84,11 +84,12 @@ async def find_children(store: Store, tenant: str, instance: Key) -> AsyncIterat
 
 
 async def _cancel_children(store: Store, run: Run) -> None:
-    """Cancel the child runs of instances that were cut off or withdrawn, and of functions that
-    have failed. A node that fails with its only child leaves it to people: they may have retried
-    it by now."""
+    """Cancel the child runs of instances that were cut off or withdrawn, of those that somebody
+    has decided about, and of functions that have failed. A node that fails with its only child
+    leaves it to people: they may have retried it by now."""
     for token in await store.read_tokens(run.tenant, run.run):
-        if token.outcome not in ("cancelled", "superseded", "failed"):
+        is_cut_off = token.outcome in ("cancelled", "superseded", "failed")
+        if not (is_cut_off or token.skip or token.given):
             continue
         async for child in find_children(store, run.tenant, token.key):
             is_left = token.outcome == "failed" and not child.parent_number

@@ -128,6 +128,8 @@ def view_of(token: Token, output: bytes | None) -> TokenView:
         due_ms=token.due_ms if token.state == "waiting" else None,
         event=token.event,
         output=output,
+        given=token.given,
+        edited=token.edited,
     )
 
 

@@ -47,8 +47,13 @@ class Traces:
         #: When the run went on after a generation.
         self.retried_ms: dict[int, int] = {}
         self.failures: dict[
-            tuple[str, str, int], tuple[int, happened.NodeFailed | happened.NodeCompleted]
+            tuple[str, str, int],
+            tuple[int, happened.NodeFailed | happened.NodeHeld | happened.NodeCompleted],
         ] = {}
+        #: How often a token was kept as a dead letter; of those that were held, when somebody has
+        #: decided, and what.
+        self.kept = 0
+        self.decided: dict[tuple[str, str, int], tuple[int, str, str]] = {}
         self.started_ms: int | None = None
         self.ended_ms: int | None = None
         self.deadline_ms: int | None = None
@@ -89,13 +94,32 @@ class Traces:
             self.resolutions[event.node, event.scope] = data
         elif isinstance(event, happened.NodeFailed):
             self._failed.add((event.node, event.scope))
-        if (
-            isinstance(event, happened.NodeFailed | happened.NodeCompleted)
-            and event.dead_letter is not None
-        ):
-            self.failures[event.node, event.scope, self._generation] = (at_ms, event)
+        elif isinstance(event, happened.NodeRepaired):
+            self._repaired(at_ms, event)
+        if isinstance(event, happened.NodeFailed | happened.NodeHeld | happened.NodeCompleted):
+            self._keep(at_ms, event)
         for source, sent in sent_by(event):
             self._deliver(source, getattr(event, "scope", None), sent)
+
+    def _keep(
+        self, at_ms: int, event: happened.NodeFailed | happened.NodeHeld | happened.NodeCompleted
+    ) -> None:
+        if not event.dead_letter:
+            return
+        key = (event.node, event.scope, self._generation)
+        self.kept += 1
+        self.failures[key] = (at_ms, event)
+        self.decided.pop(key, None)
+
+    def _repaired(self, at_ms: int, event: happened.NodeRepaired) -> None:
+        place = (event.node, event.scope)
+        if event.action == "retry" and self.resolutions.get(place) == TIMED_OUT:
+            del self.resolutions[place]
+        key = (*place, self._generation)
+        if key in self.failures:
+            status = "discarded" if event.action == "fail" else "reprocessed"
+            why = event.why if event.action == "fail" else ""
+            self.decided.setdefault(key, (at_ms, status, why))
 
     def _deliver(self, source: str, scope: str | None, sent: happened.Sent) -> None:
         node, target_scope, sort, need, total = sent

@@ -68,7 +68,7 @@ class Translator:
             case settle.Retried():
                 return Retried(*token, settlement.error, settlement.delay_ms)
             case settle.NodeFailed():
-                return Failed(*token, settlement.error, settlement.dead_letter)
+                return Failed(*token, settlement.error, settlement.dead_letter, settlement.hold)
             case settle.Waiting():
                 return Waiting(
                     *token,

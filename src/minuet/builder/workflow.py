@@ -68,6 +68,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         on_failure: dict[str, Any] | None = None,
         on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
+        on_dlq: str | None = None,
     ) -> None: ...
 
     @overload
@@ -83,6 +84,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         on_failure: dict[str, Any] | None = None,
         on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
+        on_dlq: str | None = None,
     ) -> None: ...
 
     @overload
@@ -98,6 +100,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         on_failure: dict[str, Any] | None = None,
         on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
+        on_dlq: str | None = None,
     ) -> None: ...
 
     @overload
@@ -113,6 +116,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         on_failure: dict[str, Any] | None = None,
         on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
+        on_dlq: str | None = None,
     ) -> None: ...
 
     def __init__(
@@ -127,6 +131,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
         on_failure: dict[str, Any] | None = None,
         on_cancel: dict[str, Any] | None = None,
         dlq_policy: str | None = None,
+        on_dlq: str | None = None,
     ) -> None:
         self._nodes: list[Node] = []
         self._by_id: dict[str, Node] = {}
@@ -145,6 +150,7 @@ class Workflow(DocumentSource[InputT, OutputT]):
             "on_failure": on_failure,
             "on_cancel": on_cancel,
             "dlq_policy": dlq_policy,
+            "on_dlq": on_dlq,
         }
         self.set(**{field: value for field, value in fields.items() if value is not None})
         if output is not None:

@@ -1,4 +1,4 @@
-"""`minuet dlq`: look at dead letters, retry and discard them."""
+"""`minuet dlq`: look at dead letters, edit, retry and discard them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.watch import instance_name
+from minuet.cli.inputs import read_data
 from minuet.cli.output import (
     brief,
     clean,
@@ -24,6 +25,7 @@ from minuet.cli.output import (
     trace_text,
 )
 from minuet.cli.stores import command_line, find_run, with_app
+from minuet.cli.user import user_name
 from minuet.errors import ConfigError, RunConflictError
 from minuet.types import Json
 
@@ -178,7 +180,8 @@ def retry(arguments: Namespace) -> int:
         if not ids:
             ids = await _selected(app, arguments)
         done = []
-        async for one in app.dead_letters.retry(ids, per_second=arguments.per_second):
+        by = user_name()
+        async for one in app.dead_letters.retry(ids, per_second=arguments.per_second, by=by):
             done.append(one)
             if arguments.output != "json":
                 print(clean(f"{one.id}: {'retried' if one.is_retried else one.why}"), flush=True)
@@ -209,8 +212,27 @@ async def _selected(app: App, arguments: Namespace) -> list[str]:
     return await app.dead_letters.ids(**wanted)
 
 
+def edit(arguments: Namespace) -> int:
+    """Give the node of a dead letter another config."""
+    config = read_data(arguments.input)
+    by = arguments.by or user_name()
+
+    async def ask(app: App) -> DeadLetterView:
+        return await app.dead_letters.edit(arguments.id, config, by=by, why=arguments.why)
+
+    letter = with_app(arguments, ask)
+    if arguments.output == "json":
+        print_json(shapes.dead_letter(letter))
+    else:
+        print(f"{clean(letter.id)}: edited")
+        note(f"Retry it with: {command_line(arguments.store, 'dlq', 'retry', letter.id)}")
+    return outcomes.COMPLETED
+
+
 def discard(arguments: Namespace) -> int:
     """Mark dead letters as of no further interest; 1 if one of them is not pending."""
+
+    by = arguments.by or user_name()
 
     async def ask(app: App) -> list[DeadLetterView | RunConflictError]:
         # All are found before the first is changed.
@@ -218,7 +240,8 @@ def discard(arguments: Namespace) -> int:
         answers: list[DeadLetterView | RunConflictError] = []
         for id in ids:
             try:
-                answers.append(await app.dead_letters.discard(id, why=arguments.why))
+                discarding = app.dead_letters.discard(id, by=by, why=arguments.why)
+                answers.append(await discarding)
             except RunConflictError as error:
                 answers.append(error)
         return answers

@@ -28,6 +28,7 @@ def doctor(arguments: Namespace) -> int:
     async def work(app: App) -> tuple[Diagnosis, Treatment | None]:
         found = await examine(app.doctor)
         found.store = app.durability
+        found.stalled = [(one.run.run, one.explain()) for one in await app.runs.stalled()]
         return found, await treat(app.doctor, found) if arguments.repair else None
 
     found, treatment = with_app(arguments, work)
@@ -35,10 +36,14 @@ def doctor(arguments: Namespace) -> int:
     if arguments.output == "json":
         records = [finding.to_json() for finding in found.findings]
         answer = {"sound": not left, "runs": found.runs, "findings": records, "store": found.store}
+        stalled = [{"run_id": run, "why": why} for run, why in found.stalled]
+        answer["stalled"] = stalled
         print_json({**answer, "overdue": found.overdue, **_treated(treatment)})
     else:
         note(f"store: {found.store}")
         _print(found, treatment)
+        for run, why in found.stalled:
+            print(clean(f"run {run} appears stalled: {why}"))
     return outcomes.FAILED if left else outcomes.COMPLETED
 
 
@@ -51,6 +56,8 @@ class Diagnosis(msgspec.Struct):
     overdue: int = 0
     #: What the store is, and what it can lose.
     store: str = ""
+    #: Runs that make no progress, and why: that is not a fault of what is stored.
+    stalled: list[tuple[str, str]] = []
 
 
 class Treatment(msgspec.Struct):

@@ -47,6 +47,16 @@ def describe_event(at_ms: int, event: Event) -> EventLine:
         case happened.NodeFailed():
             text = f"attempt {event.attempt}: {error_text(event.error)}"
             return EventLine(_instance(event), "FAILED", brief(text, 200))
+        case happened.NodeHeld():
+            text = (
+                f"attempt {event.attempt}: {error_text(event.error)}; held until somebody decides"
+            )
+            return EventLine(_instance(event), "HELD", brief(text, 200))
+        case happened.NodeEdited():
+            text = f"config {_value(event.config)}" + _by(event.by) + _why(event.why)
+            return EventLine(_instance(event), "EDITED", text)
+        case happened.NodeRepaired():
+            return EventLine(_instance(event), *_repaired(event))
         case happened.NodeWaiting():
             if event.kind == "flow":
                 data = msgspec.json.decode(event.data)
@@ -120,6 +130,21 @@ def _describe_run(event: Event) -> tuple[str, str]:
             return "", ""
 
 
+def _repaired(event: happened.NodeRepaired) -> tuple[str, str]:
+    decided = _by(event.by) + _why(event.why)
+    match event.action:
+        case "skip":
+            return "SKIPPED", "skipped" + decided
+        case "output":
+            return "QUEUED", f"output {_value(event.value)} set" + decided
+        case "take_back":
+            return "QUEUED", "taken back from its worker" + decided
+        case "retry":
+            return "QUEUED", "held no longer: tried again" + decided
+        case _:
+            return "", "held no longer: it fails" + decided
+
+
 def _completed(at_ms: int, event: happened.NodeCompleted) -> tuple[str, str]:
     took = format_duration(at_ms - event.taken_ms) if event.taken_ms else ""
     attempt = f"attempt {event.attempt}" if event.attempt > 1 else ""
@@ -174,6 +199,10 @@ def _sent(sent: list[happened.Sent]) -> str:
 
 def _value(data: msgspec.Raw) -> str:
     return brief(bytes(data).decode("utf-8", "replace"), 60)
+
+
+def _why(why: str) -> str:
+    return brief(f": {why}", 100) if why else ""
 
 
 def _by(who: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from minuet.cli.parser import Commands, Parser, add, add_store, count
+from minuet.cli.parser import Commands, Parser, add, add_person, add_store, count
 
 _ID = "id of a dead letter; the run in it may be the beginning of its id"
 
@@ -12,9 +12,9 @@ _ID = "id of a dead letter; the run in it may be the beginning of its id"
 def add_dead_letters(commands: Commands[Parser]) -> None:
     group = commands.add_parser(
         "dlq",
-        help="look at dead letters, retry and discard them",
-        description="Look at dead letters, which are nodes that failed for good, and retry or "
-        "discard them.",
+        help="look at dead letters, edit, retry and discard them",
+        description="Look at dead letters, which are nodes that failed for good, and edit, retry "
+        "or discard them.",
         allow_abbrev=False,
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
@@ -54,10 +54,31 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
         "discard",
         "dead_letters:discard",
         "mark dead letters as of no further interest",
-        "Mark pending dead letters as of no further interest. Their runs stay as they are.",
+        "Mark pending dead letters as of no further interest. Their runs stay as they are; if\n"
+        "the node is held, its run fails.",
     )
     parser.add_argument("ids", metavar="ID", nargs="+", help=_ID)
     parser.add_argument("--why", metavar="TEXT", default="", help="stored with the dead letters")
+    add_person(parser)
+    add_store(parser)
+    parser = add(
+        verbs,
+        "edit",
+        "dead_letters:edit",
+        "give the node of a dead letter another config",
+        "Give the node of a pending dead letter another config, for all its further attempts.\n"
+        "Templates in it are filled in, as in a document. Retry the dead letter afterwards.",
+    )
+    parser.add_argument("id", metavar="ID", help=_ID)
+    parser.add_argument(
+        "-i",
+        "--input",
+        metavar="JSON",
+        required=True,
+        help="the config, an object: JSON, or @FILE (@- for standard input)",
+    )
+    parser.add_argument("--why", metavar="TEXT", default="", help="kept in the history of the run")
+    add_person(parser)
     add_store(parser)
     parser = add(
         verbs,

@@ -182,6 +182,12 @@ def add_all(parser: Parser) -> None:
     )
 
 
+def add_person(parser: Parser) -> None:
+    parser.add_argument(
+        "--as", dest="by", metavar="NAME", help="who decides (default: the user of this machine)"
+    )
+
+
 def add_older_than(parser: Parser, about: str) -> None:
     parser.add_argument("--older-than", metavar="AGE", type=age, help=about)
 

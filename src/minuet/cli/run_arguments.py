@@ -9,6 +9,7 @@ from minuet.cli.parser import (
     add_all,
     add_dry_run,
     add_older_than,
+    add_person,
     add_store,
     add_yes,
     count,
@@ -32,6 +33,11 @@ def add_runs(commands: Commands[Parser]) -> None:
         "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
     )
     parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--stalled",
+        action="store_true",
+        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
+    )
     parser.add_argument(
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
     )
@@ -75,6 +81,16 @@ def add_runs(commands: Commands[Parser]) -> None:
         metavar="NODE",
         help="undo only what completed after this node",
     )
+    _add_repair(verbs, "skip", "skip a node: what follows goes on without it")
+    parser = _add_repair(verbs, "set-output", "give a node an output: its handler is not called")
+    parser.add_argument(
+        "-d",
+        "--data",
+        metavar="JSON",
+        required=True,
+        help="the output: JSON, or @FILE (@- for standard input)",
+    )
+    _add_repair(verbs, "take-back", "take a node back from the worker that runs it")
     parser = add(
         verbs,
         "delete",
@@ -108,6 +124,22 @@ def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser = add(verbs, name, f"runs:{name}", summary)
     parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    add_store(parser)
+    return parser
+
+
+def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
+    parser = add(verbs, name, f"repairs:{name.replace('-', '_')}", summary)
+    parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
+    parser.add_argument(
+        "--why",
+        metavar="TEXT",
+        required=name != "take-back",
+        default="",
+        help="kept in the history of the run",
+    )
+    add_person(parser)
     add_store(parser)
     return parser
 

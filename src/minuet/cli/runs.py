@@ -40,6 +40,9 @@ def list_runs(arguments: Namespace) -> int:
     """List runs, the newest first."""
 
     async def ask(app: App) -> None:
+        if arguments.stalled:
+            _print_stalled(arguments, await app.runs.stalled(limit=arguments.limit))
+            return
         found = await app.runs.list(
             statuses=tuple(arguments.status), workflow=arguments.workflow, limit=arguments.limit
         )
@@ -66,6 +69,24 @@ def list_runs(arguments: Namespace) -> int:
             )
 
     return _ask(arguments, ask)
+
+
+def _print_stalled(arguments: Namespace, found: list[Any]) -> None:
+    if arguments.output == "json":
+        print_json([{**shapes.row(one.run), "stalled": one.explain()} for one in found])
+    elif not found:
+        print("No run is stalled.")
+    else:
+        rows = [
+            (
+                one.run.run,
+                _workflow_text(one.run.workflow, one.run.version),
+                format_short_age(one.since_ms),
+                clean(one.explain()),
+            )
+            for one in found
+        ]
+        print_table(("run", "workflow", "since", "why"), rows, names=("workflow",))
 
 
 def _workflow_text(workflow: str, version: int | None) -> str:

@@ -81,6 +81,9 @@ def find_approvals(history: Iterable[NumberedEvent]) -> dict[Place, Asked]:
                 found[event.node, event.scope] = _asked(event, at_ms)
             case happened.NodeResumed() if (event.node, event.scope) in found:
                 _answer(found[event.node, event.scope], event, at_ms)
+            case happened.NodeRepaired() if (event.node, event.scope) in found:
+                if event.action in ("skip", "output"):
+                    _cut_off([found[event.node, event.scope]], at_ms)
             case happened.RunFailed() | happened.RunCancelled():
                 _cut_off(found.values(), at_ms)
             case happened.RunRetried():

@@ -18,6 +18,9 @@ from minuet.errors import InvariantError
 from minuet.events import COUNTED, Event, Place, Sent, event_type
 from minuet.kernel.lifecycle import next_run_status, next_token_state
 
+#: What a token waits for whose node failed: somebody who decides.
+HOLD_WAIT = "hold"
+
 #: (seq, time in ms, event)
 NumberedEvent = tuple[int, int, Event]
 
@@ -45,6 +48,9 @@ class TokenView(msgspec.Struct):
     #: Number of the event that committed its result.
     event: int = 0
     output: bytes | None = None
+    #: Numbers of the events with the output and the config that somebody has set.
+    given: int = 0
+    edited: int = 0
 
 
 class JoinView(msgspec.Struct):
@@ -83,6 +89,10 @@ class Detail(msgspec.Struct):
     #: The event with which it began to wait, and when that was.
     wait_event: int = 0
     wait_ms: int = 0
+    #: What somebody decided about it at last, who and why; "": nobody has.
+    decided: str = ""
+    decided_by: str = ""
+    decided_why: str = ""
     #: What is known of the wait, as JSON.
     wait_data: bytes | msgspec.Raw = b"null"
 
@@ -157,6 +167,20 @@ class Fold:
                 token.outcome = "failed"
                 self.details[event.node, event.scope].error = event.error
                 state.counter -= 1
+            case happened.NodeHeld():
+                token = self._settle(kind, event, at_ms)
+                token.wait = HOLD_WAIT
+                detail = self.details[event.node, event.scope]
+                detail.error, detail.wait_event, detail.wait_ms = event.error, seq, at_ms
+                detail.wait_data = b"null"
+            case happened.NodeEdited():
+                # When a node has ended does not change.
+                place = (event.node, event.scope)
+                ended_ms = self.details[place].ended_ms if place in self.details else None
+                self._settle(kind, event, at_ms).edited = seq
+                self.details[place].ended_ms = ended_ms
+            case happened.NodeRepaired():
+                self._repaired(seq, at_ms, event)
             case happened.NodeWaiting():
                 token = self._settle(kind, event, at_ms)
                 token.wait, token.wait_key, token.due_ms = event.kind, event.key, event.due_ms
@@ -210,6 +234,22 @@ class Fold:
                 self._cut_off(at_ms)
             case _:  # paused, resumed, completed: only the status changes
                 pass
+
+    def _repaired(self, seq: int, at_ms: int, event: happened.NodeRepaired) -> None:
+        token = self._settle("node.repaired", event, at_ms)
+        place = (event.node, event.scope)
+        if event.action in ("skip", "output") and (token.event or token.skip):
+            raise InvariantError(f"{place} was settled when somebody decided about it")
+        token.wait, token.wait_key, token.due_ms = "", "", None
+        match event.action:
+            case "skip":
+                token.skip = True
+            case "output":
+                token.given = seq
+            case "retry":
+                token.attempt, token.expiry, token.lost = 1, 0, ()
+        detail = self.details[place]
+        detail.decided, detail.decided_by, detail.decided_why = event.action, event.by, event.why
 
     def _settle(self, kind: str, event: Any, at_ms: int) -> TokenView:
         """Find the event's token and move it to its next state."""

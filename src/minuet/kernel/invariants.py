@@ -193,12 +193,13 @@ def instances_are_emitted_once(seen: Evidence) -> Iterator[str]:
 
 
 def runs_end_once(seen: Evidence) -> Iterator[str]:
-    """I10: a generation has one last event, and only a retry of the run, or its undo, follows."""
+    """I10: a generation has one last event, and only a retry of the run, or its undo, follows;
+    before a retry, a node that failed may get another config."""
     over = False
     for seq, _, event in seen.events:
         if isinstance(event, happened.RunRetried | happened.RunCompensating):
             over = False
-        elif over:
+        elif over and not isinstance(event, happened.NodeEdited):
             yield f"event {seq}, {event_type(event)}, follows the end of the run"
         over = over or isinstance(event, ENDS)
     if over != (seen.stored.status in TERMINAL):
@@ -210,9 +211,17 @@ def _over(over: bool) -> str:
 
 
 def results_come_under_a_lease(seen: Evidence) -> Iterator[str]:
-    """I11: a result names the lease and the session that handed it in, which belong together."""
+    """I11: a result names the lease and the session that handed it in, which belong together.
+    Only what somebody let fail has none."""
     sessions: dict[str, str] = {}
+    let_fail = {
+        seq + 1
+        for seq, _, event in seen.events
+        if isinstance(event, happened.NodeRepaired) and event.action == "fail"
+    }
     for seq, event in _settling(seen):
+        if seq in let_fail and isinstance(event, happened.NodeFailed):
+            continue
         if not event.lease or not event.session:
             yield f"event {seq} settles {(event.node, event.scope)} without a lease"
         elif sessions.setdefault(event.lease, event.session) != event.session:
@@ -223,10 +232,20 @@ def results_come_under_a_lease(seen: Evidence) -> Iterator[str]:
 
 
 def leases_are_used_once(seen: Evidence) -> Iterator[str]:
-    """I12: a lease settles a token once, and a token has at most one lease."""
+    """I12: a lease settles a token once, and never after it was taken back; a token has at most
+    one lease."""
     used: set[tuple[str, str, str]] = set()
-    for seq, event in _settling(seen):
+    # A call that is repeated much later may take a token again under the lease that it had.
+    taken_back: set[tuple[str, str, str, int]] = set()
+    for seq, _, event in seen.events:
+        if not isinstance(event, (*SETTLING, happened.NodeRepaired)) or not event.lease:
+            continue  # I11 says which events must have a lease.
         key = (event.node, event.scope, event.lease)
+        if (*key, event.taken_ms) in taken_back:
+            yield f"event {seq}: the lease {event.lease} of {key[:2]} had been taken back"
+        if isinstance(event, happened.NodeRepaired):
+            taken_back.add((*key, event.taken_ms))
+            continue
         if key in used:
             yield f"event {seq}: the lease {event.lease} settles {key[:2]} for the second time"
         used.add(key)

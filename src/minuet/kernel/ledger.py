@@ -19,6 +19,7 @@ SETTLING = (
     happened.NodeCompleted,
     happened.NodeRetried,
     happened.NodeFailed,
+    happened.NodeHeld,
     happened.NodeWaiting,
 )
 
@@ -123,8 +124,10 @@ class Ledger:
         if isinstance(event, happened.NodeCompleted | happened.NodeSent):
             live = sum(sent[2] % COUNTED for sent in event.to)
             self.fanout[place] = self.fanout.get(place, 0) + live
-        if getattr(event, "dead_letter", None) is not None:
+        if getattr(event, "dead_letter", None):
             self.dead_letters.add((*place, self._generation))
+        if isinstance(event, happened.NodeEdited):
+            return  # It may have ended: its next generation has the config.
         if isinstance(event, _ENDING) and not getattr(event, "more", False):
             self._end(seq, place, event_type(event))
         elif place in self._ended:

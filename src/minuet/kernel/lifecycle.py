@@ -41,6 +41,9 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.skipped": (_OPEN, ""),
     "node.retried": (_WORKING, ""),
     "node.failed": (_WORKING, ""),
+    "node.held": (_OPEN, ""),
+    "node.edited": ((*_OPEN, "FAILED"), ""),
+    "node.repaired": (_WORKING, ""),
     "node.waiting": (_WORKING, ""),
     "node.resumed": (_WORKING, ""),
     "signal.received": (("PENDING", *_OPEN), ""),
@@ -57,6 +60,9 @@ TOKEN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "node.skipped": (("ready",), "done"),
     "node.retried": (("ready",), "ready"),
     "node.failed": (("ready",), "dead"),
+    "node.held": (("ready",), "waiting"),
+    "node.edited": (("waiting", "dead"), ""),
+    "node.repaired": (("ready", "waiting"), "ready"),
     "node.waiting": (("ready",), "waiting"),
     "node.resumed": (("waiting",), "ready"),
     "step.recorded": (("ready",), ""),
@@ -70,8 +76,9 @@ NODE_TRANSITIONS: dict[NodeStatus, tuple[NodeStatus, ...]] = {
     "PENDING": ("QUEUED", "SKIPPED", "CANCELLED", "FAILED"),
     "QUEUED": ("RUNNING", "SKIPPED", "CANCELLED", "FAILED"),
     # Back to QUEUED: a retry, an expired lease, or a release at a drain.
-    "RUNNING": ("COMPLETED", "FAILED", "WAITING", "QUEUED", "CANCELLED"),
-    "WAITING": ("QUEUED", "CANCELLED"),
+    "RUNNING": ("COMPLETED", "FAILED", "WAITING", "QUEUED", "CANCELLED", "SKIPPED"),
+    # SKIPPED: somebody decided so.
+    "WAITING": ("QUEUED", "CANCELLED", "SKIPPED"),
     "COMPLETED": (),
     "SKIPPED": (),
     # Only a retry of the run leads out of these: it opens the next generation.

@@ -45,6 +45,9 @@ class Mailbox:
                     self.broken += self._receive(seq, place, event.signal)
                 self._waiting.pop(place, None)
                 self._functions.pop(place, None)
+            case happened.NodeRepaired():
+                self._waiting.pop((event.node, event.scope), None)
+                self._functions.pop((event.node, event.scope), None)
             case happened.StepRecorded():
                 if event.signal:
                     self.broken += self._fetch(seq, (event.node, event.scope), event.signal)

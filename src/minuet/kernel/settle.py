@@ -93,10 +93,11 @@ class Retried(msgspec.Struct, frozen=True, gc=False):
 
 
 class NodeFailed(msgspec.Struct, frozen=True, gc=False):
-    """The node failed, and so does the run."""
+    """The node failed, and so does the run; or it is held until somebody decides."""
 
     error: dict[str, Any]
     dead_letter: str | None = None
+    hold: bool = False
 
 
 class Items(msgspec.Struct, frozen=True, gc=False):
@@ -306,11 +307,11 @@ def _settle_failed_part(
     handled = program.nodes[each.node].on_error != "fail"
     if each.role == "items":
         if not handled:
-            return NodeFailed(failed.error, _dead_letter(program.plan, failed))
+            return _fail(program.plan, node, failed)
         # The node that gathers fails with this error, and its `on_error` says what follows.
         send = program.reach_gather(node, scope, 0, is_list=True)
     elif items is None or (each.on_item_error == "fail" and not handled):
-        return NodeFailed(failed.error, _dead_letter(program.plan, failed))
+        return _fail(program.plan, node, failed)
     else:
         fails = each.on_item_error == "fail"
         # Only successes are live: `need` counts them.
@@ -396,7 +397,7 @@ def _settle_failure(
         return Retried(failed.error, delay_ms)
     routing = route_failure(node)
     if routing is None:
-        return NodeFailed(failed.error, _dead_letter(program.plan, failed))
+        return _fail(program.plan, node, failed)
     limit = _broken_limit(program.plan, node, routing, hop)
     if limit is not None:
         return NodeFailed({**limit, "cause": failed.error}, "limit")
@@ -404,8 +405,15 @@ def _settle_failure(
     return Sent("failed", sends, {"error": _shown(failed.error)}, failed.error, routing.notes)
 
 
-def _dead_letter(plan: Plan, failed: AttemptFailed) -> str | None:
-    """Why the token is kept as a dead letter, by the workflow's policy."""
+def _fail(plan: Plan, node: Node, failed: AttemptFailed) -> NodeFailed:
+    """The node fails for good, and nothing handles it."""
+    reason = _dead_letter(plan, node, failed)
+    return NodeFailed(failed.error, reason, node.hold and reason is not None)
+
+
+def _dead_letter(plan: Plan, node: Node, failed: AttemptFailed) -> str | None:
+    """Why the token is kept as a dead letter, by the workflow's policy. What is held always is:
+    that is where people find it."""
     if failed.reason is not None:
         return failed.reason
     if failed.error.get("code") == REJECTED:
@@ -413,4 +421,4 @@ def _dead_letter(plan: Plan, failed: AttemptFailed) -> str | None:
         return None
     if not failed.retryable:
         return "non_retryable"
-    return "max_retries_exceeded" if plan.dlq_policy == "all" else None
+    return "max_retries_exceeded" if plan.dlq_policy == "all" or node.hold else None

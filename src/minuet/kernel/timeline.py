@@ -166,12 +166,16 @@ class _Timeline:
         match event:
             case happened.NodeCompleted(error=None):
                 self._tell(place, "completed", session)
-            case happened.NodeCompleted() | happened.NodeFailed():
+            case happened.NodeCompleted() | happened.NodeFailed() | happened.NodeHeld():
                 self._tell(place, "failed", session, event.error)
             case happened.NodeRetried():
                 self._tell(place, "failed", session, event.error)
                 self._tell(place, "pending")
             case happened.NodeResumed():
+                self._tell(place, "pending")
+            case happened.NodeRepaired(action="take_back"):
+                self._tell(place, "reassigned", session)
+            case happened.NodeRepaired(action="retry" | "output"):
                 self._tell(place, "pending")
             case happened.NodeSkipped():
                 self._tell(place, "cancelled", details={"code": "skipped"})

@@ -42,8 +42,10 @@ ALL_SKIPPED = "all_arrivals_skipped"
 _REASONS = {
     "cancelled": "run_ended",
     "superseded": "withdrawn_by_join",
-    "skipped": ALL_SKIPPED,
 }
+
+#: The reason of a node that somebody has skipped.
+BY_HAND = "skipped_by_hand"
 
 
 class WaitView(msgspec.Struct, frozen=True):
@@ -259,12 +261,18 @@ def _show(token: TokenView, detail: Detail, leased: bool) -> InstanceView:
         attempt=0 if token.skip else token.attempt if begun else token.attempt - 1,
         output=token.output,
         error=detail.error,
-        reason=_REASONS.get("skipped" if status == "SKIPPED" else token.outcome, ""),
+        reason=_reason(token, detail, status),
         started_ms=detail.started_ms,
         ended_ms=detail.ended_ms,
         event=token.event if token.output is not None else 0,
         waiting_for=wait_view(token, detail),
     )
+
+
+def _reason(token: TokenView, detail: Detail, status: NodeStatus) -> str:
+    if status == "SKIPPED":
+        return BY_HAND if detail.decided == "skip" else ALL_SKIPPED
+    return _REASONS.get(token.outcome, "")
 
 
 def wait_view(token: TokenView, detail: Detail) -> WaitView | None:

@@ -492,6 +492,8 @@ CONFIG_REF = ObjectType(
     short="cas_ref",
 )
 
+ON_DLQ = Choice("fail", "hold")
+
 NODE = ObjectType(
     "Node",
     "a node",
@@ -547,6 +549,12 @@ NODE = ObjectType(
         ),
         "What a failure of the node does: fail the run, continue, or take another path.",
     ),
+    Field(
+        "on_dlq",
+        ON_DLQ,
+        "What a failure for good does that `on_error` does not handle: see the workflow's field, "
+        "which counts without this one.",
+    ),
     Field("human_config", HUMAN_CONFIG, "For `human` nodes: who decides, by when."),
     Field(
         "rejection_path",
@@ -592,6 +600,12 @@ WORKFLOW = ObjectType(
     Field("on_failure", ON_FAILURE, "What happens when a run fails."),
     Field("on_cancel", ON_CANCEL, "What happens when a run is cancelled."),
     Field("dlq_policy", Choice("non_retryable", "all"), "Which failures become dead letters."),
+    Field(
+        "on_dlq",
+        ON_DLQ,
+        "What a failure for good does: fail the run, or hold the node until somebody decides, "
+        "while the rest of the run goes on.",
+    ),
     Field(
         "output",
         ANY,

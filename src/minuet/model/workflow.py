@@ -19,6 +19,9 @@ Join: TypeAlias = Literal["all", "any", "each"] | int
 JoinRest: TypeAlias = Literal["absorb", "cancel"]
 OnError: TypeAlias = Literal["fail", "continue"] | tuple[str, ...]
 
+#: What a failure for good does: fail the run, or hold the node until somebody decides.
+OnDlq: TypeAlias = Literal["fail", "hold"]
+
 
 class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Base of all parts: frozen, keyword-only, unset fields left out when encoded."""
@@ -221,6 +224,8 @@ class Node(Value, frozen=True):
     isolation: Literal["process", "none"] | None = None
     limits: NodeLimits | None = None
     on_error: OnError = "fail"
+    #: None: as the workflow says.
+    on_dlq: OnDlq | None = None
     human_config: HumanConfig | None = None
     #: None: `human_config.on_reject` says what a rejection does.
     rejection_path: tuple[str, ...] | None = None
@@ -250,6 +255,7 @@ class Workflow(Value, frozen=True):
     on_failure: OnFailure = OnFailure()
     on_cancel: OnCancel = OnCancel()
     dlq_policy: Literal["non_retryable", "all"] = "non_retryable"
+    on_dlq: OnDlq = "fail"
     output: Any = None
     nodes: tuple[Node, ...] = ()
     edges: tuple[Edge, ...] = ()

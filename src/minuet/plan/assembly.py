@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -59,7 +59,7 @@ def make_plan(
     is_isolated = any(node.isolation == "process" for node in nodes)
     limit_format = plan.LIMIT_FORMAT if is_isolated or limits.max_bytes is not None else 1
     return plan.Plan(
-        format=max(plan.FOREACH_FORMAT if mapped else 1, undo_format, limit_format),
+        format=max(_format(nodes), undo_format, limit_format),
         name=workflow.name,
         nodes=tuple(nodes),
         constructs=structure.nests.constructs | maps,
@@ -81,6 +81,13 @@ def make_plan(
         undos=undos,
         undo_on=undo_on,
     )
+
+
+def _format(nodes: Iterable[plan.Node]) -> int:
+    """The oldest format that can say what these nodes say."""
+    if any(node.hold for node in nodes):
+        return plan.HOLD_FORMAT
+    return plan.FOREACH_FORMAT if any(node.foreach for node in nodes) else 1
 
 
 def _queue(workflow: model.Workflow, node: model.Node, kind: NodeKind) -> str:
@@ -135,6 +142,8 @@ def _make_node(
         isolation=node.isolation,
         max_memory_mb=limits.max_memory_mb,
         on_error=policy.find_on_error(node),
+        # The code of a durable function says what a failure leads to.
+        hold=(node.on_dlq or workflow.on_dlq) == "hold" and node.type != plan.FLOW,
         max_hops=limits.max_hops,
         max_fanout=limits.max_fanout,
         max_output_bytes=limits.max_output_bytes,

@@ -23,8 +23,9 @@ from minuet.types import UNDO
 #: can say what it says, so workers of earlier versions go on with plans that they understand.
 FORMAT = 4
 
-#: The format of a plan with a foreach.
+#: The format of a plan with a foreach, and of one that holds failures.
 FOREACH_FORMAT = 2
+HOLD_FORMAT = 3
 
 #: The format of a plan with compensators, or of runs that are undone without being asked to.
 UNDO_FORMAT = 3
@@ -190,6 +191,8 @@ class Node(Part, frozen=True):
     max_memory_mb: int | None = None
     #: What an error does: fail the run, continue, or take the edges with role `error`.
     on_error: Literal["fail", "continue", "path"] = "fail"
+    #: Whether a failure that breaks the run is held instead, until somebody decides.
+    hold: bool = False
     max_hops: int | None = None
     max_fanout: int | None = None
     max_output_bytes: int | None = None

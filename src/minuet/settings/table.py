@@ -117,6 +117,15 @@ TABLE: tuple[Setting, ...] = (
         help="After this time without a renewal, a worker's nodes are given to others.",
     ),
     Setting(
+        name="MINUET_STALL_SECONDS",
+        kind="seconds",
+        default=300.0,
+        least=1,
+        most=DAY_S,
+        help="A run that waits for nobody and to which nothing happens for this long is stalled: "
+        "workers log it once, and `minuet runs list --stalled` and `minuet doctor` show it.",
+    ),
+    Setting(
         name="MINUET_EGRESS_ALLOW",
         kind="text",
         help="Hosts and networks that http and llm nodes may call although they are loopback, "

@@ -87,6 +87,8 @@ def wrong_decisions(history: Iterable[NumberedEvent]) -> Iterator[str]:
                 else:
                     answer = msgspec.json.decode(event.resolution, type=Answer)
                     made[place].append(answer.decision)
+            case happened.NodeRepaired(action="output"):
+                made.pop(place, None)  # Nobody's decision counts any more.
             case happened.NodeCompleted() if place in made and event.error is None:
                 output = msgspec.json.decode(event.output)
                 wrong = _wrong(output, made[place], quorums[place], place in timed_out)

@@ -36,6 +36,7 @@ from minuet.simulation.approvals import PEOPLE
 from minuet.simulation.coverage import Coverage
 from minuet.simulation.documents import SIGNALS
 from minuet.simulation.registry import Shelf, start_by_name
+from minuet.simulation.repairs import Repairer
 from minuet.store.changes import Change, NewPlan, Start
 from minuet.store.exchange import Delivery
 from minuet.store.records import DEFAULT_TENANT, TIMED_OUT, Key, Run, Snapshot
@@ -77,6 +78,8 @@ class Script(msgspec.Struct, frozen=True):
     tag: str | None = None
     #: How often it undoes the run when that is over.
     rollbacks: int = 0
+    #: Somebody repairs the run meanwhile.
+    is_repaired: bool = False
 
     @property
     def name(self) -> str:
@@ -178,6 +181,10 @@ class Client:
         # A task more would change the order of all others.
         asks = any(node.type == "human" for node in script.workflow.plan.nodes)
         deciding = loop.create_task(self._ask_people(run, script)) if asks else None
+        over: list[bool] = []
+        repairing = (
+            loop.create_task(self._repair(run, script, over)) if script.is_repaired else None
+        )
         if script.deletes_early:
             await self._delete(run, script)
         for number, (delay, action) in enumerate(script.actions):
@@ -195,6 +202,9 @@ class Client:
         await sending
         if deciding is not None:
             await deciding
+        if repairing is not None:
+            over.append(True)
+            await repairing
         if script.deletes:
             await self._delete(run, script)
         self._promises.finished.add(script.name)
@@ -339,6 +349,10 @@ class Client:
             ]
             for vote in voting:
                 await vote
+
+    async def _repair(self, run: str, script: Script, over: list[bool]) -> None:
+        repairer = Repairer(self._app, self._tenant, self._coverage, self._change, self.repeat)
+        await repairer.repair(run, script.name, lambda: bool(over))
 
     async def _cancel(self, run: str, script: Script) -> None:
         await self._change("Cancel", run, lambda: self._app.cancel(run, reason="client"))

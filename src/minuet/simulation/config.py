@@ -38,6 +38,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     webhooks: bool = False
     #: Whether the outputs of some runs may have only so many bytes.
     volume: bool = False
+    #: Whether documents hold what fails, and people repair runs.
+    repairs: bool = False
     #: Faults that are off, regardless of the draw.
     without: tuple[str, ...] = ()
     #: Faults that are on at full strength, regardless of the draw.

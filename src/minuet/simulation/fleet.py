@@ -122,7 +122,7 @@ class Placing:
                 continue
             self._workflows[grant.run] = run.workflow
             known = self._rules.get((run.workflow, grant.node))
-            if known is None or grant.skip:
+            if known is None or grant.skip or grant.given:
                 continue
             self._coverage.hit("placed token taken")
             if not known[0].is_met(identity):

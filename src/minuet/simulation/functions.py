@@ -315,7 +315,8 @@ class Functions:
         if code in OUTSIDE or code.startswith("exceeded_"):
             return
         arguments = self._arguments(program, event.node, state.input)
-        if arguments is None:
+        # What somebody has set need not follow from its journal.
+        if arguments is None or state.tokens[place].given or state.tokens[place].edited:
             return
         steps = {key[2]: value for key, value in state.steps.items() if key[:2] == place}
         entries = decode_entries(run, [steps[name] for name in steps if is_entry(name)])

@@ -37,6 +37,11 @@ _EVENTS = {
     "RetryRun": happened.RunRetried,
     "NewPlan": happened.RunPatched,
     "Rollback": happened.RunCompensating,
+    **{
+        f"Repair {action}": happened.NodeRepaired
+        for action in ("skip", "output", "take_back", "retry", "fail")
+    },
+    "Repair edit": happened.NodeEdited,
 }
 
 
@@ -218,6 +223,9 @@ def _inputs_stay(world: World) -> None:
         message = f"{instance[1:]} was started with a damaged content"
         world.fail(BrokenRule("I30", message, instance[0]))
     for instance, starts in _starts(world):
+        token = world.model.token(instance)
+        if token is not None and token.edited:
+            continue  # Somebody gave it others.
         if len({start.inputs for start in starts}) != 1:
             world.fail(
                 BrokenRule("I30", f"{instance[1:]} was started with two inputs", instance[0])
@@ -242,6 +250,8 @@ def _effects_are_there(world: World) -> None:
         for (node, scope), token in state.tokens.items():
             if program.nodes[node].type != "task" or token.outcome != "completed":
                 continue
+            if token.given:
+                continue  # Its handler need not have been called.
             instance = (run.run, node, scope)
             starts = world.outside.starts.get(instance)
             owner = world.outside.sink.get(starts[0].key) if starts else None
@@ -292,6 +302,8 @@ def _is_determined(world: World, run: str) -> bool:
     assert row is not None
     plan = world.programs[row.plan].plan
     if any(token.expiry >= world.crashes_max for token in world.model.tokens(run)):
+        return False
+    if any(isinstance(event, happened.NodeRepaired) for _, _, event in world.checker.events(run)):
         return False
     if any(_waits_for_signal(event) for _, _, event in world.checker.events(run)):
         # Whether a signal or the timeout comes first is a matter of time.

@@ -95,7 +95,8 @@ class Clerk:
         try:
             async for one in self._app.dead_letters.retry([letter.id]):
                 self._coverage.hit("letter retried" if one.is_retried else "letter left alone")
-                if one.is_retried:
+                # What is held may be held again: then it is the same dead letter once more.
+                if one.is_retried and not letter.held:
                     self._handled.retried.append(Acknowledged(letter.run_id, letter.generation))
         except (StoreUnavailableError, StoreError, DeadLetterNotFoundError):
             pass  # Perhaps it was retried, perhaps not.
@@ -109,6 +110,8 @@ class Clerk:
             pass
         else:
             self._coverage.hit("letter discarded")
+            if letter.held:
+                return
             self._handled.discarded.append(Acknowledged(letter.run_id, letter.generation))
 
 

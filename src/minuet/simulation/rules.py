@@ -266,7 +266,8 @@ def _foreach_rules(program: Program, state: State, event: Event) -> Iterator[str
         due = min(list_items(program, node, count).window + arrived, count)
         if len(items) != due:
             yield f"{len(items)} items of {(node.foreach.node, scope)} were issued, {due} were due"
-    if role == "gather" and event.error is None:
+    is_set = state.tokens[event.node, event.scope].given != 0
+    if role == "gather" and event.error is None and not is_set:
         outputs = [items[number].output for number in sorted(items)]
         # Large ones are elsewhere.
         if not any(b"$blob" in (output or b"") for output in (*outputs, bytes(event.output))):

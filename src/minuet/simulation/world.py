@@ -44,6 +44,7 @@ from minuet.simulation.parts import REAL, Parts
 from minuet.simulation.profiles import PROFILES
 from minuet.simulation.programs import Tree
 from minuet.simulation.registry import TAGS, Shelf, revise, variants
+from minuet.simulation.repairs import add_holds
 from minuet.simulation.server import Server, apply
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
@@ -298,6 +299,7 @@ class World:
             draw_signals(self.streams.get("signals")),
             tag,
             self.streams.get("undo").choice((0, 1, 2)) if self.config.undo else 0,
+            self.config.repairs,
         )
 
     def _draw_function(self) -> Tree | None:
@@ -322,6 +324,8 @@ class World:
             add_undo(document)
         if self.config.volume:
             limit_bytes(document)
+        if self.config.repairs:
+            add_holds(document)
 
     def _make_worker(self, name: str) -> Worker:
         chance = self.streams.get("ids")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -109,4 +109,30 @@ class Rollback(Record, frozen=True, tag="rollback"):
     back_to: str = ""
 
 
-Change: TypeAlias = Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal | Rollback
+#: What somebody decides about a token that has not settled: see `events.NodeRepaired`. `edit`: its
+#: node has another config from now on.
+RepairAction: TypeAlias = Literal["skip", "output", "take_back", "retry", "fail", "edit"]
+
+
+class Repair(Record, frozen=True, tag="repair"):
+    """Decide what becomes of one token that has not settled, or whose failure ended the run: then
+    the next generation begins as well, if the token is skipped or has an output now."""
+
+    node: str
+    scope: str
+    action: RepairAction
+    #: JSON: the output, or the config.
+    value: bytes = b"null"
+    by: str = ""
+    why: str = ""
+    #: A generation that begins ends as CANCELLED this long after now.
+    deadline_ms: int | None = None
+    #: Any worker may pass the result on. False: the next token of a foreach is for the same queue.
+    anywhere: bool = True
+    #: The error of a node that fails.
+    error: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+Change: TypeAlias = (
+    Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal | Rollback | Repair
+)

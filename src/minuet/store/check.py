@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from minuet.errors import InputError, RunConflictError, StoreError
-from minuet.store.changes import Change, NewPlan, NewRun, SendSignal, Start
+from minuet.store.changes import Change, NewPlan, NewRun, Repair, SendSignal, Start
 from minuet.store.exchange import Delivery, NewStep
 from minuet.store.identifiers import is_long, shown, too_long
 from minuet.store.records import PAYLOAD_BYTES_MAX, TIMED_OUT, WorkerRecord, WorkflowVersion
@@ -46,6 +46,8 @@ def check_change(run: str, change: Change) -> Change:
         _check_deliveries(run, [delivery for _, _, delivery in change.deliveries])
     elif isinstance(change, SendSignal):
         return _checked_signal(run, change)
+    elif isinstance(change, Repair):
+        return _checked_repair(change)
     return change
 
 
@@ -95,6 +97,18 @@ def _checked_signal(run: str, signal: SendSignal) -> SendSignal:
         problem = f"the data of a signal has at most {PAYLOAD_BYTES_MAX:,} bytes: put it as a blob"
         raise InputError([problem], argument="data")
     return msgspec.structs.replace(signal, data=check_resolution(signal.data.strip()))
+
+
+def _checked_repair(repair: Repair) -> Repair:
+    value, what = repair.value.strip(), "config" if repair.action == "edit" else "output"
+    if len(value) > PAYLOAD_BYTES_MAX:
+        problem = f"{what} has at most {PAYLOAD_BYTES_MAX:,} bytes: put it as a blob"
+        raise InputError([problem], argument=what)
+    check_resolution(value)
+    if repair.action == "edit" and not value.startswith(b"{"):
+        raise InputError(["a config must be a JSON object"], argument="config")
+    _check_json("error", repair.error)
+    return msgspec.structs.replace(repair, value=value)
 
 
 def check_name(what: str, name: str) -> None:

@@ -89,6 +89,8 @@ class Failed(HandIn, frozen=True, tag="failed"):
     error: dict[str, Any] = msgspec.field(default_factory=dict)
     #: Keep the token as a dead letter, for this reason.
     dead_letter: str | None = None
+    #: The run goes on: the token stays alive until somebody decides what becomes of it.
+    hold: bool = False
 
 
 class Waiting(HandIn, frozen=True, tag="waiting"):
@@ -196,6 +198,9 @@ class Grant(Record, frozen=True):
     timed_out: bool = False
     #: The slot that it holds.
     slot: str = ""
+    #: The events with the output and the config that somebody has set; 0: none.
+    given: int = 0
+    edited: int = 0
     #: Outputs that arrived live, by source.
     inputs: tuple[Output, ...] = ()
     #: Outputs asked for by `Delivery.reads`.

@@ -47,9 +47,12 @@ RUN_FIXED = (
 )
 TOKEN_FIXED = (
     *("run", "node", "scope", "tenant", "queue", "skip", "hop"),
-    *("source", "source_scope", "reads"),
+    *("source", "source_scope", "reads", "given", "edited"),
 )
 JOIN_FIXED = ("run", "node", "scope", "need", "total")
+
+#: What only a repair changes of a token, by a statement of its own.
+TOKEN_REPAIR = ("queue", "skip", "given", "edited")
 
 #: What only taking a token changes; nothing else writes it.
 TOKEN_TAKEN = ("delivery", "session", "taken_ms")

@@ -68,6 +68,9 @@ FLOW_WAIT = "flow"
 #: The kind of wait that ends with a decision of people.
 APPROVAL_WAIT = "approval"
 
+#: The kind of wait of a token whose node failed: somebody has to decide what becomes of it.
+HOLD_WAIT = "hold"
+
 #: Begins the names of signals that only this package sends. No limit applies to them.
 RESERVED_SIGNAL = "$"
 
@@ -96,6 +99,8 @@ Key: TypeAlias = tuple[str, str, str]
 
 #: Where a dead letter is in their order: when it was kept, run, node, encoded scope, generation.
 LetterPlace: TypeAlias = tuple[int, str, str, str, int]
+
+LetterStatus: TypeAlias = Literal["pending", "reprocessed", "discarded"]
 
 #: Before every dead letter.
 FIRST_PLACE: LetterPlace = (-1, "", "", "", 0)
@@ -212,6 +217,10 @@ class Token(msgspec.Struct, gc=False):
     lost: tuple[str, ...] = ()
     #: Number of the event with which it began to wait; 0: it does not wait.
     wait_event: int = 0
+    #: Number of the event with the output that somebody has set; 0: none.
+    given: int = 0
+    #: Number of the event with the config that somebody has set; 0: none.
+    edited: int = 0
 
     @property
     def key(self) -> Key:
@@ -280,13 +289,16 @@ class DeadLetter(msgspec.Struct, gc=False):
     fingerprint: str
     attempts: int
     at_ms: int
-    status: Literal["pending", "reprocessed", "discarded"] = "pending"
+    status: LetterStatus = "pending"
     #: "": an earlier version has kept it.
     workflow: str = ""
     #: When it was reprocessed or discarded.
     settled_ms: int | None = None
     #: Why it was discarded.
     why: FreeText = ""
+    #: Its run has not failed: the token was kept alive until somebody decides. A token that is held
+    #: once more in the same generation is the same dead letter again.
+    held: bool = False
 
     @property
     def place(self) -> LetterPlace:

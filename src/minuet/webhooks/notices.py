@@ -86,7 +86,7 @@ def _of_event(
         asked = _approval(history, (event.node, event.scope))
         yield name, _about_approval(run, asked, public_url)
     match event:
-        case happened.NodeFailed() if event.dead_letter is not None:
+        case happened.NodeFailed() | happened.NodeHeld() if event.dead_letter:
             error: Any = event.error
             yield (
                 "dead_letter.created",

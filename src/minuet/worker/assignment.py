@@ -14,7 +14,7 @@ from minuet.plan.plan import Node, author_of
 from minuet.types import UNDO, Json, Scope
 
 if TYPE_CHECKING:
-    from minuet.bridge.programs import Loaded
+    from minuet.bridge.programs import Config, Loaded
     from minuet.kernel.foreach import Listed
     from minuet.nodes.context import Context
     from minuet.store.exchange import Grant, Item, RunHeader
@@ -27,6 +27,7 @@ class Assignment(Granted):
         "_list",
         "abandoned",
         "chunk",
+        "config",
         "context",
         "holds_slot",
         "is_item",
@@ -57,6 +58,8 @@ class Assignment(Granted):
         #: How large the output may be; None: the document does not limit it.
         self.max_output_bytes: int | None = None
         self.context: Context | None = None
+        #: The config that somebody has set in place of the node's own.
+        self.config: Config | None = None
         #: If the node is an item of a foreach: the items of its chunk, filled before use.
         self.chunk: list[Json] | None = None
         #: If the node is the list of a foreach: its items, once it is rendered.
@@ -153,6 +156,11 @@ class Assignment(Granted):
             return {author_of(self.undoes): self.undone_output()}
         # The outputs of all dependencies would travel with every item. Those that it names do.
         return self.reads() if self.is_item else super().inputs()
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether its output is as the store has it already: if it is a blob, that is there."""
+        return bool(self.grant.cursor or self.grant.given)
 
     @property
     def is_ended(self) -> bool:

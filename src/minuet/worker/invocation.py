@@ -205,7 +205,7 @@ class Invocations:
         """The rendered config, as a copy: the function may change it, and all runs share the
         plan's."""
         assert assignment.loaded is not None
-        found = assignment.loaded.config(node)
+        found = assignment.config or assignment.loaded.config(node)
         if found.is_constant:
             return found.copy_constant()
         secrets: dict[str, str] = {}

@@ -244,7 +244,7 @@ class Loop:
             workload.forget(assignment)
             if self._settled is not None:
                 self._settled(assignment.key, assignment.grant.lease, result)
-            if isinstance(item, Failed) and result == "applied":
+            if isinstance(item, Failed) and not item.hold and result == "applied":
                 # Only then has it ended the run. One that came too late says nothing about
                 # the run, which may have been retried since.
                 workload.abandon_run(run)

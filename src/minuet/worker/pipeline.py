@@ -63,6 +63,8 @@ class Pipeline:
         if not self.preparing.find_program(assignment):
             return None
         node, grant = assignment.node, assignment.grant
+        if grant.given or grant.edited:
+            return None
         is_usual = not (grant.skip or grant.cursor or grant.expiry)
         if is_usual and node is not None and not is_inline(node):
             return None  # It runs as a task, which looks at everything else.
@@ -118,7 +120,7 @@ class Pipeline:
         node, grant = assignment.node, assignment.grant
         if node is None or node.concurrency is None or assignment.holds_slot:
             return None
-        if grant.skip or grant.cursor or grant.is_resumed:
+        if grant.skip or grant.cursor or grant.given or grant.is_resumed:
             return None
         try:
             assignment.check_rows()
@@ -183,6 +185,11 @@ class Pipeline:
             or assignment.missing_chunk() is not None
         ):
             await preparing.load_values(assignment)
+        grant = assignment.grant
+        if (grant.given or grant.edited) and not (grant.skip or grant.cursor):
+            given = await preparing.load_given(assignment)
+            if given is not None:
+                return given
         known = preparing.known_outcome(assignment)
         if known is not None:
             return known
@@ -192,7 +199,7 @@ class Pipeline:
             return self._running.run_hidden(assignment, node)
         if is_undo_part(node):
             return await self._undo_parts.run(assignment, node)
-        if node.config_ref is not None:
+        if node.config_ref is not None and assignment.config is None:
             await preparing.load_config(assignment, node)
         node_type = NODE_TYPES.get(node.type)
         if node_type is not None and node_type.run is not None:

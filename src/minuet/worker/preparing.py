@@ -6,13 +6,16 @@ from typing import Any
 
 import msgspec
 
-from minuet.bridge.programs import Programs
+from minuet.bridge.programs import Programs, config_of
+from minuet.bridge.snapshot import read_event
 from minuet.errors import DamagedRowError, HandlerError
+from minuet.events import Event, NodeEdited, NodeRepaired
 from minuet.kernel.settle import AttemptFailed, Outcome, Skipped, Succeeded
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.plan.plan import Node
 from minuet.plan.schema import find_config_problems
 from minuet.store.base import Store
+from minuet.store.blob import blob_of
 from minuet.store.large import get_content
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
@@ -94,6 +97,39 @@ class Preparing:
             config = _read_config(node.config_ref, data)
             _check_config(node, {**config, **(node.config or {})})
             loaded.keep_config(node, config)
+
+    async def load_given(self, assignment: Assignment) -> Outcome | None:
+        """Load what somebody has set for the node: its output, which is then its outcome; or its
+        config."""
+        grant = assignment.grant
+        if grant.given:
+            event = await self._read_event(assignment, grant.given)
+            assert isinstance(event, NodeRepaired)
+            assignment.output = bytes(event.value)
+            return Succeeded(await self._value_of(assignment, assignment.output))
+        if grant.edited and assignment.node is not None:
+            event = await self._read_event(assignment, grant.edited)
+            assert isinstance(event, NodeEdited)
+            config = await self._value_of(assignment, bytes(event.config))
+            assignment.config = config_of(assignment.node, config)
+        return None
+
+    async def _read_event(self, assignment: Assignment, seq: int) -> Event:
+        run = assignment.grant.run
+        records = await self._store.read_events(self._tenant, run, seq - 1, limit=1)
+        if not records:
+            raise DamagedRowError(run, f"event {seq}", "it is missing")
+        return read_event(records[0])
+
+    async def _value_of(self, assignment: Assignment, data: bytes) -> Json:
+        ref = blob_of(data)
+        if ref is None:
+            return msgspec.json.decode(data)
+        run = assignment.grant.run
+        content = await get_content(self._store, ref, run=run, tenant=self._tenant)
+        if content is None:
+            raise HandlerError(f"the blob {ref} is not in the store")
+        return msgspec.json.decode(content)
 
     def known_outcome(self, assignment: Assignment) -> Outcome | None:
         """The outcome, if it is known without running the node; None: the node must run."""

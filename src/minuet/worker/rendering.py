@@ -18,7 +18,7 @@ def render_config(
     """The node's config for this instance; with secrets in it, it must not be kept anywhere."""
     loaded = assignment.loaded
     assert loaded is not None
-    config = loaded.config(node)
+    config = assignment.config or loaded.config(node)
     if config.is_constant:
         return config.render({}, {})
     # What reaches the document's output says when it is due; what it is made of, its reads.

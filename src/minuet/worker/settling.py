@@ -54,15 +54,13 @@ class Settling:
         """Settle; None when something must be awaited first, by `settle_later`: a large output is
         stored, or a condition needs a blob or another process."""
         outcome = assignment.outcome
-        if isinstance(outcome, Succeeded):
-            is_first = not assignment.grant.cursor
-            if (
-                (is_first and needs_blob(assignment.output))
-                or is_long_list(assignment)
-                or self._needs_time(assignment)
-            ):
-                assignment.unsettled = outcome
-                return None
+        if isinstance(outcome, Succeeded) and (
+            (not assignment.is_kept and needs_blob(assignment.output))
+            or is_long_list(assignment)
+            or self._needs_time(assignment)
+        ):
+            assignment.unsettled = outcome
+            return None
         return self.settle(assignment)
 
     async def settle_later(self, assignment: Assignment) -> Item:
@@ -70,7 +68,7 @@ class Settling:
         data = assignment.output
         if is_long_list(assignment):
             assignment.output = await self._keep_list(assignment)
-        elif not assignment.grant.cursor and needs_blob(data):
+        elif not assignment.is_kept and needs_blob(data):
             ref = await self._keep_output(assignment, data)
             assignment.output = blob_value(ref, len(data))
         assignment.unsettled = None

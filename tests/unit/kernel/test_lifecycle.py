@@ -91,6 +91,10 @@ def test_run_events_happen_only_in_the_states_of_the_table(status: str, event: s
 @pytest.mark.parametrize("event", sorted(set(RUN_EVENTS) - {"run.retried", "run.compensating"}))
 def test_nothing_but_a_retry_and_an_undo_happens_to_a_run_that_is_over(event: str) -> None:
     for status in ("COMPLETED", "FAILED", "CANCELLED"):
+        if (status, event) == ("FAILED", "node.edited"):
+            # What is to be retried may get another config before.
+            assert next_run_status(status, event) == status
+            continue
         with pytest.raises(InvariantError):
             next_run_status(status, event)
 
@@ -110,6 +114,9 @@ def test_token_events_happen_only_in_the_states_of_the_table(state: str, event: 
 @pytest.mark.parametrize("state", ["done", "dead"])
 def test_nothing_happens_to_a_token_that_has_ended(state: str) -> None:
     for event in TOKEN_EVENTS:
+        if (state, event) == ("dead", "node.edited"):
+            assert next_token_state(state, event, "a") == state
+            continue
         with pytest.raises(InvariantError):
             next_token_state(state, event, "a")
 

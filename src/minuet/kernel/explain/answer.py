@@ -247,13 +247,15 @@ class _Inquiry:
             "max_attempts": node.retry.max_attempts,
             **self.facts.get(place, {}),
         }
-        if token.skip:
+        if token.skip and detail.decided == "skip":
+            phrase = f"{'was' if token.outcome else 'is being'} skipped{_decision(detail)}"
+        elif token.skip:
             because = explain_skip(self.program, self.fold, node, scope)
             phrase = f"{'was' if token.outcome else 'is being'} skipped: {because[0].text}"
             reasons += [each.text for each in because[1:]]
             details["decisions"] = [each.details for each in because if each.details]
         elif token.outcome:
-            phrase = self._end_phrase(node, token)
+            phrase = self._end_phrase(node, token, detail)
             because = self._decisions(node, token)
             reasons += [each.text for each in because]
             if because:
@@ -281,7 +283,9 @@ class _Inquiry:
             return led
         return led + explain_choice(self.program, self.fold, node, token)
 
-    def _end_phrase(self, node: Node, token: TokenView) -> str:
+    def _end_phrase(self, node: Node, token: TokenView, detail: Detail) -> str:
+        if token.outcome == "completed" and token.given:
+            return f"completed with an output that was set{_decision(detail)}"
         if token.outcome == "completed":
             return f"completed in attempt {token.attempt}"
         if token.outcome == "cancelled":
@@ -299,6 +303,12 @@ class _Inquiry:
             goes_on = each.on_item_error == "continue"
             end = "the other items went on" if goes_on else f"its error is that of {each.node!r}"
         return f"failed in attempt {token.attempt}, and {end}"
+
+
+def _decision(detail: Detail) -> str:
+    """Who has decided about a node, and why."""
+    by = f" by {detail.decided_by}" if detail.decided_by else ""
+    return f"{by}: {detail.decided_why}" if detail.decided_why else by
 
 
 def _is_list_of(token: TokenView, node: Node) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 
 from minuet.approvals import APPROVAL_WAIT, approvers_in, deadline_of
 from minuet.events import Place
-from minuet.kernel.fold import Detail, Fold, TokenView
+from minuet.kernel.fold import HOLD_WAIT, Detail, Fold, TokenView
 from minuet.kernel.program import Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView
@@ -136,6 +136,8 @@ class Causes:
             return "is being skipped"
         if fact.get("state") == "leased":
             return _lease_phrase(token, fact)
+        if token.given:
+            return "has an output that was set, and waits for a worker to pass it on"
         if fact.get("lane") == "slot":
             return f"waits for a free slot under the concurrency key {fact.get('slot', '')!r}"
         if fact.get("lane") == "pause":
@@ -177,6 +179,11 @@ def _wait_phrase(token: TokenView, detail: Detail) -> str:
         until = f", until {moment(deadline)}" if deadline is not None else ""
         who = approvers_in(question)
         return f"waits for a decision of {who} since {moment(detail.wait_ms)}{until}"
+    if token.wait == HOLD_WAIT:
+        message = (detail.error or {}).get("message", detail.error)
+        return (
+            f"failed, and is held until somebody decides, since {moment(detail.wait_ms)}: {message}"
+        )
     if token.wait == "child":
         return f"waits for its child run {token.wait_key}"
     key = f" {token.wait_key!r}" if token.wait_key else ""

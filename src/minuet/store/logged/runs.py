@@ -17,6 +17,7 @@ from minuet.store.changes import (
     NewPlan,
     NewRun,
     Pause,
+    Repair,
     Resume,
     RetryRun,
     Rollback,
@@ -31,7 +32,7 @@ from minuet.store.records import Key, Run, Snapshot
 Value = TypeVar("Value")
 
 #: The event that a change leaves.
-_LEAVES: dict[type[Change], type[events.Event]] = {
+_LEAVES: dict[type[Change], type[events.Event] | tuple[type[events.Event], ...]] = {
     Start: events.RunStarted,
     Cancel: events.RunCancelled,
     Pause: events.RunPaused,
@@ -40,6 +41,7 @@ _LEAVES: dict[type[Change], type[events.Event]] = {
     NewPlan: events.RunPatched,
     SendSignal: events.SignalReceived,
     Rollback: events.RunCompensating,
+    Repair: (events.NodeRepaired, events.NodeEdited),
 }
 
 

@@ -148,7 +148,8 @@ class MemoryExchange(MemoryRuns):
 
     def _needed(self, token: Token) -> Needed:
         """The instances whose outputs come with a token: they arrived, or are read."""
-        sources = [(token.source, token.source_scope)] if token.source else []
+        has_source = token.source and not token.skip
+        sources = [(token.source, token.source_scope)] if has_source else []
         if not token.source and not token.skip:
             arrivals = self._arrivals.of("join", token.key).values()
             sources = [(a.source, a.source_scope) for a in arrivals if a.live and not a.late]

@@ -149,6 +149,10 @@ class MemoryRows:
             for letter in self._dead_letters.of("run", run).values():
                 if letter.status == "pending":
                     letter.status, letter.settled_ms = "reprocessed", step.now_ms
+        for key, generation, status, why in step.settled_letters:
+            held = self._dead_letters.get((key, generation))
+            if held is not None and held.status == "pending":
+                held.status, held.settled_ms, held.why = status, step.now_ms, why
         for letter in step.dead_letters:
             self._dead_letters[((letter.run, letter.node, letter.scope), letter.generation)] = (
                 letter

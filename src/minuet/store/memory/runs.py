@@ -122,7 +122,7 @@ class MemoryRuns(MemoryRows):
     ) -> bool:
         wanted = (tenant, generation, "pending")
         for letter in self._dead_letters.of("run", run).values():
-            is_held = letter.node.endswith(UNDO)
+            is_held = letter.held or letter.node.endswith(UNDO)
             place = (letter.node, letter.scope) if is_held or held else None
             if (letter.tenant, letter.generation, letter.status, place) == (*wanted, held):
                 letter.status, letter.why = "discarded", why

@@ -32,7 +32,7 @@ _SOURCE_EVENT = "source_event"
 _BEGINS_WITH = (
     *("state", "outcome", "attempt", "expiry", "delivery", "lease", "session", "taken_ms"),
     *("cursor", "wait", "wait_key", "resolution", "event", "slot", "slot_limit", "lost"),
-    "wait_event",
+    *("wait_event", "given", "edited"),
 )
 
 #: What a process knows of a token that it has just taken: it has said so itself, or a token that
@@ -67,6 +67,7 @@ LISTS: dict[str, tuple[str, ...]] = {
     "granted_run": names(Run, without=_RUN_NOT_GRANTED),
     "stored_token": _stored_token(),
     "token_change": fields.TOKEN_CHANGE,
+    "token_repair": fields.TOKEN_REPAIR,
     "token_new": (*names(Token, without=_BEGINS_WITH), _SOURCE_EVENT),
     "token_begun": (*names(Token, without=(*_BEGINS_WITH, "tenant", "due_ms")), _SOURCE_EVENT),
     # What the result of a node changes of its token, and nothing else does.

@@ -79,6 +79,8 @@ class Granted:
             arrived, read = self._find(outputs)
         elif token.source:
             arrived = self._arrived((token.run, token.source, token.source_scope), data)
+        if token.skip:
+            arrived = ()  # Somebody has skipped it after something had arrived.
         self.grants.append(grant(token, arrived, read, oversize))
 
     def _arrived(self, instance: tuple[str, str, str], data: bytes | None) -> tuple[Output, ...]:

@@ -38,6 +38,8 @@ _LOAD_STEPS = statement("load_steps")
 _INSERT_STEPS = statement("insert_steps")
 _INSERT_DEAD_LETTERS = statement("insert_dead_letters")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+_SETTLE_DEAD_LETTER = statement("settle_dead_letter")
+_REPAIR_TOKEN = statement("repair_token")
 _KEPT_SIGNALS = statement("kept_signals")
 _LOAD_KEPT = statement("load_kept")
 _LOAD_SIGNALS = statement("load_signals")
@@ -60,6 +62,7 @@ run_row = encoder(Run, LISTS["run"], DIALECT)
 _run_change = encoder(Run, ("run", *LISTS["run_change"]), DIALECT, given=("input",))
 _token_row = encoder(Token, LISTS["stored_token"], DIALECT, given=("source_event",))
 _token_new = encoder(Token, LISTS["token_new"], DIALECT, given=("due_ms", "source_event"))
+_token_repair = encoder(Token, LISTS["token_repair"], DIALECT)
 _token_begun = encoder(Token, LISTS["token_begun"], DIALECT, given=("source_event",))
 _token_settled = encoder(
     Token, ("place", *KEY, "lease", *LISTS["token_settled"]), DIALECT, given=("place",)
@@ -297,6 +300,11 @@ class Rows:
             await link.run(_INSERT_STEPS, *columns_of(steps))
         if step.reprocessed:
             await link.run(_REPROCESS_DEAD_LETTERS, sorted(step.reprocessed), step.now_ms)
+        for settled, generation, status, why in step.settled_letters:
+            how = (status, step.now_ms, why.encode())
+            await link.run(_SETTLE_DEAD_LETTER, *settled, generation, *how)
+        for repaired in step.repaired_tokens:
+            await link.run(_REPAIR_TOKEN, *repaired, *_token_repair(step.tokens[repaired]))
         if step.dead_letters:
             letters = [_dead_letter_row(letter) for letter in step.dead_letters]
             await link.run(_INSERT_DEAD_LETTERS, letters)

@@ -20,7 +20,7 @@ async def write_step(
 ) -> list[Any]:
     """Write what a step has changed and take tokens."""
     rare = (step.new_runs, step.steps, step.reprocessed, step.dead_letters, step.signals)
-    if any(rare):
+    if any(rare) or step.settled_letters or step.repaired_tokens:
         await rows.write_rare(link, step)
     return await link.rows(_WRITE_ROWS, *call, *rows.changes(step), *takes)
 

@@ -11,7 +11,17 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from minuet.store.blob import blob_of
-from minuet.store.changes import Cancel, Change, NewPlan, Pause, Resume, RetryRun, SendSignal, Start
+from minuet.store.changes import (
+    Cancel,
+    Change,
+    NewPlan,
+    Pause,
+    Repair,
+    Resume,
+    RetryRun,
+    SendSignal,
+    Start,
+)
 from minuet.store.exchange import Delivery, Done, Exchange, Failed, NewStep, Slot, Waiting
 from minuet.store.families import named_children
 from minuet.store.identifiers import slot_key
@@ -148,6 +158,9 @@ class Wanted:
                 self.kept[run] = None
                 self.signals[run, change.id] = None
                 self.waiting[run, change.name] = None
+            case Repair():
+                self.want_token((run, change.node, change.scope))
+                self.whole[run] = None
             case Cancel() | Pause() | Resume() | RetryRun():
                 self.whole[run] = None
         if isinstance(change, RetryRun) and change.parent is not None:

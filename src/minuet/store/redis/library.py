@@ -18,7 +18,10 @@ from minuet.store.redis.script import expand_names
 _FOLDER = Path(__file__).parent / "lua"
 
 #: The rules: `store/rules` again, in files and functions of the same names.
-RULES = ("slots", "tokens", "joins", "leases", "signals", "steps", "runs", "items", "workflows")
+RULES = (
+    *("slots", "tokens", "joins", "leases", "signals", "steps", "runs", "repairs", "items"),
+    "workflows",
+)
 
 #: What the verbs share; each part uses those before it.
 _PARTS = (

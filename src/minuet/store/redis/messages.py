@@ -21,6 +21,7 @@ from minuet.store.changes import (
     NewPlan,
     NewRun,
     Pause,
+    Repair,
     Resume,
     RetryRun,
     Rollback,
@@ -158,9 +159,15 @@ _DONE: Extra = {
     "size": lambda item: len(item.output.strip()),
     "fingerprint": lambda item: fingerprint(item.node, item.error) if item.dead_letter else None,
 }
+
+
+def _run_error(failed: Failed | Repair) -> msgspec.Raw:
+    return as_json({**failed.error, "node": failed.node, "scope": failed.scope})
+
+
 _FAILED: Extra = {
     # The run's own error says where it happened.
-    "run_error": lambda item: as_json({**item.error, "node": item.node, "scope": item.scope}),
+    "run_error": _run_error,
     "fingerprint": lambda item: fingerprint(item.node, item.error),
 }
 
@@ -216,6 +223,8 @@ CHANGE = Message(
         NewPlan: {"deliveries": _by_source},
         SendSignal: {},
         Rollback: {},
+        # The run's own error says where it happened.
+        Repair: {"run_error": _run_error},
     }
 )
 

@@ -164,7 +164,7 @@ def _joins(rows: Snapshot) -> Iterator[Field]:
 def _letters(rows: Snapshot) -> Iterator[Field]:
     for letter in rows.dead_letters:
         name = f"{FIELDS['dead_letter']}{letter.generation}"
-        if letter.node.endswith(UNDO):
+        if letter.held or letter.node.endswith(UNDO):
             name += f"\0{letter.node}\0{letter.scope}"
         yield name, _packed_row(DEAD_LETTER, letter)
 

@@ -251,10 +251,14 @@ _grant = builder(
     Grant,
     given=(
         *("run", "node", "scope", "skip", "attempt", "expiry", "delivery", "hop", "cursor"),
-        *("resolution", "timed_out", "slot", "lease", "taken_ms"),
+        *("resolution", "timed_out", "slot", "given", "edited", "lease", "taken_ms"),
         *("inputs", "reads", "oversize", "damaged"),
     ),
 )
+
+
+#: The events with what somebody has set, of a token for which nobody has.
+_NOT_SET: Sequence[int] = (0, 0)
 
 
 def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Grant]:
@@ -271,6 +275,9 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
         inputs = _outputs(values, first, middle, sent)
         if len(inputs) > 1:
             inputs = tuple(sorted(inputs, key=lambda output: (output.node, output.scope)))
+        given = _NOT_SET
+        if skip.__class__ is list:
+            skip, *given = skip
         # As `grant.lua` says that what the token reads cannot be read.
         damaged = READS if oversize < 0 else ""
         yield _grant(
@@ -285,6 +292,7 @@ def grants_of(values: Sequence[Any], lease: str, taken_ms: int) -> Iterator[Gran
             cursor,
             *resolution_of(resolution),
             slot.decode(),
+            *given,
             lease,
             taken_ms,
             inputs,

@@ -74,6 +74,7 @@ def _names() -> dict[str, str]:
     names |= {"L_APPROVAL_WAIT": _quote(records.APPROVAL_WAIT)}
     names |= {"L_FLOW_WAIT": _quote(records.FLOW_WAIT)}
     names |= {"L_CHILD_SIGNAL": _quote(records.CHILD_SIGNAL)}
+    names |= {"L_HOLD_WAIT": _quote(records.HOLD_WAIT)}
     names |= {"L_RESERVED_SIGNAL": _quote(records.RESERVED_SIGNAL)}
     names |= {"L_TIMED_OUT": _quote(records.TIMED_OUT.decode())}
     for layout in LAYOUTS.values():

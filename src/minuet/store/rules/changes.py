@@ -15,6 +15,7 @@ from minuet.store.records import (
     EventRecord,
     Join,
     Key,
+    LetterStatus,
     Run,
     Signal,
     Token,
@@ -98,6 +99,10 @@ class Changes:
         self.dead_letters: list[DeadLetter] = []
         #: Runs whose pending dead letters were taken up again.
         self.reprocessed: set[str] = set()
+        #: Pending dead letters of tokens that were held: key, generation, status, why.
+        self.settled_letters: list[tuple[Key, int, LetterStatus, str]] = []
+        #: Tokens of which something has changed that only a repair changes.
+        self.repaired_tokens: set[Key] = set()
         self.steps: dict[tuple[Key, str], bytes] = {}
         #: Signals by run and id that are new or have been received.
         self.signals: dict[tuple[str, str], Signal] = {}

@@ -24,6 +24,7 @@ from minuet.store.records import (
     APPROVAL_WAIT,
     CHILD_ENDED,
     FLOW_WAIT,
+    HOLD_WAIT,
     PAYLOAD_BYTES_MAX,
     SIGNAL_WAIT,
     DeadLetter,
@@ -31,12 +32,12 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.rules.leases import is_lost
-from minuet.store.rules.runs import Runs
+from minuet.store.rules.repairs import Repairs
 from minuet.store.rules.shared import fingerprint
 from minuet.types import TERMINAL
 
 
-class Items(Runs):
+class Items(Repairs):
     """The rules of what workers hand in."""
 
     def _judge(self, run: Run, token: Token, item: Item) -> Result | None:
@@ -125,7 +126,33 @@ class Items(Runs):
         token.attempt += 1
         self._make_ready(run, token, due_ms)
 
+    def _hold(self, run: Run, token: Token, item: Failed) -> None:
+        """Keep the token of a node that failed alive, until somebody decides."""
+        if item.dead_letter is not None:
+            self._keep_letter(run, token, item.dead_letter, item.error, held=True)
+        token.state, token.due_ms = "waiting", None
+        token.wait, token.wait_key = HOLD_WAIT, ""
+        self._free_slot(token)
+        self.changed_tokens.add(token.key)
+        token.wait_event = self._append(
+            run,
+            events.NodeHeld(
+                token.node,
+                token.scope,
+                token.attempt,
+                item.error,
+                item.dead_letter or "",
+                token.lease,
+                token.session,
+                token.taken_ms,
+            ),
+        )
+        self._note(run)
+
     def _failed(self, run: Run, token: Token, item: Failed) -> None:
+        if item.hold:
+            self._hold(run, token, item)
+            return
         self._end_token(run, token, "dead", "failed")
         if item.dead_letter is not None:
             self._keep_letter(run, token, item.dead_letter, item.error)
@@ -153,7 +180,9 @@ class Items(Runs):
         if run.undo_on in ("failure", "both"):
             self._undo(run)
 
-    def _keep_letter(self, run: Run, token: Token, reason: str, error: dict[str, Any]) -> None:
+    def _keep_letter(
+        self, run: Run, token: Token, reason: str, error: dict[str, Any], *, held: bool = False
+    ) -> None:
         """Keep the token of a node that has failed for good."""
         run.dead_letters += 1
         self.rewritten_runs.add(run.run)
@@ -169,6 +198,7 @@ class Items(Runs):
                 attempts=token.attempt,
                 at_ms=self.now_ms,
                 workflow=run.workflow,
+                held=held,
             )
         )
 

@@ -248,13 +248,8 @@ class Runs(Steps):
                 self.changed_tokens.add(token.key)
         self._append(run, events.RunResumed(change.by))
 
-    def _retry_run(self, run: Run, change: RetryRun) -> None:
-        if run.status not in ("FAILED", "CANCELLED"):
-            raise self._forbids(run, "retried")
-        if change.parent is not None and not self._is_held(run.tenant, change.parent):
-            raise self._conflict(run, "cannot be retried by its parent, whose lease is lost")
-        if run.undos and not change.undone:
-            raise self._conflict(run, "was undone and cannot be retried as if it was not")
+    def _reopen(self, run: Run, by: str, deadline_ms: int | None) -> None:
+        """Make what failed or was cut off ready again, in the next generation."""
         tokens = [
             t
             for t in self._tokens_in(run.run, ("dead",))
@@ -266,7 +261,7 @@ class Runs(Steps):
                 raise self._conflict(run, message)
             raise self._conflict(run, "has nothing left to run again")
         run.status, run.ended_ms, run.error = "RUNNING", None, None
-        run.deadline_ms = None if change.deadline_ms is None else self.now_ms + change.deadline_ms
+        run.deadline_ms = None if deadline_ms is None else self.now_ms + deadline_ms
         run.generation += 1
         run.counter = len(tokens)
         for token in tokens:
@@ -280,8 +275,17 @@ class Runs(Steps):
             self.changed_tokens.add(token.key)
         self.reprocessed.add(run.run)
         places = [(t.node, t.scope) for t in tokens]
-        retried = events.RunRetried(run.generation, places, run.counter, change.by, run.deadline_ms)
+        retried = events.RunRetried(run.generation, places, run.counter, by, run.deadline_ms)
         self._append(run, retried)
+
+    def _retry_run(self, run: Run, change: RetryRun) -> None:
+        if run.status not in ("FAILED", "CANCELLED"):
+            raise self._forbids(run, "retried")
+        if change.parent is not None and not self._is_held(run.tenant, change.parent):
+            raise self._conflict(run, "cannot be retried by its parent, whose lease is lost")
+        if run.undos and not change.undone:
+            raise self._conflict(run, "was undone and cannot be retried as if it was not")
+        self._reopen(run, change.by, change.deadline_ms)
 
     def _patch_run(self, run: Run, change: NewPlan) -> None:
         if run.status in CLOSED:
@@ -317,6 +321,11 @@ class Runs(Steps):
             raise RunNotFoundError(run_id)
         if expected is not None and run.seq != expected:
             raise self._conflict(run, f"has moved on to event {run.seq} (expected {expected})")
+        self._change(run, change)
+        self.rewritten_runs.add(run.run)
+        return run
+
+    def _change(self, run: Run, change: Change) -> None:
         match change:
             case Start():
                 self._start_run(run, change)
@@ -334,8 +343,6 @@ class Runs(Steps):
                 self._signal_run(run, change)
             case Rollback():
                 self._rollback_run(run, change)
-        self.rewritten_runs.add(run.run)
-        return run
 
     def mark_reported(self, tenant: str, run_id: str, seq: int) -> bool:
         """Note that a run's relatives have learned all that happened to it up to this event."""

@@ -25,6 +25,7 @@ LISTS = {
     "run_change": fields.RUN_CHANGE,
     "numbered_token": ("id", *names(Token)),
     "token_change": fields.TOKEN_CHANGE,
+    "token_repair": fields.TOKEN_REPAIR,
     "join": names(Join),
     "join_change": fields.JOIN_CHANGE,
     "arrival": names(Arrival),

@@ -34,12 +34,14 @@ _ADVANCE_RUN = statement("advance_run")
 _UPDATE_RUN = statement("update_run")
 _INSERT_TOKEN = statement("insert_token")
 _UPDATE_TOKEN = statement("update_token")
+_REPAIR_TOKEN = statement("repair_token")
 _WRITE_JOIN = statement("write_join")
 _INSERT_ARRIVAL = statement("insert_arrival")
 _INSERT_EVENT = statement("insert_event")
 _INSERT_STEP = statement("insert_step")
 _INSERT_DEAD_LETTER = statement("insert_dead_letter")
 _REPROCESS_DEAD_LETTERS = statement("reprocess_dead_letters")
+_SETTLE_DEAD_LETTER = statement("settle_dead_letter")
 _LOAD_SIGNAL = statement("load_signal")
 _LOAD_KEPT = statement("load_kept")
 _KEPT_SIGNALS = statement("kept_signals")
@@ -61,6 +63,7 @@ _run_row = encoder(Run, LISTS["numbered_run"], DIALECT, given=("id",))
 _run_change = encoder(Run, (*LISTS["run_change"], "id"), DIALECT, given=("id",))
 _token_row = encoder(Token, LISTS["numbered_token"], DIALECT, given=("id",))
 _token_change = encoder(Token, (*LISTS["token_change"], "id"), DIALECT, given=("id",))
+_token_repair = encoder(Token, (*LISTS["token_repair"], "id"), DIALECT, given=("id",))
 _join_row = encoder(Join, LISTS["join"], DIALECT)
 _arrival_row = encoder(Arrival, LISTS["arrival"], DIALECT)
 _event_row = encoder(EventRecord, LISTS["numbered_event"], DIALECT, given=("run_id",))
@@ -251,6 +254,9 @@ class Rows:
             many(_INSERT_STEP, [(*key, name, value) for (key, name), value in step.steps.items()])
         for run in step.reprocessed:
             self._db.execute(_REPROCESS_DEAD_LETTERS, {"run": run, "now": step.now_ms})
+        for settled, generation, status, why in step.settled_letters:
+            letter_key = (*settled, generation)
+            self._db.execute(_SETTLE_DEAD_LETTER, (status, step.now_ms, why, *letter_key))
         for letter in step.dead_letters:
             self._db.execute(_INSERT_DEAD_LETTER, _dead_letter_row(letter))
         for signal in step.signals.values():
@@ -325,3 +331,7 @@ class Rows:
                 known.pop(key, None)
         if changed:
             self._db.executemany(_UPDATE_TOKEN, changed)
+        for key in step.repaired_tokens:
+            entry = self._tokens[key]
+            assert entry is not None
+            self._db.execute(_REPAIR_TOKEN, _token_repair(entry[1], entry[0]))

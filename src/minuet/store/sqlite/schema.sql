@@ -77,7 +77,7 @@ CREATE TABLE dead_letters (
     attempts INTEGER NOT NULL,
     at_ms INTEGER NOT NULL,
     status TEXT NOT NULL
-        CHECK (status = 'pending' OR status = 'reprocessed' OR status = 'discarded'), workflow TEXT NOT NULL DEFAULT '', settled_ms INTEGER, why TEXT NOT NULL DEFAULT '',
+        CHECK (status = 'pending' OR status = 'reprocessed' OR status = 'discarded'), workflow TEXT NOT NULL DEFAULT '', settled_ms INTEGER, why TEXT NOT NULL DEFAULT '', held INTEGER NOT NULL DEFAULT 0 CHECK (held = 0 OR held = 1),
     PRIMARY KEY (run, node, scope, generation)
 ) STRICT;
 
@@ -222,7 +222,7 @@ CREATE TABLE tokens (
     event INTEGER NOT NULL,
     lane TEXT NOT NULL CHECK (lane = '' OR lane = 'pause' OR lane = 'slot'),
     slot TEXT NOT NULL,
-    slot_limit INTEGER NOT NULL, lost TEXT NOT NULL DEFAULT '', wait_event INTEGER NOT NULL DEFAULT 0,
+    slot_limit INTEGER NOT NULL, lost TEXT NOT NULL DEFAULT '', wait_event INTEGER NOT NULL DEFAULT 0, given INTEGER NOT NULL DEFAULT 0, edited INTEGER NOT NULL DEFAULT 0,
     UNIQUE (run, node, scope),
     CONSTRAINT outcome_exactly_when_settled
         CHECK ((outcome <> '') = (state = 'done' OR state = 'dead')),

@@ -13,7 +13,7 @@ RETURNS SETOF minuet.output LANGUAGE sql STABLE AS $$
                 WHERE s.run = t.run AND s.node = t.source AND s.scope = t.source_scope
             )
         END AS event
-        WHERE t.source <> ''
+        WHERE t.source <> '' AND NOT t.skip
         UNION ALL
         -- What arrived at a join.
         SELECT 0, 0, a.source, a.source_scope, s.event

@@ -160,10 +160,27 @@ function events.node_retried(token, error, due_ms)
     .. json('error', error) .. number('due_ms', due_ms) .. taken_by(token) .. '}'
 end
 
-function events.node_failed(token, counter, error, dead_letter)
+-- `by_hand`: somebody let it fail, and no worker did.
+function events.node_failed(token, counter, error, dead_letter, by_hand)
   local reason = dead_letter and ',"dead_letter":' .. quote(dead_letter) or ''
   return about('node.failed', token) .. number('attempt', token[T_ATTEMPT])
-    .. json('error', error) .. number('counter', counter, 0) .. reason .. taken_by(token) .. '}'
+    .. json('error', error) .. number('counter', counter, 0) .. reason
+    .. (by_hand and '' or taken_by(token)) .. '}'
+end
+
+function events.node_held(token, error, dead_letter)
+  return about('node.held', token) .. number('attempt', token[T_ATTEMPT]) .. json('error', error)
+    .. text('dead_letter', dead_letter) .. taken_by(token) .. '}'
+end
+
+function events.node_edited(token, config, by, why)
+  return about('node.edited', token) .. json('config', config) .. text('by', by)
+    .. text('why', why) .. '}'
+end
+
+function events.node_repaired(token, action, value, by, why, is_taken)
+  return about('node.repaired', token) .. ',"action":' .. quote(action) .. json('value', value)
+    .. text('by', by) .. text('why', why) .. (is_taken and taken_by(token) or '') .. '}'
 end
 
 function events.node_waiting(token, payload)

@@ -273,11 +273,15 @@ local function add_outputs(answer, run, list, own)
   return #list / 3
 end
 
--- Add the fourteen values of a token that fits to an answer, followed by four for each output.
+-- Add the fourteen values of a token that fits to an answer, followed by four for each output. Beside
+-- whether it is a skip: the events with what somebody has set, if there are any.
 function grant(answer, token)
   local run, at, found = token[T_RUN], #answer, fits[token]
   answer[at + 1], answer[at + 2], answer[at + 3] = run[R_NAME], token[T_NODE], token[T_SCOPE]
   answer[at + 4], answer[at + 5] = token[T_SKIP] and 1 or 0, token[T_ATTEMPT]
+  if token[T_GIVEN] or token[T_EDITED] then
+    answer[at + 4] = { answer[at + 4], token[T_GIVEN] or 0, token[T_EDITED] or 0 }
+  end
   answer[at + 6], answer[at + 7] = token[T_EXPIRY] or 0, token[T_DELIVERY]
   answer[at + 8], answer[at + 9] = token[T_HOP], token[T_CURSOR] or 0
   answer[at + 10], answer[at + 11] = token[T_RESOLUTION] or false, token[T_SLOT] or ''

@@ -8,6 +8,9 @@ local TERMINAL, LIVE = L_TERMINAL, L_LIVE
 --: How runs are undone: functions that several parts share.
 local undo = {}
 
+--: The same of dead letters and repairs.
+local repairs = {}
+
 --: The results of items, as bytes of the answer.
 local CODES = L_CODES
 

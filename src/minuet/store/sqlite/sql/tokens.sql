@@ -33,3 +33,8 @@ VALUES ({? numbered_token});
 UPDATE tokens
 SET {token_change = ?}
 WHERE id = ?;
+
+-- name: repair_token
+UPDATE tokens
+SET {token_repair = ?}
+WHERE id = ?;

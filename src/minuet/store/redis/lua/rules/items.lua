@@ -81,9 +81,21 @@ local function retry(run, token, ITEM)
   make_ready(run, token, due_ms)
 end
 
+-- Keep the token of a node that failed alive, until somebody decides.
+local function hold(run, token, error, dead_letter, fingerprint)
+  touch_token(token)
+  if dead_letter then keep_letter(run, token, dead_letter, error, fingerprint, true) end
+  token[T_STATE], token[T_DUE_MS] = 'waiting', nil
+  token[T_WAIT], token[T_WAIT_KEY] = L_HOLD_WAIT, ''
+  free_slot(token)
+  token[T_WAIT_EVENT] = append(run, events.node_held(token, error, dead_letter))
+  note(run)
+end
+
 local function failed(run, token, ITEM)
   local error, dead_letter = item.error, item.dead_letter
   touch_run(run)
+  if item.hold then return hold(run, token, error, dead_letter, item.fingerprint) end
   end_token(run, token, 'dead', 'failed')
   if dead_letter then keep_letter(run, token, dead_letter, error, item.fingerprint) end
   append(run, events.node_failed(token, run[R_COUNTER], error, dead_letter))

@@ -142,9 +142,11 @@ function create_run(new)
   return { 'run', run }
 end
 
-local function conflict(run, message)
+function repairs.conflict(run, message)
   return { 'conflict', run[R_NAME], message, run[R_STATUS], run[R_SEQ] }
 end
+
+local conflict = repairs.conflict
 
 -- Workflow, plan and input of a run as it was created.
 local function created(run)
@@ -205,17 +207,8 @@ local function resume_run(run, CHANGE)
   append(run, events.run_resumed(change.by))
 end
 
-local function retry_run(run, CHANGE)
-  local held = change.parent
-  if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
-    return forbids(run, 'retried')
-  end
-  if held and not is_held(run[R_TENANT], held) then
-    return conflict(run, 'cannot be retried by its parent, whose lease is lost')
-  end
-  if run[R_UNDOS] and not change.undone then
-    return conflict(run, 'was undone and cannot be retried as if it was not')
-  end
+-- Make what failed or was cut off ready again, in the next generation. Result: nil, or why not.
+function repairs.reopen(run, by, deadline_ms)
   local again, places = {}, {}
   for _, token in ipairs(tokens_in(run, { dead = true })) do
     local cut_off = token[T_OUTCOME] == 'failed' or token[T_OUTCOME] == 'cancelled'
@@ -231,7 +224,7 @@ local function retry_run(run, CHANGE)
   if #again == 0 then return conflict(run, 'has nothing left to run again') end
   for _, letter in ipairs(pending_letters(run)) do move_letter(run, letter, 'reprocessed') end
   run[R_STATUS], run[R_ENDED_MS], run[R_ERROR], run[R_DEADLINE_MS] = 'RUNNING', nil, nil,
-    change.deadline_ms and now + change.deadline_ms or nil
+    deadline_ms and now + deadline_ms or nil
   run[R_GENERATION], run[R_COUNTER] = run[R_GENERATION] + 1, #again
   for _, token in ipairs(again) do
     touch_token(token)
@@ -243,7 +236,21 @@ local function retry_run(run, CHANGE)
     token[T_ATTEMPT], token[T_EXPIRY], token[T_LEASE], token[T_LANE] = 1, nil, '', nil
     token[T_LOST] = nil
   end
-  append(run, events.run_retried(run, places, change.by))
+  append(run, events.run_retried(run, places, by))
+end
+
+local function retry_run(run, CHANGE)
+  local held = change.parent
+  if run[R_STATUS] ~= 'FAILED' and run[R_STATUS] ~= 'CANCELLED' then
+    return forbids(run, 'retried')
+  end
+  if held and not is_held(run[R_TENANT], held) then
+    return conflict(run, 'cannot be retried by its parent, whose lease is lost')
+  end
+  if run[R_UNDOS] and not change.undone then
+    return conflict(run, 'was undone and cannot be retried as if it was not')
+  end
+  return repairs.reopen(run, change.by, change.deadline_ms)
 end
 
 local function patch_run(run, CHANGE)
@@ -276,7 +283,9 @@ local function rollback_run(run, CHANGE)
 end
 
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
-  retry = retry_run, plan = patch_run, signal = signal_run, rollback = rollback_run }
+  retry = retry_run, plan = patch_run, signal = signal_run, rollback = rollback_run,
+  -- It is known only when all rules are.
+  repair = function(...) return repairs.repair(...) end }
 
 -- Change a run from outside; `expected` is the event number that the caller has seen. Result: nil, or
 -- why not.

@@ -28,7 +28,7 @@ for _, status in ipairs(statuses) do
   for i = 1, #shown, 2 do
     local member = shown[i]
     local run, node, scope = parts(sub(member, 1, -10))
-    local row = call('HGET', RUN .. run, undo.letter_field(node, scope, tonumber(sub(member, -8))))
+    local row = repairs.find_letter(RUN .. run, node, scope, tonumber(sub(member, -8)))
     add(tonumber(shown[i + 1]), member, run, row)
   end
 end

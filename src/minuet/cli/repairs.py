@@ -1,0 +1,65 @@
+"""`minuet runs skip`, `set-output` and `take-back`: decide what becomes of a node."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from minuet import outcomes
+from minuet.app import shapes
+from minuet.app.app import App
+from minuet.cli.handlers import recall, resume_command
+from minuet.cli.inputs import read_data
+from minuet.cli.output import clean, paint, print_json
+from minuet.cli.stores import find_to_change, with_app
+from minuet.cli.user import user_name
+
+
+def skip(arguments: Namespace) -> int:
+    """Skip a node."""
+    return _repair(
+        arguments,
+        "is skipped",
+        lambda app, run, by: app.runs.skip(run, arguments.node, by=by, why=arguments.why),
+    )
+
+
+def set_output(arguments: Namespace) -> int:
+    """Give a node an output."""
+    data = read_data(arguments.data)
+    return _repair(
+        arguments,
+        "has its output",
+        lambda app, run, by: app.runs.set_output(
+            run, arguments.node, data, by=by, why=arguments.why
+        ),
+    )
+
+
+def take_back(arguments: Namespace) -> int:
+    """Take a node back from its worker."""
+    return _repair(
+        arguments,
+        "is taken back",
+        lambda app, run, by: app.runs.take_back(run, arguments.node, by=by, why=arguments.why),
+    )
+
+
+def _repair(
+    arguments: Namespace, done: str, change: Callable[[App, str, str], Awaitable[Any]]
+) -> int:
+    by = arguments.by or user_name()
+
+    async def ask(app: App) -> None:
+        run = await change(app, await find_to_change(app, arguments.run), by)
+        if arguments.output == "json":
+            print_json(shapes.row(run))
+            return
+        print(f"{clean(arguments.node)} {done}; run {run.run} is {paint(run.status)}")
+        if run.status == "RUNNING":
+            resume = resume_command(arguments.store, [run.run], recall(run.tags))
+            print(f"A worker goes on with it, or: {resume}")
+
+    with_app(arguments, ask)
+    return outcomes.COMPLETED
