@@ -269,7 +269,7 @@ async def test_node_types_are_listed_with_their_schemas(serve: Serve) -> None:
     assert unknown["code"] == "not-found"
 
 
-@pytest.mark.shows("T-04")
+@pytest.mark.shows("T-04", "T-07")
 async def test_metrics_say_how_the_store_is_and_what_workers_do(serve: Serve) -> None:
     registry = CollectorRegistry()
     observer = WorkerMetrics(registry)
@@ -287,6 +287,9 @@ async def test_metrics_say_how_the_store_is_and_what_workers_do(serve: Serve) ->
     assert answer.headers["content-type"].startswith("text/plain")
     assert "workflow_dlq_size 2.0" in lines
     assert 'minuet_queue_ready{queue="task:elsewhere"} 1.0' in lines
+    assert 'minuet_runs_open{status="RUNNING"} 1.0' in lines
+    assert "workflow_counter_value 1.0" in lines
+    assert any(line.startswith("minuet_queue_oldest_ms{") for line in lines)
     assert 'minuet_workers{status="healthy"} 1.0' in lines
     assert 'workflow_tokens_consumed_total{node_id="good",workflow="failing"} 2.0' in lines
 

@@ -12,6 +12,7 @@ from minuet.store.base import Store
 
 # The facade returns these: callers need the type.
 from minuet.store.records import Run as Run
+from minuet.store.records import RunCounts
 from minuet.types import RunStatus
 
 #: Matching runs that are listed when a text is ambiguous.
@@ -44,6 +45,10 @@ class Finder:
     async def get(self, run_id: str) -> Run:
         """The run's row: its status and times, without its nodes."""
         return await find_run(self._store, self._tenant, run_id)
+
+    async def count(self) -> RunCounts:
+        """How many runs are open, by status, and how many dead letters are pending."""
+        return await self._store.count_runs(self._tenant)
 
     @checked
     async def find(self, text: str) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry, generate_latest
@@ -43,19 +44,34 @@ class _Read(Collector):
 
 
 async def _gauges(facade: Facade) -> list[Metric]:
+    counts = await facade.runs.count()
     letters = GaugeMetricFamily("workflow_dlq_size", "Dead letters that are pending.")
-    letters.add_metric([], len(await facade.dead_letters.ids()))
-    ready = GaugeMetricFamily("minuet_queue_ready", "Nodes that can be run now.", labels=["queue"])
-    running = GaugeMetricFamily("minuet_queue_running", "Nodes that run.", labels=["queue"])
-    counts: dict[str, tuple[int, int]] = {}
+    letters.add_metric([], counts.dead_letters)
+    open_runs = _gauge("minuet_runs_open", "Runs that are not over.", "status", counts.open)
+    ready, running, oldest = Counter[str](), Counter[str](), Counter[str]()
+    now_ms = time.time_ns() // 1_000_000
     for one in await facade.workers.queues():
-        before = counts.get(one.queue, (0, 0))
-        counts[one.queue] = (before[0] + one.ready, before[1] + one.running)
-    for queue, (waiting, busy) in sorted(counts.items()):
-        ready.add_metric([queue], waiting)
-        running.add_metric([queue], busy)
-    workers = GaugeMetricFamily("minuet_workers", "Workers that are known.", labels=["status"])
-    listed = [shapes.worker(one)["status"] for one in await facade.workers.list()]
-    for status, count in sorted(Counter(map(str, listed)).items()):
-        workers.add_metric([status], count)
-    return [letters, ready, running, workers]
+        ready[one.queue] += one.ready
+        running[one.queue] += one.running
+        waited_ms = now_ms - (one.oldest_ms or now_ms)
+        oldest[one.queue] = max(oldest[one.queue], waited_ms)
+    # What waits for something outside is not among them.
+    live = GaugeMetricFamily("workflow_counter_value", "Tokens that are ready or that run.")
+    live.add_metric([], ready.total() + running.total())
+    listed = Counter(str(shapes.worker(one)["status"]) for one in await facade.workers.list())
+    return [
+        letters,
+        open_runs,
+        live,
+        _gauge("minuet_queue_ready", "Nodes that can be run now.", "queue", ready),
+        _gauge("minuet_queue_running", "Nodes that run.", "queue", running),
+        _gauge("minuet_queue_oldest_ms", "How long the oldest node has waited.", "queue", oldest),
+        _gauge("minuet_workers", "Workers that are known.", "status", listed),
+    ]
+
+
+def _gauge(name: str, help: str, label: str, values: Mapping[str, int]) -> Metric:
+    family = GaugeMetricFamily(name, help, labels=[label])
+    for value, number in sorted(values.items()):
+        family.add_metric([value], number)
+    return family
