@@ -47,7 +47,8 @@ async def _gauges(facade: Facade) -> list[Metric]:
     counts = await facade.runs.count()
     letters = GaugeMetricFamily("workflow_dlq_size", "Dead letters that are pending.")
     letters.add_metric([], counts.dead_letters)
-    open_runs = _gauge("minuet_runs_open", "Runs that are not over.", "status", counts.open)
+    by_status = {str(status): number for status, number in counts.open.items()}
+    open_runs = _gauge("minuet_runs_open", "Runs that are not over.", "status", by_status)
     ready, running, oldest = Counter[str](), Counter[str](), Counter[str]()
     now_ms = time.time_ns() // 1_000_000
     for one in await facade.workers.queues():
