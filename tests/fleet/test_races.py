@@ -341,6 +341,98 @@ async def undo_and_retry_and_cancel(track: Track) -> tuple[str, str]:
     return run, "undo" if not is_retried else "retry"
 
 
+# ── repairing ───────────────────────────────────────────────────────────────────────────────
+
+
+async def _repair_and_complete(track: Track, act: Callable[[str], Any]) -> tuple[str, str, bool]:
+    """A node is repaired while its worker hands in its result: the run, that result, and whether
+    the repair was accepted."""
+    run = await track.start(TWO)
+    (grant,) = await track.second.take_of(run, WORK)
+    item = await track.second.item(grant, "worker")
+
+    result, answer = await track.at_once(track.second.hand_in(item), act(run))
+
+    is_repaired = not isinstance(answer, RunConflictError)
+    # The run may be over by then.
+    assert (result, is_repaired) in (("applied", False), ("stale", True), ("closed", True))
+    return run, result, is_repaired
+
+
+async def _output_of_work(track: Track, run: str) -> Any:
+    """Do the last node, if it is to be done; what the first one has given."""
+    for grant in await track.second.take_of(run, LAST):
+        assert await track.second.finish(grant) == "applied"
+    ended = await track.first.app.wait(run, timeout=PATIENCE)
+    assert ended.status == "COMPLETED"
+    return ended.nodes["work"].output
+
+
+async def skip_and_completion(track: Track) -> tuple[str, str]:
+    run, _, is_skipped = await _repair_and_complete(
+        track, lambda run: track.first.app.runs.skip(run, "work", why="not needed")
+    )
+    assert await _output_of_work(track, run) == (None if is_skipped else "worker")
+    assert len(await track.events(run, "node.completed")) == (0 if is_skipped else 2)
+    return run, "skip" if is_skipped else "completion"
+
+
+async def set_output_and_completion(track: Track) -> tuple[str, str]:
+    run, _, is_set = await _repair_and_complete(
+        track, lambda run: track.first.app.runs.set_output(run, "work", "hand", why="known")
+    )
+    if is_set:
+        await track.first.scene.until(run, lambda row: row.seq >= 4)
+    assert await _output_of_work(track, run) == ("hand" if is_set else "worker")
+    return run, "output" if is_set else "completion"
+
+
+async def take_back_and_completion(track: Track) -> tuple[str, str]:
+    run, _, is_taken = await _repair_and_complete(
+        track, lambda run: track.first.app.runs.take_back(run, "work", why="stuck")
+    )
+    if is_taken:
+        (again,) = await track.second.take_of(run, WORK)
+        assert (again.attempt, again.expiry) == (1, 0)
+        assert await track.second.finish(again, "other") == "applied"
+    assert await _output_of_work(track, run) == ("other" if is_taken else "worker")
+    return run, "take back" if is_taken else "completion"
+
+
+async def decisions_about_what_is_held(track: Track) -> tuple[str, str]:
+    """A node that failed is held, and somebody retries it, skips it and gives it up at once."""
+    run = await track.start(workflow(task("work"), task("last", "work"), on_dlq="hold"))
+    (grant,) = await track.second.take_of(run, WORK)
+    held = (grant.run, grant.node, grant.scope, grant.lease)
+    failed = Failed(*held, error={"code": "x"}, dead_letter="non_retryable", hold=True)
+    assert await track.second.hand_in(failed) == "applied"
+    (letter,) = await track.second.app.dead_letters.list(run_id=run)
+
+    retried, skipped, discarded = await track.at_once(
+        _redrive(track.first, letter.id),
+        track.second.app.runs.skip(run, "work"),
+        track.second.app.dead_letters.discard(letter.id),
+    )
+
+    is_skipped = not isinstance(skipped, RunConflictError)
+    is_discarded = not isinstance(discarded, RunConflictError)
+    status = (await track.second.app.dead_letters.get(letter.id)).status
+    assert status == ("discarded" if is_discarded else "reprocessed")
+    if is_discarded:
+        # A run that was given up has failed at this node, which can be skipped or retried then.
+        assert (await track.row(run)).generation == 1 + (is_skipped or retried)
+    # What is retried may be skipped before a worker takes it.
+    assert retried or is_skipped or is_discarded
+    if not is_skipped and retried:
+        (again,) = await track.second.take_of(run, WORK)
+        assert (again.attempt, await track.second.finish(again)) == (1, "applied")
+    for grant in await track.second.take_of(run, LAST):
+        assert await track.second.finish(grant) == "applied"
+    ended = await track.first.app.wait(run, timeout=PATIENCE)
+    assert ended.status == ("COMPLETED" if retried or is_skipped else "FAILED")
+    return run, "retry" if retried else "skip" if is_skipped else "discard"
+
+
 #: The races, and whether a worker does what follows.
 RACES: dict[Race, bool] = {
     cancel_and_last_completion: False,
@@ -353,6 +445,10 @@ RACES: dict[Race, bool] = {
     requeue_and_discard: False,
     requeue_and_lease_expiry: False,
     requeue_and_expiry_of_what_was_requeued: False,
+    skip_and_completion: True,
+    set_output_and_completion: True,
+    take_back_and_completion: True,
+    decisions_about_what_is_held: True,
     undo_and_late_completion: True,
     undo_and_undo: True,
     undo_and_retry_and_cancel: True,
