@@ -300,6 +300,8 @@ class DeadLetter(Reply, frozen=True):
     discarded_at: Moment | None
     why: str | None
     status: Literal["pending", "reprocessed", "discarded"]
+    #: Whether its run waits until somebody decides.
+    held: bool
 
 
 class LetterDetails(DeadLetter, frozen=True):
