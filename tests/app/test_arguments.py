@@ -140,6 +140,7 @@ async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
         "run": run,
         "runs": [run],
         "node": "only",
+        "data": {"by": "hand"},
         "worker": "nobody",
         "text": "nobody",
         "name": "nobody",

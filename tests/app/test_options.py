@@ -60,6 +60,8 @@ def test_the_help_of_the_commands_names_the_defaults() -> None:
     expected = {
         ("minuet run", "--concurrency"): defaults.concurrency,
         ("minuet resume", "--concurrency"): defaults.concurrency,
+        ("minuet dev", "--concurrency"): defaults.concurrency,
+        ("minuet dev", "--lease"): defaults.lease_seconds,
         ("minuet worker", "--concurrency"): settings["WORKER_CONCURRENCY"],
         ("minuet run", "--lease"): defaults.lease_seconds,
         ("minuet resume", "--lease"): defaults.lease_seconds,
