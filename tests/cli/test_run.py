@@ -67,6 +67,7 @@ def test_a_run_that_completes_exits_with_0_and_prints_json_of_this_shape(
             "third": {"status": "COMPLETED", "output": 24, "attempts": 1, "error": None},
         },
         "error": None,
+        "compensated": None,
     }
     assert "doubling" in called.err
 

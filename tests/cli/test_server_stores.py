@@ -42,6 +42,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 
+HELD = """
+name: held
+on_dlq: hold
+nodes:
+  - {id: one, handler: explode, compensator: {handler: double, config: {number: 1}}}
+  - {id: two, handler: explode, dependencies: [one]}
+"""
 GATES = """\
 name: gates
 nodes:
@@ -466,12 +473,13 @@ def test_every_command_works_on_every_store(
     folder: Any, minuet: Any, spawn: Any, finish: Any, make_url: Callable[[], str]
 ) -> None:
     store = ("--store", make_url())
-    used = {"worker"}
+    # Those that serve have tests of their own.
+    used = {"worker", "server", "dev"}
     folder.write("double.yaml", DOUBLE)
     folder.write("mended.yaml", MENDED)
 
     def call(*words: str, code: int = 0) -> Any:
-        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq")
+        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks")
         used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
@@ -529,7 +537,21 @@ def test_every_command_works_on_every_store(
     call("approvals", "reject", no, "--comment", "too dear")
     assert call("runs", "cancel", asked, "--json").json["status"] == "CANCELLED"
 
+    # A run that is held, and repaired by hand.
+    folder.write("held.yaml", HELD)
+    held = call("run", "held.yaml", *HANDLERS, "--timeout", "1", "--json", code=3).json["run_id"]
+    call("dlq", "edit", f"{held}.1.one", "-i", '{"a": 1}')
+    call("runs", "set-output", held, "one", "-d", "1", "--why", "by hand")
+    call("resume", held, *HANDLERS, "--timeout", "1", code=3)
+    call("runs", "take-back", held, "two", "--why", "it hangs", code=1)  # No worker holds it.
+    call("runs", "skip", held, "two", "--why", "not needed")
+    assert call("resume", held, *HANDLERS, "--json").json["status"] == "COMPLETED"
+    assert call("runs", "rollback", held, "--json").json["status"] == "COMPENSATING"
+    assert call("resume", held, *HANDLERS, "--json").json["compensated"] == "all"
+
     # What belongs to no run.
+    assert call("webhooks", "list", "--json").json == []
+    call("webhooks", "test", "nobody", code=2)
     assert call("deploy", "double.yaml", "--json").json[0]["version"] == 1
     assert [row["name"] for row in call("workflows", "list", "--json").json] == ["double"]
     call("workflows", "tag", "double@1", "live")
@@ -539,16 +561,20 @@ def test_every_command_works_on_every_store(
     call("blobs", "get", reference, "copy.yaml")
     assert (folder.path / "copy.yaml").read_text() == DOUBLE
 
-    ids = [done["run_id"], waited["run_id"], failed, idle, asked]
+    ids = [done["run_id"], waited["run_id"], failed, idle, asked, held]
     assert [run["run_id"] for run in call("runs", "list", "--json").json] == ids[::-1]
-    assert [status(run_id) for run_id in ids] == ["COMPLETED"] * 3 + ["CANCELLED"] * 2
+    assert [status(run_id) for run_id in ids] == [
+        *["COMPLETED"] * 3,
+        *["CANCELLED"] * 2,
+        "COMPLETED",
+    ]
     doctor = call("doctor")
-    assert doctor.out == "Sound: every invariant holds on 5 runs.\n"
+    assert doctor.out == "Sound: every invariant holds on 6 runs.\n"
     assert re.fullmatch(r"store: (SQLite|PostgreSQL|Redis|Valkey) [0-9.]+, .+\n", doctor.err)
     assert doctor.err.rstrip() == f"store: {call('doctor', '--json').json['store']}"
     # What is over goes, and what nobody needs any more.
     deleted = call("runs", "delete", "--older-than", "0s", "--yes", "--json").json
-    assert (deleted["runs"], call("runs", "list", "--json").json) == (5, [])
+    assert (deleted["runs"], call("runs", "list", "--json").json) == (6, [])
     assert call("gc", "--json").json["plans"] == 0
     assert used == {
         command.prog.removeprefix("minuet ")

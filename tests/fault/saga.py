@@ -35,7 +35,7 @@ DOCUMENT: dict[str, Any] = {
                 "retry": {"max_attempts": 5, "backoff_ms": 1},
             },
         },
-        {"id": "ship", "handler": "ship", "dependencies": ["charge"]},
+        {"id": "ship", "handler": "saga.ship", "dependencies": ["charge"]},
     ],
 }
 
@@ -64,7 +64,7 @@ async def change_money(by: int, ctx: minuet.Context) -> dict[str, int]:
     return {"by": by}
 
 
-@minuet.task
+@minuet.task(name="saga.ship")
 async def ship(ctx: minuet.Context) -> None:
     raise minuet.NonRetryable("the carrier does not answer")
 

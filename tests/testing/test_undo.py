@@ -9,6 +9,7 @@ import pytest
 
 import minuet
 from minuet.errors import InputError
+from minuet.nodes.handler import Task
 from minuet.testing import areplay, play
 
 DOCUMENT: dict[str, Any] = {
@@ -63,21 +64,19 @@ def test_a_stub_of_a_compensator_must_fit_it() -> None:
 async def test_a_replay_calls_no_compensator() -> None:
     called: list[str] = []
 
-    @minuet.task(name="refund")
     async def refund(amount: int) -> None:
         called.append("refund")
 
-    @minuet.task(name="charge")
     async def charge(amount: int) -> None:
         called.append("charge")
 
-    @minuet.task(name="ship")
     async def ship() -> None:
         raise minuet.NonRetryable("no carrier")
 
     module = types.ModuleType("handlers_of_an_order")
-    for one in (refund, charge, ship):
-        setattr(module, one.name, one)
+    for function in (refund, charge, ship):
+        # Not registered: other tests have handlers of these names.
+        setattr(module, function.__name__, Task(function, name=function.__name__))
     async with minuet.App("memory://", handlers=[module]) as app:
         run = await app.start(DOCUMENT)
         await run.wait()

@@ -37,6 +37,8 @@ def wait_text(wait: WaitView | None) -> str:
     until = "" if until_ms is None else f" until {format_moment(until_ms)}"
     if wait.kind == APPROVAL_WAIT:
         return f"waits for a decision of {approvers_in(wait.data)}{until}"
+    if wait.kind == "hold":
+        return "held until somebody decides"
     return f"waits for {wait.kind}{f' {wait.key!r}' if wait.key else ''}{until}"
 
 

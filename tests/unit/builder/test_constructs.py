@@ -381,6 +381,7 @@ NODE_VALUES: dict[str, Any] = {
     "isolation": "none",
     "limits": {"max_hops": 1},
     "on_error": "continue",
+    "on_dlq": "hold",
     "human_config": {"title": "t"},
     "rejection_path": ["b"],
     "agent_config": {"model": "m"},
@@ -413,6 +414,7 @@ def test_every_field_of_a_workflow_can_be_set() -> None:
         "on_failure": {"compensate": True},
         "on_cancel": {"compensate": True},
         "dlq_policy": "all",
+        "on_dlq": "hold",
         "output": 1,
         "edges": [{"from": "a", "to": "b"}],
     }
