@@ -121,7 +121,7 @@ async def test_a_planted_bug_is_found(
         ("if undoes and wanted and", "if wanted and"),
         ("run[R_UNDOS] = (run[R_UNDOS] or 0) + 1", "run[R_UNDOS] = 1"),
         ("run[R_ENDS_AS] = nil", ""),
-        ("if undo.is_part(node) then return field", "if false then return field"),
+        ("(held or known or undo.is_part(node)) then field", "(held or known) then field"),
         ("+ item.output_bytes > item.max_bytes", "> item.max_bytes"),
         ("run[R_OUTPUT_BYTES] = (run[R_OUTPUT_BYTES] or 0) + item.output_bytes", ""),
     ],
