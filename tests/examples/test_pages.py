@@ -177,4 +177,4 @@ def test_the_guide_about_approvals_works_in_an_empty_folder(root: Path, reader: 
     for step in steps:
         reader.do(step)
 
-    assert [type(step) for step in steps] == [File, Program, Command]
+    assert [type(step) for step in steps] == [File, Program, Command, File, Command]
