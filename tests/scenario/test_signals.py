@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from minuet.clock import ManualClock
 from minuet.errors import DocumentError, InputError, RunConflictError, RunNotFoundError
+from minuet.moments import moment
 
 from .harness import QUICK_RETRY, node, workflow
 
@@ -167,7 +167,7 @@ async def test_what_a_node_waits_for_is_shown(scene: Any) -> None:
         now = clock.now_ms()
         assert (found.kind, found.key) == ("signal", "paid")
         assert (found.since_ms, found.until_ms) == (now, now + 60_000)
-        since = datetime.fromtimestamp(now / 1000, UTC).isoformat(timespec="milliseconds")
+        since = moment(now)
         assert why.summary.startswith(f"'w' waits for signal 'paid' since {since}, until ")
         assert why.details["waiting_for"]["key"] == "paid"
         assert "'w' waits for signal 'paid'" in below.summary
