@@ -71,6 +71,9 @@ class Repairer:
             if number <= ROUNDS and tokens and chance.random() < 0.3:
                 # Also what has settled: it must be refused.
                 await self._try(run, chance.choice(tokens), chance.choice(ANY))
+            leased = [token for token in tokens if token.state == "leased"]
+            if number <= ROUNDS and leased and chance.random() < 0.3:
+                await self._try(run, chance.choice(leased), "take_back")
             if row.status in TERMINAL:
                 await self._repair_failed(row, tokens, chance, number)
             else:
