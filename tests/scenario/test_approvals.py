@@ -172,7 +172,7 @@ async def test_of_many_who_decide_at_once_one_wins_and_all_others_learn_who(scen
         assert {one.approval.decisions[0].by for one in refused} == {output["decided_by"]}
 
 
-@pytest.mark.shows("M-06", "M-18", "M-20", "M-22")
+@pytest.mark.shows("M-06", "M-18", "M-20", "M-22", "S-32", "Y-14")
 @pytest.mark.parametrize("policy", ["reject", None])
 async def test_when_the_time_is_over_the_system_decides_timeout(scene: Any, policy: Any) -> None:
     clock = ManualClock()

@@ -428,7 +428,7 @@ async def test_a_node_says_itself_whether_it_is_held(scene: Any) -> None:
 # ── stalled runs ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.shows("T-13")
+@pytest.mark.shows("D-39", "S-30", "T-13")
 async def test_a_run_that_waits_for_nobody_is_reported_once(
     scene: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
