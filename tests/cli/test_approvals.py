@@ -106,7 +106,10 @@ def test_show_says_what_is_asked_of_whom_and_how_to_decide(minuet: Any, waiting:
     assert f"minuet approvals approve {waiting}" in shown
 
 
-def test_the_commands_about_runs_say_who_must_decide_and_how(minuet: Any, waiting: str) -> None:
+def test_the_commands_about_runs_say_who_must_decide_and_how(
+    minuet: Any, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     run = waiting.partition(":")[0]
 
     assert f"minuet approvals approve {waiting}" in minuet("runs", "show", run).out

@@ -38,7 +38,10 @@ def run_id(minuet: Any, folder: Any) -> str:
 
 
 @pytest.mark.shows("L-06", "Q-11")
-def test_a_run_is_undone_by_hand_and_shows_what_was_undone(minuet: Any, run_id: str) -> None:
+def test_a_run_is_undone_by_hand_and_shows_what_was_undone(
+    minuet: Any, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
     begun = minuet("runs", "rollback", run_id)
     assert begun.code == 0
     assert begun.out.startswith(f"run {run_id} is COMPENSATING\n")

@@ -60,6 +60,7 @@ def test_a_run_tells_receivers_that_it_failed_and_the_list_says_who_is_behind(
     folder: Any, minuet: Any, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder.write("broken.yaml", BROKEN)
+    monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.setenv("MINUET_WEBHOOK_SECRET", SECRET)
     down = "http://127.0.0.1:1/#name=down&events=run.failed"
     monkeypatch.setenv("MINUET_WEBHOOKS", f"{receiver.url}#name=up {down}")
