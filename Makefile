@@ -53,8 +53,8 @@ static: $(DEV)
 	@$(RUN) -m ruff check --quiet .
 
 # Types are checked beside the tests; what is wrong is printed below theirs.
-and_types = mkdir -p build; $(RUN) -m mypy --strict --no-error-summary >build/types.log 2>&1 & \
-	types=$$!; $(1); code=$$?; wait $$types || { cat build/types.log; code=1; }; exit $$code
+and_types = $(RUN) -m mypy --strict --no-error-summary >.venv/types.log 2>&1 & \
+	types=$$!; $(1); code=$$?; wait $$types || { cat .venv/types.log; code=1; }; exit $$code
 
 format: $(DEV) ## Format the code and fix what the linter can fix
 	@$(RUN) -m ruff check --fix --quiet . || true

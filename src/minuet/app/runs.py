@@ -391,7 +391,8 @@ class Runs(Repairing):
             deadline_ms = loaded.program.plan.deadline_ms
         except StoreUnusableError:
             deadline_ms = None  # Its plan is lost: the run will fail for that reason.
-        if seq is None and generation is not None:
+        if seq is None and (generation is not None or run.undos):
+            # What was checked above must still hold: an undo may just be under way.
             seq = run.seq
         change = RetryRun(deadline_ms=deadline_ms, undone=bool(run.undos))
         run = await change_run(self._behind, run_id, change, seq)
