@@ -8,16 +8,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from minuet.app.compiling import compile_source
 from minuet.webhooks.receivers import KINDS
 
 from ..conftest import ROOT
 
 GUIDE = (ROOT / "docs/guides/webhooks.md").read_text("utf-8")
 
-ASKING = (ROOT / "docs/guides/approvals.md").read_text("utf-8")
 
 FAILING = """
 name: failing
@@ -56,9 +52,3 @@ def test_the_receiver_of_the_guide_gets_what_a_run_leads_to(tmp_path: Path) -> N
 def test_the_guide_lists_every_event() -> None:
     listed = re.findall(r"^\| `([a-z_]+\.[a-z_]+)` \|", GUIDE, re.MULTILINE)
     assert sorted(listed) == sorted(KINDS)
-
-
-@pytest.mark.parametrize("text", re.findall(r"```yaml\n(human_config:.*?)```", ASKING, re.DOTALL))
-def test_a_part_of_a_node_that_the_guide_shows_is_valid(text: str) -> None:
-    node = "\n".join(f"    {line}" for line in text.splitlines())
-    assert compile_source(f"name: x\nnodes:\n  - id: gate\n    type: human\n{node}\n").plan
