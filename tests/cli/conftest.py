@@ -37,10 +37,10 @@ def explode() -> None:
 
 
 @minuet.task
-def mended() -> str:
-    """Works once the file `mended` is there."""
-    if not os.path.exists("mended"):
-        raise ValueError("not mended yet")
+def fixed() -> str:
+    """Works once the file `fixed` is there."""
+    if not os.path.exists("fixed"):
+        raise ValueError("not fixed yet")
     return "ok"
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-MENDED = "name: mended\nnodes: [{id: work, handler: mended}]\n"
+FIXED = "name: fixed\nnodes: [{id: work, handler: fixed}]\n"
 
 FIELDS = [
     *("id", "run_id", "node_id", "scope", "workflow", "queue", "generation", "reason", "error"),
@@ -15,8 +15,8 @@ FIELDS = [
 
 
 def fail(folder: Any, minuet: Any) -> str:
-    folder.write("mended.yaml", MENDED)
-    run_id: str = minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json").json[
+    folder.write("fixed.yaml", FIXED)
+    run_id: str = minuet("run", "fixed.yaml", "--handlers", "work_handlers", "--json").json[
         "run_id"
     ]
     return run_id
@@ -32,15 +32,15 @@ def test_dead_letters_are_listed_and_shown_with_all_their_fields(folder: Any, mi
 
     assert [name for name in FIELDS if name not in listed] == []
     assert (listed["id"], listed["status"]) == (f"{run_id}.1", "pending")
-    assert (listed["node_id"], listed["scope"], listed["workflow"]) == ("work", [], "mended")
-    assert (listed["reason"], listed["queue"]) == ("non_retryable", "task:mended")
-    assert listed["error"]["message"] == "not mended yet"
+    assert (listed["node_id"], listed["scope"], listed["workflow"]) == ("work", [], "fixed")
+    assert (listed["reason"], listed["queue"]) == ("non_retryable", "task:fixed")
+    assert listed["error"]["message"] == "not fixed yet"
     assert {name: shown[name] for name in listed} == listed
     assert shown["input"] == {"config": {}, "inputs": {}, "input": {}}
     assert [event["type"] for event in shown["history"]][-1] == "failed"
     assert f"{run_id}.1" in text
-    assert "ValueError: not mended yet" in text
-    assert "in mended" in details.out
+    assert "ValueError: not fixed yet" in text
+    assert "in fixed" in details.out
     assert f"minuet dlq retry {run_id}.1" in details.err
 
 
@@ -51,7 +51,7 @@ def test_dead_letters_are_retried_by_id_by_node_or_by_cause(
 ) -> None:
     first, second = fail(folder, minuet), fail(folder, minuet)
     (group,) = minuet("dlq", "list", "--group", "--json").json
-    folder.write("mended", "")
+    folder.write("fixed", "")
     words = {
         "id": ("retry", f"{first}.1", f"{second}.1"),
         "reprocess": ("reprocess", "--run-id", first, "--node-id", "work"),
@@ -64,7 +64,7 @@ def test_dead_letters_are_retried_by_id_by_node_or_by_cause(
     listed = minuet("dlq", "list", "--status", "reprocessed", "--json").json
 
     expected = [first] if by == "reprocess" else [first, second]
-    assert (group["count"], group["queues"]) == (2, {"task:mended": 2})
+    assert (group["count"], group["queues"]) == (2, {"task:fixed": 2})
     assert group["example"]["id"] == f"{second}.1"
     assert retried.code == 0
     assert f"{first}.1: retried" in retried.out
@@ -122,7 +122,7 @@ def test_dead_letters_are_counted_by_cause_and_by_queue(folder: Any, minuet: Any
     counted = minuet("dlq", "list", "--group", "--json").json
 
     assert [(one["count"], one["queues"]) for one in counted] == [
-        (2, {"task:mended": 2}),
+        (2, {"task:fixed": 2}),
         (1, {"task:explode": 1}),
     ]
-    assert "3 in all: task:mended 2, task:explode 1\n" in shown.out
+    assert "3 in all: task:fixed 2, task:explode 1\n" in shown.out

@@ -114,17 +114,17 @@ def test_what_the_history_tells_is_found_named_repaired_and_goes_on(
 
     found = minuet("doctor")
     untouched = content(folder)
-    mended = minuet("doctor", "--repair")
+    fixed = minuet("doctor", "--repair")
     again = minuet("doctor")
     resumed = minuet("resume", "--json")
 
     assert found.code == 1
     assert run_id in found.out
     assert untouched == damaged
-    assert mended.code == 0
-    assert f"repaired run {run_id}: " in mended.out
-    assert word in mended.out
-    assert "Sound now" in mended.out
+    assert fixed.code == 0
+    assert f"repaired run {run_id}: " in fixed.out
+    assert word in fixed.out
+    assert "Sound now" in fixed.out
     assert again.code == 0
     assert resumed.code == 0
     assert (resumed.json["status"], resumed.json["output"]) == ("COMPLETED", {"both": 7})
@@ -191,10 +191,10 @@ def test_a_token_held_back_in_a_run_that_goes_on_is_found(
     minuet("doctor", "--repair")
     damage(folder, "UPDATE tokens SET lane = 'pause' WHERE node = 'right'")
 
-    found, mended = minuet("doctor"), minuet("doctor", "--repair")
+    found, fixed = minuet("doctor"), minuet("doctor", "--repair")
 
     assert "is held back in a run that is RUNNING" in found.out
-    assert "token right: lane: pause → ''" in mended.out
+    assert "token right: lane: pause → ''" in fixed.out
     assert minuet("resume", "--json").json["status"] == "COMPLETED"
 
 
@@ -204,10 +204,10 @@ def test_a_dead_letter_that_is_gone_comes_back(folder: Any, minuet: Any) -> None
     before = content(folder)
     damage(folder, "DELETE FROM dead_letters")
 
-    found, mended = minuet("doctor"), minuet("doctor", "--repair")
+    found, fixed = minuet("doctor"), minuet("doctor", "--repair")
 
     assert "is not a dead letter" in found.out
-    assert mended.code == 0
+    assert fixed.code == 0
     assert [line for line in content(folder) if "dead_letters" in line] == [
         line for line in before if "dead_letters" in line
     ]

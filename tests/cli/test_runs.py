@@ -24,9 +24,9 @@ nodes:
   - {id: small, type: noop}
 """
 WAIT = "name: waiting\nnodes:\n  - {id: long, type: wait, config: {seconds: 3600}}\n"
-MENDED = (
-    "name: mended\nnodes:\n  - {id: first, type: noop}\n"
-    "  - {id: second, handler: mended, dependencies: [first]}\n"
+FIXED = (
+    "name: fixed\nnodes:\n  - {id: first, type: noop}\n"
+    "  - {id: second, handler: fixed, dependencies: [first]}\n"
 )
 
 
@@ -250,10 +250,10 @@ def test_the_beginning_of_an_id_is_enough_to_change_a_run(
 
 
 def test_a_fixed_run_is_retried_without_what_was_done(folder: Any, minuet: Any) -> None:
-    folder.write("mended.yaml", MENDED)
-    failed = minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json")
+    folder.write("fixed.yaml", FIXED)
+    failed = minuet("run", "fixed.yaml", "--handlers", "work_handlers", "--json")
     run_id = failed.json["run_id"]
-    folder.write("mended", "")
+    folder.write("fixed", "")
 
     retried = minuet("runs", "retry", run_id)
     resumed = minuet("resume", "--handlers", "work_handlers", "--json")
@@ -267,9 +267,9 @@ def test_a_fixed_run_is_retried_without_what_was_done(folder: Any, minuet: Any) 
 
 
 def test_resume_of_several_runs_is_a_list_and_the_worst_code_wins(folder: Any, minuet: Any) -> None:
-    folder.write("mended.yaml", MENDED)
+    folder.write("fixed.yaml", FIXED)
     run_ids = [
-        minuet("run", "mended.yaml", "--handlers", "work_handlers", "--json").json["run_id"]
+        minuet("run", "fixed.yaml", "--handlers", "work_handlers", "--json").json["run_id"]
         for _ in range(2)
     ]
     for run_id in run_ids:

@@ -23,7 +23,7 @@ from minuet.store.redis.layout import LAYOUT
 
 from .. import servers
 from ..servers import new_postgres_url, postgres_url, redis_url
-from .test_runs import MENDED
+from .test_runs import FIXED
 from .test_signals import read_until
 from .test_worker import DOUBLE, HANDLERS, start_worker, stop
 
@@ -476,7 +476,7 @@ def test_every_command_works_on_every_store(
     # Those that serve have tests of their own.
     used = {"worker", "server", "dev"}
     folder.write("double.yaml", DOUBLE)
-    folder.write("mended.yaml", MENDED)
+    folder.write("fixed.yaml", FIXED)
 
     def call(*words: str, code: int = 0) -> Any:
         groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks")
@@ -500,22 +500,22 @@ def test_every_command_works_on_every_store(
     assert done["output"] == waited["output"] == {"twice": 42}
     assert (stopped.code, stopped.err.splitlines()[-1][-18:]) == (0, "nodes: 2 completed")
 
-    # A run that fails, is looked at, mended and gone on with.
-    failed = call("run", "mended.yaml", *HANDLERS, "--json", code=1).json["run_id"]
-    assert "not mended yet" in call("runs", "show", failed).out
-    assert "not mended yet" in call("runs", "why", failed, "second").out
+    # A run that fails, is looked at, fixed and gone on with.
+    failed = call("run", "fixed.yaml", *HANDLERS, "--json", code=1).json["run_id"]
+    assert "not fixed yet" in call("runs", "show", failed).out
+    assert "not fixed yet" in call("runs", "why", failed, "second").out
     assert "run.failed" in call("runs", "events", "latest").out
     assert call("runs", "replay", failed, "--at", "1", "--json").json["seq"] == 1
     assert failed in call("runs", "export", failed).out
     # Its dead letters: one is retried, one reprocessed, one discarded.
     (letter,) = call("dlq", "list", "--json").json
-    assert "not mended yet" in call("dlq", "show", letter["id"]).out
+    assert "not fixed yet" in call("dlq", "show", letter["id"]).out
     call("dlq", "retry", letter["id"])
     call("resume", *HANDLERS, code=1)
     call("dlq", "reprocess", "--run-id", failed, "--node-id", "second")
     call("resume", *HANDLERS, code=1)
     call("dlq", "discard", f"{failed}.3", "--why", "no use")
-    folder.write("mended", "")
+    folder.write("fixed", "")
     assert call("runs", "retry", failed, "--json").json["generation"] == 4
     assert call("resume", *HANDLERS, "--json").json["output"] == {"second": "ok"}
 

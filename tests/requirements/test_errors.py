@@ -18,10 +18,10 @@ from ..scenario.harness import PATIENCE, QUICK_RETRY, node, task, workflow
 
 @pytest.mark.shows("J-16", "J-17", "J-18", "J-23")
 async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: ManualClock) -> None:
-    mended = False
+    fixed = False
 
     async def work(ctx: minuet.Context) -> Any:
-        if not mended:
+        if not fixed:
             raise ValueError(f"no such order: {ctx.input}")
         return ctx.input
 
@@ -37,7 +37,7 @@ async def test_dead_letters_are_listed_counted_and_requeued(scene: Any, clock: M
         own = await dead.list(run_id=run_ids[1], node_id="work")
         of_another_node = await dead.list(run_id=run_ids[1], node_id="end")
         (group,) = await dead.group()
-        mended = True
+        fixed = True
         retried = [one async for one in dead.retry(letter.id for letter in oldest)]
         ends = [(await s.app.wait(run_id, timeout=PATIENCE)).status for run_id in run_ids]
         left = await dead.list()

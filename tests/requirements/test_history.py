@@ -65,15 +65,15 @@ async def test_every_event_leads_back_to_the_creation_of_its_run(scene: Any) -> 
 
 @pytest.mark.shows("O-13")
 async def test_what_came_from_outside_has_no_cause_within_its_run(scene: Any) -> None:
-    mended = False
+    fixed = False
 
     async def work() -> None:
-        if not mended:
+        if not fixed:
             raise ValueError("broken")
 
     async with scene({"work": work}) as s:
         run_id = (await s.run(workflow(node("a"), task("work", "a")))).run_id
-        mended = True
+        fixed = True
         retried = (await s.app.runs.retry(run_id)).seq
         await s.end(run_id)
         causes = await s.app.runs.causes(run_id)
@@ -185,10 +185,10 @@ async def test_every_change_of_the_counter_can_be_audited(scene: Any) -> None:
 
 @pytest.mark.shows("O-11", "I-10")
 async def test_what_is_written_in_a_history_stays_as_it_is(scene: Any) -> None:
-    mended = False
+    fixed = False
 
     async def work() -> str:
-        if not mended:
+        if not fixed:
             raise ValueError("broken")
         return "ok"
 
@@ -196,7 +196,7 @@ async def test_what_is_written_in_a_history_stays_as_it_is(scene: Any) -> None:
         run_id = (await s.run(workflow(node("a"), task("work", "a"), node("end", "work")))).run_id
         pages = [await s.store.read_events("default", run_id)]
         stood = [await s.app.runs.replay(run_id)]
-        mended = True
+        fixed = True
         await s.app.runs.retry(run_id)
         pages.append(await s.store.read_events("default", run_id))
         await s.end(run_id)

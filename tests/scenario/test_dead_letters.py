@@ -104,10 +104,10 @@ async def test_of_two_that_retry_a_dead_letter_one_succeeds(scene: Any) -> None:
 
 
 async def test_dead_letters_are_grouped_by_what_went_wrong(scene: Any) -> None:
-    mended = False
+    fixed = False
 
     async def work(ctx: minuet.Context) -> None:
-        if mended:
+        if fixed:
             return
         if ctx.input % 3:
             raise ValueError(f"order {ctx.input} of run {ctx.run_id} is not known")
@@ -117,7 +117,7 @@ async def test_dead_letters_are_grouped_by_what_went_wrong(scene: Any) -> None:
         runs = await fail_runs(s, workflow(task("work")), *range(6))
         large, small = await s.app.dead_letters.group()
         ids = await s.app.dead_letters.ids(fingerprint=large.fingerprint)
-        mended = True
+        fixed = True
         retried = [one async for one in s.app.dead_letters.retry(ids, per_second=1_000)]
         for one in retried:
             await s.app.wait(one.run_id, timeout=PATIENCE)

@@ -172,7 +172,7 @@ async def test_the_output_of_a_run_is_what_its_template_says(scene: Any) -> None
 async def test_a_retried_run_keeps_what_was_completed_and_runs_the_rest(scene: Any) -> None:
     ran: list[str] = []
     keys: list[str] = []
-    mended = False
+    fixed = False
 
     async def work(ctx: minuet.Context, value: Any = None) -> Any:
         ran.append(ctx.node_id)
@@ -181,7 +181,7 @@ async def test_a_retried_run_keeps_what_was_completed_and_runs_the_rest(scene: A
     async def charge(ctx: minuet.Context, what: str) -> str:
         ran.append(ctx.node_id)
         keys.append(ctx.idempotency_key)
-        if not mended:
+        if not fixed:
             raise ValueError("no funds")
         return f"charged {what}"
 
@@ -194,7 +194,7 @@ async def test_a_retried_run_keeps_what_was_completed_and_runs_the_rest(scene: A
     async with scene({"work": work, "charge": charge}, concurrency=1) as s:
         failed = await s.run(document)
         letters = await s.store.list_dead_letters("default", run=failed.run_id)
-        mended = True
+        fixed = True
         await s.app.runs.retry(failed.run_id)
         result = await s.end(failed.run_id)
         after = await s.store.list_dead_letters("default", run=failed.run_id, status=None)

@@ -1,6 +1,6 @@
 """Who may call: the key, the host that a request names, and how often somebody may call.
 
-A server on a loopback address needs no key: whoever reaches it is on this machine. Two checks keep
+A server on a loopback address needs no key: its callers are on this machine. Two checks keep
 pages of other sites from using a visitor's browser to reach it. The request must name a host that
 is ours, so that a name that leads here by a trick in the DNS does not count. And a browser says
 which site a request comes from (`Origin`), which must be this one.

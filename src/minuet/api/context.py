@@ -36,7 +36,7 @@ class Shared:
         self.key = key
         self.remote = RemoteWorkers()
         self.feeds = Feeds(limits.kept_events)
-        #: Set when the server begins to stop: whoever waits ends now.
+        #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
 
     def facade(self, request: Request) -> Facade:

@@ -25,7 +25,7 @@ PREFIX = "/api/v1"
 #: The first words of paths that are also served without a prefix.
 BARE = frozenset({"runs", "approvals", "node-types", "health", "metrics"})
 
-#: Paths that need no key: whoever watches over the process has none.
+#: Paths that need no key: what watches the process has none.
 OPEN = (f"{PREFIX}/health/",)
 
 #: Paths whose bodies are streams.
@@ -76,7 +76,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            # There is nothing to be told at the start, and there are no web sockets.
+            # Nothing happens at the start, and there are no web sockets.
             if scope["type"] == "websocket":
                 await send({"type": "websocket.close", "code": 1000})
             return

@@ -25,7 +25,7 @@ def class_of(error: BaseException) -> str:
 
 
 def contents_of(error: BaseException) -> dict[str, Any]:
-    """What an exception was made of, as far as it is JSON."""
+    """What an exception was made of, if that is JSON."""
     found: dict[str, Any] = {"class": class_of(error)}
     args = _plain(list(error.args))
     if args is not None:

@@ -157,7 +157,7 @@ _sorting_encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def encode_entry(entry: Entry) -> bytes:
-    """An entry as it is kept."""
+    """An entry in its stored form."""
     return _encoder.encode(entry)
 
 
@@ -192,7 +192,7 @@ def decode_entries(run: str, steps: Iterable[bytes]) -> list[Entry]:
 
 
 def encode_backoff(backoff: Backoff) -> bytes:
-    """A backoff as it is kept."""
+    """A backoff in its stored form."""
     return _encoder.encode(backoff)
 
 

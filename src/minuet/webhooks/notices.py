@@ -21,7 +21,7 @@ from minuet.types import Json
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that receivers are told."""
+    """Something that is sent to receivers."""
 
     tenant: str
     run: str

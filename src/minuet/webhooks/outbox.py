@@ -36,7 +36,7 @@ STALLED = "webhooks/stalled/"
 #: Runs, events and cells that are read at once.
 PAGE = 500
 
-#: Longest id of a run that is part of a cell's name as it is.
+#: Longest id of a run that is part of a cell's name unchanged.
 _RUN_BYTES_MAX = 300
 
 
@@ -158,8 +158,8 @@ async def list_cells(store: Store, prefix: str) -> AsyncIterator[Cell]:
 async def report_stall(
     store: Store, receivers: Sequence[Receiver], run: Run, data: dict[str, Json], now_ms: int
 ) -> bool:
-    """Have receivers told that a run does not move (`run.stalled`), and why; False: they were told
-    before that it has not moved since its last event. Any process may call it at any time."""
+    """Notify receivers that a run does not move (`run.stalled`), and why; False: this was sent
+    before, and nothing has happened to the run since. Any process may call it at any time."""
     about: dict[str, Json] = {"run_id": run.run, "workflow": run.workflow, "parent": run.parent}
     notice = Notice(
         tenant=run.tenant,
