@@ -101,6 +101,7 @@ def test_node_types_lists_what_handlers_register(look: Any, minuet: Any) -> None
         },
         "output": "any JSON",
         "example": {},
+        "created_at": None,
     }
     assert listed["transform"]["capabilities"] == {"supports_retry": False, "takes_secrets": False}
     assert found["config_schema"]["required"] == ["text"]

@@ -9,10 +9,12 @@ import msgspec
 import pytest
 
 import minuet
+from minuet.app import shapes
 from minuet.nodes.handler import REGISTERED, Handlers
 from minuet.worker.worker import Worker
 
 from ..scenario.harness import QUICK_RETRY, node, workflow
+from ..waiting import until
 
 
 class Query(msgspec.Struct):
@@ -235,13 +237,93 @@ async def test_an_app_with_a_worker_refuses_a_type_that_it_does_not_have(scene: 
         assert found.hint == 'did you mean "search"?'
 
 
+@pytest.mark.shows("A-24")
+async def test_each_type_has_a_queue_of_its_own_and_others_that_of_their_name(scene: Any) -> None:
+    for name in ("classifier", "search", "function"):
+        minuet.node_type(name)(lambda config: config)
+    types = ("classifier", "search", "function", "http", "other")
+    nodes = [
+        node(name, type=name, config={"url": "https://x.test"} if name == "http" else {})
+        for name in types
+    ]
+
+    async with scene(worker=False) as s:
+        plan = s.app.workflows.compile(workflow(*nodes)).plan
+        await s.app.start(workflow(*nodes))
+        waiting = {one.queue: one.ready for one in await s.app.workers.queues()}
+
+    queues = {node.id: node.queue for node in plan.nodes}
+    assert queues == {
+        "classifier": "type:classifier",
+        "search": "type:search",
+        "function": "type:function",
+        "http": "http",
+        "other": "type:other",
+    }
+    assert waiting == dict.fromkeys(queues.values(), 1)
+
+
+@pytest.mark.shows("H-19")
+async def test_what_a_worker_announces_is_known_where_its_code_is_not(scene: Any) -> None:
+    @minuet.node_type(
+        "search",
+        version="2",
+        display_name="Search",
+        description="Looks for texts.\n\nLong ones, too.",
+        icon="https://x.test/search.svg",
+        image="registry.test/search:2",
+        capabilities={"languages": ["en"]},
+    )
+    async def search(query: Query) -> Hits:
+        return Hits([query.text])
+
+    having = Handlers()
+    having.add_type(REGISTERED._types.pop("search"))
+    async with scene(worker=False) as s:
+
+        async def announced() -> bool:
+            return bool(await s.store.list_cells("node_types/"))
+
+        seen = []
+        for _ in range(2):
+            worker = Worker(s.store, handlers=having)
+            working = asyncio.create_task(worker.run())
+            await until(s.store, announced)
+            worker.stop()
+            await working
+            seen += [one for one in await s.app.workflows.node_types() if one.name == "search"]
+        others = await s.app.for_tenant("other").workflows.node_types()
+
+    first, second = map(shapes.node_type, seen)
+    assert first == second
+    assert {name: value for name, value in first.items() if not name.endswith("_schema")} == {
+        "name": "search",
+        "version": "2",
+        "display_name": "Search",
+        "summary": "Looks for texts.",
+        "description": "Long ones, too.",
+        "icon": "https://x.test/search.svg",
+        "image": "registry.test/search:2",
+        "queue": "type:search",
+        "capabilities": {"supports_retry": True, "takes_secrets": True, "languages": ["en"]},
+        "output": "any JSON",
+        "example": {},
+        "created_at": shapes.moment(seen[0].created_ms),
+    }
+    assert first["created_at"] is not None
+    assert first["config_schema"]["required"] == ["text"]
+    assert first["output_schema"]["required"] == ["found"]
+    assert first["input_schema"] == {"type": "object"}
+    assert "search" not in {one.name for one in others}
+
+
 @pytest.mark.shows("C-21")
 async def test_the_facade_lists_it_among_all_types(scene: Any) -> None:
     @minuet.node_type("search", version="3")
     async def search(config: dict[str, Any]) -> None: ...
 
     async with scene() as s:
-        found = {one.name: one.version for one in s.app.workflows.node_types()}
+        found = {one.name: one.version for one in await s.app.workflows.node_types()}
 
     assert (found["search"], found["task"]) == ("3", "1")
     assert {"task", "transform", "noop"} <= found.keys()

@@ -391,6 +391,9 @@ class NodeType(Reply, frozen=True):
     output: str
     output_schema: dict[str, Any]
     example: Any
+    created_at: Annotated[
+        Moment | None, Meta(description="When a worker first announced this version.")
+    ]
 
 
 class Handler(Reply, frozen=True):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from minuet.app.workflows import WorkflowView
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
-    from minuet.nodes.spec import NodeType
+    from minuet.nodes.spec import NodeTypeInfo
     from minuet.store.records import Run
 
 #: The type of an event that cannot be read.
@@ -434,7 +434,7 @@ def workflow(found: WorkflowView) -> Shape:
     }
 
 
-def node_type(found: NodeType) -> Shape:
+def node_type(found: NodeTypeInfo) -> Shape:
     """A node type."""
     return {
         "name": found.name,
@@ -455,6 +455,7 @@ def node_type(found: NodeType) -> Shape:
         "output": found.output,
         "output_schema": found.output_schema,
         "example": found.example,
+        "created_at": moment(found.created_ms),
     }
 
 

@@ -388,7 +388,7 @@ class SyncWorkflows(Twin):
 
     compile = passing(Workflows.compile)
     encode_input = passing(Workflows.encode_input)
-    node_types = passing(Workflows.node_types)
+    node_types = blocking(Workflows.node_types)
     find_misplaced = passing(Workflows.find_misplaced)
     find_tagged = blocking(Workflows.find_tagged)
     deploy = blocking(Workflows.deploy)

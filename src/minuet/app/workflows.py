@@ -23,11 +23,12 @@ from minuet.app.tenant import Tenant
 from minuet.bridge.registry import MAIN, read_reference
 from minuet.errors import InputError, WorkflowNotFoundError
 from minuet.model import dump_document
-from minuet.nodes.spec import NodeType
+from minuet.nodes.spec import NodeTypeInfo
 from minuet.plan.placement import read_placement, unmet
 from minuet.plan.plan import Plan
 from minuet.store.records import DeployedWorkflow, WorkflowVersion
 from minuet.types import Json
+from minuet.worker.announcing import list_announced
 from minuet.worker.identity import offer_of
 
 #: Documents loaded at once.
@@ -100,11 +101,15 @@ class Workflows:
         return encode_input(self.compile(workflow).plan, input)
 
     @checked
-    def node_types(self) -> list[NodeType]:
-        """The node types that workflows here can use: those that come with Minuet, and those that
-        `@minuet.node_type` has registered."""
-        found = all_types(self._engine.handlers)
-        return [one for one in found.values() if one.kind != "later"]
+    async def node_types(self) -> list[NodeTypeInfo]:
+        """The node types that workflows can use: those that come with Minuet, and those that
+        `@minuet.node_type` has registered, here or where a worker of this store runs."""
+        types: dict[str, NodeTypeInfo] = {**all_types(self._engine.handlers)}
+        for one in await list_announced(self._store, self._tenant):
+            here = types.get(one.name, one)
+            if here.version == one.version:
+                types[one.name] = msgspec.structs.replace(here, created_ms=one.created_ms)
+        return [one for one in types.values() if one.kind != "later"]
 
     @checked
     def find_misplaced(self, plan: Plan) -> dict[str, str]:

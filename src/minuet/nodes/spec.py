@@ -81,8 +81,8 @@ Effects: TypeAlias = Literal["none", "idempotent", "once"]
 Kind: TypeAlias = Literal["inline", "io", "handler", "flow", "registered", "later"]
 
 
-class NodeType(msgspec.Struct, frozen=True, kw_only=True):
-    """A kind of node."""
+class NodeTypeInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A kind of node: what people and tools should know of it, wherever it runs."""
 
     name: str
     summary: str
@@ -112,21 +112,28 @@ class NodeType(msgspec.Struct, frozen=True, kw_only=True):
     secrets_in_config: bool = False
     #: Where its tokens wait.
     queue: str = "inline"
-    #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
-    run: Inline | None = None
-    run_async: Asynchronous | None = None
-    #: What it does if it is `registered`, whether that is awaited (else it runs in a thread), and
-    #: where it is defined.
-    bind: Bound | None = None
-    is_async: bool = True
+    #: Of a `registered` type: where it is defined.
     place: str = ""
     #: What its author says about running it twice; None: nothing.
     effects: Effects | None = None
+    #: When a worker first announced this version; None: no worker has.
+    created_ms: int | None = None
 
     @property
     def takes_secrets(self) -> bool:
         """Whether templates in its config may read secrets."""
         return self.secrets_in_config or self.kind in ("handler", "flow", "registered", "later")
+
+
+class NodeType(NodeTypeInfo, frozen=True, kw_only=True):
+    """A kind of node that can run here."""
+
+    #: What it does: `run` if it is `inline`, `run_async` if it is `io`.
+    run: Inline | None = None
+    run_async: Asynchronous | None = None
+    #: What it does if it is `registered`, and whether that is awaited (else it runs in a thread).
+    bind: Bound | None = None
+    is_async: bool = True
 
     def __post_init__(self) -> None:
         has = (self.run is not None, self.run_async is not None, self.bind is not None)

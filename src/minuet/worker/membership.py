@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from minuet.errors import StoreUnavailableError
 from minuet.plan.placement import MARK
@@ -37,6 +37,7 @@ class Membership:
         tenant: str,
         worker: str,
         *,
+        announce: Callable[[], Awaitable[None]],
         record: Callable[[], WorkerRecord],
         drain: Callable[[], None],
         found: Callable[[Sequence[str]], None],
@@ -45,6 +46,7 @@ class Membership:
         self._store = store
         self._tenant = tenant
         self._worker = worker
+        self._announce = announce
         self._record = record
         self._drain = drain
         self._found = found
@@ -62,6 +64,7 @@ class Membership:
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()
+        announced = False
         while not self._ended:
             try:
                 if loop.time() >= self._beat_at:
@@ -70,6 +73,9 @@ class Membership:
                     if await self._store.register_worker(self._record()):
                         self._drain()
                     self._beat_at = sent_at + self._heartbeat_s
+                if not announced:
+                    await self._announce()
+                    announced = True
                 await self._find_placed_queues()
             except StoreUnavailableError:
                 # The exchanges log it.

@@ -30,6 +30,7 @@ from minuet.store.base import Store
 from minuet.store.records import DEFAULT_TENANT, WorkerRecord
 from minuet.telemetry.observer import Observer, Tracer
 from minuet.worker import session
+from minuet.worker.announcing import announce
 from minuet.worker.children import Children, CompileChild
 from minuet.worker.counts import Counts, Outage
 from minuet.worker.draining import Draining
@@ -183,6 +184,7 @@ class Worker:
                 store,
                 tenant,
                 self.id,
+                announce=lambda: self._announce(store, handlers),
                 record=self._record,
                 drain=self.stop,
                 found=self._found,
@@ -295,6 +297,11 @@ class Worker:
             self._workload.wake.set()
 
     # ── what it says of itself ──────────────────────────────────────────────────────────
+
+    async def _announce(self, store: Store, handlers: Handlers) -> None:
+        """Have others know the node types that are registered here."""
+        if types := handlers.types():
+            await announce(store, self._tenant, types.values(), self._sweeping.now_ms())
 
     @property
     def name(self) -> str:

@@ -18,13 +18,13 @@ router = APIRouter(tags=["catalog"])
 @router.get("/node-types", **describes(replies.NodeType, page=True))
 async def list_node_types(facade: Here) -> Response:
     """The node types, with the JSON Schemas of their configs and outputs."""
-    return answer_page(map(shapes.node_type, facade.workflows.node_types()), None)
+    return answer_page(map(shapes.node_type, await facade.workflows.node_types()), None)
 
 
 @router.get("/node-types/{name}", **describes(replies.NodeType, errors=(404,)))
 async def get_node_type(facade: Here, name: str) -> Response:
     """A node type."""
-    for found in facade.workflows.node_types():
+    for found in await facade.workflows.node_types():
         if found.name == name:
             return JsonAnswer(shapes.node_type(found))
     raise NotFoundError(f"there is no node type {name!r:.100}")

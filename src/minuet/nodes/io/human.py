@@ -217,6 +217,7 @@ HUMAN = NodeType(
     "or others are asked (`reassign`).\n\n"
     "Templates in `title`, `description`, `payload`, `approvers`, `reassign` and "
     "`approval_ui_url` are rendered. `config` is shown with the approval as its metadata.",
+    capabilities={"creates_approval": True, "supports_timeout": True},
     output="the payload with `decision` (`approve`, `reject` or `timeout`), `comments`, `data`, "
     "`decided_by` and `decided_at`; with a quorum also `decisions`",
     output_schema={
