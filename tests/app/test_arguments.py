@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from minuet.app import logs
 from minuet.app.app import App
 from minuet.app.arguments import (
     NAME_LENGTH_MAX,
@@ -120,10 +121,16 @@ SHORT = ("start", "start_many", "wait", "follow", "events", "cancel", "signal")
 CHANGES = ("cancel", "pause", "resume", "retry", "trigger")
 
 
+@pytest.fixture(autouse=True)
+def no_late_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Following the log of a run that is over waits for the last lines; here nothing is logged."""
+    monkeypatch.setattr(logs, "LATE_S", 0)
+
+
 async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
     """Arguments of a method that are right, those with a default left out."""
     run_id = await app.runs.create(DOCUMENT)
-    if name in ("follow", "show_ended", "wait", "wait_ended", "result"):
+    if name in ("follow", "follow_logs", "show_ended", "wait", "wait_ended", "result"):
         await app.cancel(run_id)
     run = await app.runs.get(run_id)
     compiled = app.workflows.compile(DOCUMENT)

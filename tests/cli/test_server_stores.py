@@ -526,6 +526,7 @@ def test_every_command_works_on_every_store(
     assert call("runs", "resume", idle, "--json").json["status"] == "RUNNING"
     assert call("signal", idle, "hello", "-d", '{"a": 1}', "--json").json["run_id"] == idle
     assert idle in call("runs", "tree", idle).out
+    assert call("runs", "logs", idle, "--json").json == []
     assert call("runs", "cancel", idle, "--json").json["status"] == "CANCELLED"
 
     # A run that waits for people.

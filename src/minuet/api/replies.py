@@ -374,6 +374,18 @@ class Queue(Reply, frozen=True):
     limit: int | None
 
 
+class LogLine(Reply, frozen=True):
+    """A line that a handler has printed or logged."""
+
+    at: Moment
+    node: str
+    scope: list[int]
+    attempt: int
+    step: Annotated[str | None, Meta(description="Of a durable function: the step that said it.")]
+    level: Annotated[str, Meta(description="`debug` to `critical`, or `stdout` or `stderr`.")]
+    text: str
+
+
 class NodeType(Reply, frozen=True):
     """A node type."""
 

@@ -21,7 +21,12 @@ from minuet.nodes.io.prices import read_prices
 from minuet.nodes.secrets import SecretProvider, read_provider
 from minuet.plan.plan import Retry
 from minuet.settings import Settings
-from minuet.settings.table import EMBEDDED_CONCURRENCY, default_queue_leases, default_seconds
+from minuet.settings.table import (
+    EMBEDDED_CONCURRENCY,
+    LOG_BYTES,
+    default_queue_leases,
+    default_seconds,
+)
 from minuet.store.records import DEFAULT_TENANT
 from minuet.telemetry.observer import Observer, Tracer
 from minuet.worker.draining import RELEASE_MS
@@ -56,6 +61,8 @@ class OptionArguments(TypedDict, total=False):
     stale_seconds: Seconds
     dead_seconds: Seconds
     stall_seconds: Seconds
+    log_bytes: int
+    log_retention_seconds: Seconds
     tenant: str
     tune_process: bool
     observer: Observer | None
@@ -111,6 +118,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     dead_seconds: float = default_seconds("MINUET_HEARTBEAT_TIMEOUT_SECONDS")
     #: A run that waits for nobody and to which nothing happens for this long is stalled.
     stall_seconds: float = default_seconds("MINUET_STALL_SECONDS")
+    #: How many bytes of what an attempt of a node prints and logs are kept; 0: none.
+    log_bytes: int = LOG_BYTES
+    #: How long what nodes print and log is kept.
+    log_retention_seconds: float = default_seconds("MINUET_LOG_RETENTION")
     #: Whose runs these are.
     tenant: str = DEFAULT_TENANT
     #: The process exists to run this App: let the garbage collector run less often.
@@ -165,6 +176,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
             "named_runs_only": self.own_runs_only,
             "identity": self.identity(),
             "heartbeat_ms": to_ms(self.heartbeat_seconds),
+            "log_bytes": self.log_bytes,
+            "log_retention_ms": to_ms(self.log_retention_seconds),
             "observer": self.observer,
             "tracer": self.tracer,
         }
@@ -199,6 +212,8 @@ def worker_settings(settings: Settings) -> OptionArguments:
         "webhook_give_up_seconds": settings["MINUET_WEBHOOK_GIVE_UP"],
         "public_url": settings["MINUET_PUBLIC_URL"] or "",
         "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
+        "log_bytes": settings["MINUET_LOG_BYTES"],
+        "log_retention_seconds": settings["MINUET_LOG_RETENTION"],
         **liveness_settings(settings),
     }
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
+from minuet.app.logs import Logs
 from minuet.app.move.parcel import moved_to
-from minuet.app.questions import Questions
 from minuet.app.tenant import Tenant
 from minuet.bridge.instances import Instance, find_open
 from minuet.bridge.reporting import report_named
@@ -49,7 +49,7 @@ async def keep_value(
     return blob_value(ref, len(value))
 
 
-class Repairing(Questions):
+class Repairing(Logs):
     """Changes of single nodes of a run. Each is recorded with who made it, and why."""
 
     @checked

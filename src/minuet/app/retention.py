@@ -19,6 +19,8 @@ A process that touches a plan after 3 finds it missing and puts it again.
 **Configs** are blobs that plans name: they are deleted with the last plan that names them. The
 parts of a large one are deleted after it, by the next call.
 
+**Lines** that handlers printed or logged are deleted with their runs.
+
 **Contents** that are kept outside the store belong to runs. Those of a run that is gone are
 deleted: `store.outside` says how they come to be there.
 """
@@ -33,6 +35,7 @@ from minuet.app.arguments import checked
 from minuet.app.finder import find_run
 from minuet.app.move.parcel import moved_to, refs_in
 from minuet.app.options import Seconds, duration_ms
+from minuet.bridge.logs import remove_logs
 from minuet.clock import Clock
 from minuet.errors import ConfigError, RunConflictError
 from minuet.store.base import Store
@@ -91,10 +94,10 @@ class Retention:
         """Delete runs that are over. RunNotFoundError, or RunConflictError for one that is open
         or that an open run names as its parent: then nothing is deleted."""
         named = await self._ancestors(self._tenant)
-        found: set[str] = set()
+        found: dict[str, Run] = {}
         for run_id in run_ids:
             run = await find_run(self._store, self._tenant, run_id)
-            found.add(run.run)
+            found[run.run] = run
             if run.status not in TERMINAL:
                 message = f"is {run.status}: cancel it first (minuet runs cancel {run.run})"
                 raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
@@ -103,7 +106,7 @@ class Retention:
                 raise RunConflictError(run.run, message, status=run.status, seq=run.seq)
         deleted = Deleted(runs=len(found))
         if not dry_run:
-            deleted.runs = await self._store.delete_runs(self._tenant, sorted(found))
+            deleted.runs = await self._delete_runs(self._tenant, list(found.values()))
         return deleted
 
     @checked
@@ -134,15 +137,23 @@ class Retention:
                     elif moved_to(run) is not None:
                         deleted.moved += 1
                     else:
-                        doomed.append(run.run)
+                        doomed.append(run)
                 for first in range(0, len(doomed), STEP):
                     some = doomed[first : first + STEP]
                     if dry_run:
                         deleted.runs += len(some)
                     else:
-                        deleted.runs += await self._store.delete_runs(tenant, some)
+                        deleted.runs += await self._delete_runs(tenant, some)
                     yield deleted
         yield deleted
+
+    async def _delete_runs(self, tenant: str, runs: Sequence[Run]) -> int:
+        """Delete runs, and before them what their handlers have said: nothing would find it."""
+        now_ms = self._clock.now_ms()
+        for run in runs:
+            until_ms = run.ended_ms or now_ms
+            await remove_logs(self._store, tenant, run.run, run.created_ms, until_ms)
+        return await self._store.delete_runs(tenant, sorted(run.run for run in runs))
 
     async def _ancestors(self, tenant: str) -> set[str]:
         """The runs above open runs, over all levels."""

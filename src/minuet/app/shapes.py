@@ -24,6 +24,7 @@ from minuet.events import Event, event_type
 from minuet.kernel.view import shown_error
 from minuet.outcomes import outcome_of
 from minuet.plan.plan import author_of
+from minuet.scopes import decode
 from minuet.types import Json
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
+    from minuet.bridge.logs import LogLine
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
     from minuet.nodes.spec import NodeTypeInfo
@@ -431,6 +433,19 @@ def workflow(found: WorkflowView) -> Shape:
         "message": found.message or None,
         "description": found.description,
         "document": found.document,
+    }
+
+
+def log_line(line: LogLine) -> Shape:
+    """A line that a handler has printed or logged."""
+    return {
+        "at": moment(line.at_ms),
+        "node": line.node,
+        "scope": list(decode(line.scope)),
+        "attempt": line.attempt,
+        "step": line.step or None,
+        "level": line.level,
+        "text": line.text,
     }
 
 

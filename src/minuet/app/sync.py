@@ -367,6 +367,8 @@ class SyncRuns(_Starting):
     events = blocking(Runs.events)
     task_events = blocking(Runs.task_events)
     causes = blocking(Runs.causes)
+    logs = blocking(Runs.logs)
+    follow_logs = iterating(Runs.follow_logs)
     instances = blocking(Runs.instances)
     explain = blocking(Runs.explain)
     tree = blocking(Runs.tree)

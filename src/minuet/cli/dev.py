@@ -18,7 +18,7 @@ from minuet.app.compiling import compile_source
 from minuet.cli.handlers import find_beside, load_handlers
 from minuet.cli.output import clean
 from minuet.cli.problems import print_diagnostics
-from minuet.cli.process import handlers_print_to_stderr, run
+from minuet.cli.process import handlers_print, run
 from minuet.cli.server import Served, make_metrics, need_server
 from minuet.cli.sources import find_source, python_file
 from minuet.cli.user import user_name
@@ -47,7 +47,7 @@ def develop(arguments: Namespace) -> int:
     options["egress_private"] = True
     options["observer"], registry = make_metrics()
     developed = Developed(App(arguments.store, **options), arguments, names, registry)
-    with handlers_print_to_stderr(arguments.output == "json"):
+    with handlers_print(to_stderr=arguments.output == "json"):
         return run(developed.work, developed.signals)
 
 

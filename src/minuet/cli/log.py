@@ -20,6 +20,7 @@ from minuet.app.watch import instance_name
 from minuet.cli.output import clean, format_clock
 from minuet.moments import moment
 from minuet.nodes.context import HANDLER_LOG, RunLogFilter
+from minuet.nodes.kept_output import KeepingHandler, not_kept
 from minuet.telemetry.observer import current_trace
 
 
@@ -47,9 +48,12 @@ def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
         one.setStream(_Current("stderr" if one.stream is sys.stderr else "stdout"))
     if not theirs:
         root.addHandler(handler)
+    keeping = KeepingHandler()
+    root.addHandler(keeping)
     try:
         yield
     finally:
+        root.removeHandler(keeping)
         root.removeHandler(handler)
         for one in theirs:
             one.removeFilter(added)
@@ -73,8 +77,9 @@ class _StderrHandler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         try:
             # In one piece: other threads write there too.
-            sys.stderr.write(self.format(record) + "\n")
-            sys.stderr.flush()
+            with not_kept():
+                sys.stderr.write(self.format(record) + "\n")
+                sys.stderr.flush()
         except Exception:
             self.handleError(record)
 
@@ -86,7 +91,8 @@ class _Current:
         self.name = name
 
     def write(self, text: str) -> Any:
-        return getattr(sys, self.name).write(text)
+        with not_kept():
+            return getattr(sys, self.name).write(text)
 
     def flush(self) -> None:
         getattr(sys, self.name).flush()

@@ -183,10 +183,12 @@ def _print(why: str, unfinished: Callable[[], Sequence[str]]) -> None:
 
 
 @contextlib.contextmanager
-def handlers_print_to_stderr(wanted: bool) -> Iterator[None]:
-    """Send what handlers print to standard error, so that it does not mix with the JSON."""
-    if not wanted:
-        yield
-        return
-    with contextlib.redirect_stdout(sys.stderr):
+def handlers_print(*, to_stderr: bool) -> Iterator[None]:
+    """Keep what handlers print; on request, send it to standard error, so that it does not mix
+    with JSON."""
+    # Imported here, because commands that only look at runs do not need it.
+    from minuet.nodes.kept_output import keeping_output
+
+    out = contextlib.redirect_stdout(sys.stderr) if to_stderr else contextlib.nullcontext()
+    with out, keeping_output():
         yield

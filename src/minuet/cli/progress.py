@@ -16,6 +16,7 @@ from minuet.cli.history import describe_event
 from minuet.cli.output import clean, error_text, format_clock, format_duration
 from minuet.cli.steps import step_text, wait_text
 from minuet.events import Event, Place, RunCreated
+from minuet.nodes.kept_output import keeping_output
 from minuet.plan.plan import is_list
 
 if TYPE_CHECKING:
@@ -142,6 +143,9 @@ class LiveProgress:
         self._held: Held = {}
         self._live = Live(console=self._console, auto_refresh=False)
         self._live.start()
+        # What handlers print goes through it, and is kept as they have printed it.
+        self._keeping = keeping_output()
+        self._keeping.__enter__()
 
     def begin(self, watch: Watch, *, known: int = 0) -> None:
         self._runs[watch.run_id] = _Shown(watch)
@@ -157,6 +161,7 @@ class LiveProgress:
         return min(SLOW_TICK_S, max(TICK_S, 5 * (time.perf_counter() - begun)))
 
     def close(self) -> None:
+        self._keeping.__exit__(None, None, None)
         self._live.update(self.picture(), refresh=True)
         self._live.stop()
 

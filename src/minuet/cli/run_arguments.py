@@ -54,6 +54,13 @@ def add_runs(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--after", metavar="SEQ", type=number, default=0, help="only events after this number"
     )
+    parser = _add_about(verbs, "logs", "logs:logs", "show what handlers have printed and logged")
+    parser.add_argument(
+        "node", metavar="NODE", nargs="?", help="only this node; `NODE[2]` is one instance"
+    )
+    parser.add_argument(
+        "-f", "--follow", action="store_true", help="go on until the run is over, or Ctrl-C"
+    )
     _add_about(verbs, "tree", "runs:tree", "show a run with its child runs, and theirs")
     parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
     parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")

@@ -15,7 +15,7 @@ from minuet.app.results import RunResult
 from minuet.cli.handlers import resume_command
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
-from minuet.cli.process import StopSignals, handlers_print_to_stderr
+from minuet.cli.process import StopSignals, handlers_print
 from minuet.cli.progress import Held, Progress, make_progress
 from minuet.cli.stores import command_line, is_memory, open_to_read
 from minuet.cli.unserved import reporting_unserved
@@ -58,7 +58,7 @@ class Session:
         """Start, follow, and print how it ended. `start` gives each run's last known event."""
         results: list[RunResult] = []
         ended = False
-        printing = handlers_print_to_stderr(self._as_json)
+        printing = handlers_print(to_stderr=self._as_json)
         logged = logging_to_stderr(self._arguments)
         with logged, printing:
             self.signals.install()

@@ -12,7 +12,7 @@ from minuet.app.compiling import read_source
 from minuet.cli.handlers import load_handlers
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.parser import UsageError
-from minuet.cli.process import handlers_print_to_stderr
+from minuet.cli.process import handlers_print
 from minuet.cli.stores import find_run, with_app
 from minuet.model import Document
 from minuet.testing.replaying import Recording, Replayed, read_recording, replay
@@ -73,7 +73,7 @@ def _replay(
     below = {run.workflow for run in recording.runs[1:]}
     children = [one for one in documents if one is not mine and one.workflow.name in below]
     # What handlers print is not this command's output.
-    with handlers_print_to_stderr(True):
+    with handlers_print(to_stderr=True):
         return replay(recording, mine, workflows=children, modules=modules, live=live)
 
 

@@ -22,7 +22,7 @@ from minuet.app.app import App, Worker
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
+from minuet.cli.process import StopSignals, handlers_print, run
 from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
@@ -80,7 +80,7 @@ class Shift:
 
     async def work(self) -> int:
         """Open the store, work, drain, and report what was done."""
-        printing = handlers_print_to_stderr(self._as_json)
+        printing = handlers_print(to_stderr=self._as_json)
         logged = logging_to_stderr(self._arguments)
         with logged, printing:
             self.signals.install()

@@ -13,6 +13,7 @@ from minuet.errors import FunctionError, SignalTimeoutError
 from minuet.functions.approval import APPROVAL_NODE, Decided, approval_document
 from minuet.functions.function import Function
 from minuet.functions.instance import Call, FunctionInstance, place_of_caller
+from minuet.nodes.context import current_context, keep_message
 from minuet.nodes.values import as_it_is, decoder, result_decoder
 
 #: Where `ctx.log` of a function writes.
@@ -33,6 +34,13 @@ class _Quiet(logging.LoggerAdapter[logging.Logger]):
     def __init__(self, instance: FunctionInstance, extra: Mapping[str, Any]) -> None:
         super().__init__(_log, dict(extra))
         self._instance = instance
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        context = current_context()
+        if level >= logging.INFO and context is not None and not self._instance.is_repeating:
+            keep_message(context, level, msg, args, kwargs.get("exc_info"))
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # This is not the caller.
+        super().log(level, msg, *args, **kwargs)
 
     def isEnabledFor(self, level: int) -> bool:
         return not self._instance.is_repeating and super().isEnabledFor(level)

@@ -6,6 +6,7 @@ import contextvars
 import hashlib
 import inspect
 import logging
+import sys
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
@@ -28,6 +29,9 @@ T = TypeVar("T")
 HANDLER_LOG = "minuet.handler"
 
 _log = logging.getLogger(HANDLER_LOG)
+
+#: Characters of a line that a handler prints in parts.
+PRINTED_MAX = 8_192
 
 #: The context of the handler that runs here. Tasks that it starts and `asyncio.to_thread` take it
 #: along; a thread that it starts itself does not.
@@ -60,6 +64,43 @@ def _mask_record(record: logging.LogRecord) -> bool:
     return True
 
 
+def current_context() -> Context | None:
+    """The context of the handler that runs here."""
+    return _current.get()
+
+
+class _KeepingLog(logging.LoggerAdapter[logging.Logger]):
+    """Keeps what a handler logs from INFO on, whatever is shown of it."""
+
+    def __init__(self, logger: logging.Logger, extra: Mapping[str, Any], context: Context) -> None:
+        super().__init__(logger, dict(extra))
+        self._context = context
+
+    def log(self, level: int, msg: object, *args: Any, **kwargs: Any) -> None:
+        if level >= logging.INFO:
+            keep_message(self._context, level, msg, args, kwargs.get("exc_info"))
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # This is not the caller.
+        super().log(level, msg, *args, **kwargs)
+
+
+def keep_message(
+    context: Context, level: int, msg: object, args: tuple[Any, ...], exc_info: Any = None
+) -> None:
+    """Keep a message and its exception as a log would show them."""
+    record = _log.makeRecord("", level, "", 0, msg, args, None)
+    if exc_info:
+        error = exc_info if isinstance(exc_info, BaseException) else None
+        record.exc_info = (type(error), error, error.__traceback__) if error else sys.exc_info()
+    try:
+        text = _FORMATTER.format(record)
+    except Exception:
+        # Logging reports such mistakes; here the text alone is kept.
+        text = str(msg)
+    context.keep_line(logging.getLevelName(level).lower(), text)
+
+
+_FORMATTER = logging.Formatter()
+
 # What handlers log with `ctx.log` is masked wherever it goes.
 _log.addFilter(_mask_record)
 
@@ -74,6 +115,10 @@ class LlmDefaults(NamedTuple):
 
 class Services(Protocol):
     """What a worker does for the handlers that it runs."""
+
+    def keep_line(self, context: Context, level: str, text: str) -> None:
+        """Keep a line that the handler has printed or logged. Called from any thread."""
+        ...
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
@@ -151,6 +196,7 @@ class Context:
         "_loop",
         "_mask",
         "_prefix",
+        "_printed",
         "_secrets",
         "_services",
         "_tags",
@@ -160,6 +206,7 @@ class Context:
         "deadline_ms",
         "generation",
         "is_lost",
+        "kept_bytes",
         "lease_id",
         "max_output_bytes",
         "node_id",
@@ -211,6 +258,10 @@ class Context:
         self.outage: Exception | None = None
         #: Whether another worker may have the node by now. For the worker.
         self.is_lost = False
+        #: What it has printed since the last end of a line, by stream.
+        self._printed: dict[str, str] | None = None
+        #: Bytes of lines that are kept. For the worker.
+        self.kept_bytes = 0
         #: The values of secrets that the handler has got. For the worker, which masks them.
         self.revealed = revealed
         #: Set for handlers that run in a thread: the worker's event loop.
@@ -332,7 +383,23 @@ class Context:
             "scope": self.scope,
             "attempt": self.attempt,
         }
-        return logging.LoggerAdapter(_log, extra)
+        return _KeepingLog(_log, extra, self)
+
+    def keep_line(self, level: str, text: str) -> None:
+        """Keep a line with the node instance. For what reads logs and standard output."""
+        self._services.keep_line(self, level, self.mask(text))
+
+    def keep_output(self, stream: str, text: str) -> None:
+        """Keep what the handler has printed, line by line. For what reads standard output."""
+        if self._printed is None:
+            self._printed = {}
+        *lines, rest = (self._printed.pop(stream, "") + text).split("\n")
+        for line in lines:
+            self.keep_line(stream, line)
+        if len(rest) > PRINTED_MAX:
+            self.keep_line(stream, rest)
+        elif rest:
+            self._printed[stream] = rest
 
     def __str__(self) -> str:
         return f"node {self.node_id} of run {self.run_id}"
@@ -344,6 +411,7 @@ class Context:
             setattr(made, name, getattr(self, name))
         made._prefix = f"$task:{step}/"
         made._key, made._cancelled, made.outage, made._time = None, False, None, None
+        made._printed = None
         made.attempt = attempt
         if not is_async:
             # Imported here, because a program that only reads documents does not need it.

@@ -32,6 +32,9 @@ BLOB_SCHEMES = ("file", "s3")
 #: `minuet run`, `minuet resume`.
 EMBEDDED_CONCURRENCY = 32
 
+#: Bytes that are kept of what an attempt prints and logs.
+LOG_BYTES = 1024 * 1024
+
 #: Ends the name of a row that stands for a family: `STALE_TIMEOUT_*`.
 FAMILY = "*"
 
@@ -124,6 +127,21 @@ TABLE: tuple[Setting, ...] = (
         most=DAY_S,
         help="A run that waits for nobody and to which nothing happens for this long is stalled: "
         "workers log it once, and `minuet runs list --stalled` and `minuet doctor` show it.",
+    ),
+    Setting(
+        name="MINUET_LOG_BYTES",
+        kind="whole",
+        default=LOG_BYTES,
+        most=1e8,
+        help="How many bytes of what an attempt prints and logs are kept (`minuet runs logs`); 0 "
+        "keeps nothing.",
+    ),
+    Setting(
+        name="MINUET_LOG_RETENTION",
+        kind="seconds",
+        default=30.0 * DAY_S,
+        least=DAY_S,
+        help="How long what nodes print and log is kept; it is deleted with its run in any case.",
     ),
     Setting(
         name="MINUET_EGRESS_ALLOW",

@@ -192,6 +192,9 @@ class FakeServices:
         self.steps = steps
         self.blobs: dict[str, bytes] = {}
 
+    def keep_line(self, context: Context, level: str, text: str) -> None:
+        """Nothing: the context remembers what is logged."""
+
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
         return name in self.steps, self.steps.get(name)

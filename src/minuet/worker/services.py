@@ -25,6 +25,7 @@ from minuet.store.large import write_content
 from minuet.types import Json
 from minuet.worker.children import Children
 from minuet.worker.contents import read_of_family
+from minuet.worker.log_keeping import LogKeeper
 from minuet.worker.recording import StepRecorder
 
 _log = logging.getLogger("minuet.worker")
@@ -42,6 +43,7 @@ class WorkerServices:
         children: Children,
         prices: Prices,
         recorder: StepRecorder,
+        log_keeper: LogKeeper,
     ) -> None:
         self._store = store
         self._tenant = tenant
@@ -50,6 +52,8 @@ class WorkerServices:
         self._prices = prices
         self._children = children
         self._recorder = recorder
+        #: Keeps a line that a handler has printed or logged.
+        self.keep_line = log_keeper.add
 
     async def run_child(
         self,

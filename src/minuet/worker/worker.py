@@ -40,6 +40,7 @@ from minuet.worker.flows import Flows
 from minuet.worker.identity import Identity, identity_here
 from minuet.worker.invocation import Invocations
 from minuet.worker.isolation.attempts import Isolation
+from minuet.worker.log_keeping import LogKeeper
 from minuet.worker.loop import Loop, Settled
 from minuet.worker.membership import Membership
 from minuet.worker.pipeline import Pipeline
@@ -97,6 +98,8 @@ class Worker:
         programs: Programs | None = None,
         compile_child: CompileChild | None = None,
         raised: RaisedHere | None = None,
+        log_bytes: int = 0,
+        log_retention_ms: int = 0,
         observer: Observer | None = None,
         tracer: Tracer | None = None,
         settled: Settled | None = None,
@@ -138,6 +141,9 @@ class Worker:
             lease_ms_by_queue=lease_ms_by_queue,
         )
         self._reporting = Reporting(store, tenant, self._queues.leave)
+        self._log_keeper = LogKeeper(
+            store, tenant, ids, self._sweeping.now_ms, log_bytes, log_retention_ms
+        )
         self._pipeline = self._make_pipeline(
             store,
             handlers,
@@ -215,7 +221,9 @@ class Worker:
             tracer=self._tracer,
         )
         recorder = StepRecorder(store, tenant)
-        services = WorkerServices(store, tenant, secrets, self._client, children, prices, recorder)
+        services = WorkerServices(
+            store, tenant, secrets, self._client, children, prices, recorder, self._log_keeper
+        )
         self._isolation = Isolation(services)
         policies = Policies(handlers, retry)
         flows = Flows(
@@ -353,10 +361,12 @@ class Worker:
         if self._membership is not None:
             self._membership.begin()
         self._standstill.begin()
+        self._log_keeper.begin()
         try:
             await self._loop.work()
             await self._draining.drain(self._loop, self._workload)
             await self._reporting.finish()
+            await self._log_keeper.finish()
             if self._membership is not None:
                 await self._membership.leave()
         except StoreUnavailableError as error:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query
 from starlette.responses import PlainTextResponse, Response
 
 from minuet.api import replies
-from minuet.api.answers import JsonAnswer
+from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.context import Here
 from minuet.api.describing import describes
 from minuet.api.errors import NotFoundError
@@ -66,6 +66,19 @@ async def explain_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     """Why a node, or one instance of it, has not run, or is in its state."""
     with _node_of(run_id):
         return JsonAnswer(shapes.explanation(await facade.runs.explain(run_id, node)))
+
+
+@router.get("/runs/{run_id}/logs", **describes(replies.LogLine, page=True, errors=(404,)))
+async def get_logs(
+    facade: Here,
+    run_id: RunId,
+    node: Annotated[
+        str | None, Query(description="Only this node; `NODE[2]` is one instance of it.")
+    ] = None,
+) -> Response:
+    """What the handlers of a run have printed and logged."""
+    with _node_of(run_id):
+        return answer_page(map(shapes.log_line, await facade.runs.logs(run_id, node)), None)
 
 
 @router.get("/runs/{run_id}/tree", **describes(dict[str, Any], errors=(404,)))

@@ -21,6 +21,7 @@ from minuet.worker.isolation.messages import (
     Begin,
     Ended,
     FromProcess,
+    Kept,
     Line,
     Place,
 )
@@ -202,6 +203,8 @@ class _Serving:
             message = await self._process.receive()
             if isinstance(message, Line):
                 self._log(message)
+            elif isinstance(message, Kept):
+                self._services.keep_line(self._context, message.level, message.text)
             elif isinstance(message, Ask):
                 task = asyncio.get_running_loop().create_task(self._serve(message))
                 self._tasks.add(task)

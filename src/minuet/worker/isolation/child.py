@@ -30,6 +30,7 @@ from minuet.functions.exceptions import contents_of
 from minuet.nodes.context import Context, LlmDefaults
 from minuet.nodes.handler import AnyTask
 from minuet.nodes.io.client import Client
+from minuet.nodes.kept_output import KeptStream
 from minuet.nodes.masking import NO_MASK
 from minuet.types import Json
 from minuet.worker.failure import Examined, examine
@@ -40,6 +41,7 @@ from minuet.worker.isolation.messages import (
     Began,
     Begin,
     Ended,
+    Kept,
     Line,
     Message,
     Prepare,
@@ -159,6 +161,8 @@ def out_of_memory(limit_mb: int, found: Examined | None = None) -> Examined:
 def _prepare(message: Prepare, connection: Connection) -> None:
     sys.argv[:] = message.arguments
     logging.getLogger().addHandler(_ToWorker(connection))
+    sys.stdout = KeptStream(sys.stdout, "stdout")
+    sys.stderr = KeptStream(sys.stderr, "stderr")
     for name, level in message.levels.items():
         logging.getLogger(name or None).setLevel(level)
 
@@ -201,6 +205,10 @@ class ChildServices:
     def __init__(self, connection: Connection, begin: Begin) -> None:
         self._connection = connection
         self._begin = begin
+
+    def keep_line(self, context: Context, level: str, text: str) -> None:
+        """Keep a line that the handler has printed or logged."""
+        self._connection.send(Kept(level, text))
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""

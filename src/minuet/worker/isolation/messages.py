@@ -1,7 +1,7 @@
 """What a worker and the process of an attempt say to each other, over a pair of sockets.
 
     worker:   Prepare, Begin, Answer, Cancel
-    process:  Ready, Began, Ask, Line, Ended
+    process:  Ready, Began, Ask, Line, Kept, Ended
 
 A message is four bytes of length and MessagePack. Values of users are JSON inside: each side reads
 them with the same code as a worker that has no such process.
@@ -114,6 +114,13 @@ class Line(Message, frozen=True):
     function: str = ""
 
 
+class Kept(Message, frozen=True):
+    """A line to be kept with the node."""
+
+    level: str
+    text: str
+
+
 class Ended(Message, frozen=True):
     """The attempt is over: an output as JSON, or an error."""
 
@@ -135,7 +142,7 @@ class Ended(Message, frozen=True):
 
 
 ToProcess: TypeAlias = Prepare | Begin | Answer | Cancel
-FromProcess: TypeAlias = Ready | Began | Ask | Line | Ended
+FromProcess: TypeAlias = Ready | Began | Ask | Line | Kept | Ended
 
 _encoder = msgspec.msgpack.Encoder()
 decode_to_process = msgspec.msgpack.Decoder(ToProcess).decode
