@@ -40,7 +40,8 @@ def _folder() -> Path:
 def postgres() -> Postgres:
     """The PostgreSQL server of this process. What is tested on it is meaning, not durability.
 
-    Its files may be in memory, so its log is short. What it knows about the tables of one test must not decide how it answers the next one."""
+    What it knows about the tables of one test must not decide how it answers the next one. Its
+    files may be in memory, so its log is short."""
     server = Postgres(
         _folder(),
         fsync="off",
