@@ -42,7 +42,7 @@ services: $(DEV) ## Run PostgreSQL and Redis in build/services until Ctrl-C; pri
 	@$(RUN) tools/services.py build/services
 
 test: static $(SERVERS) ## Everything: format, lint, types and all tests
-	@$(call and_types,$(PYTEST) -n $(TEST_WORKERS) --dist worksteal)
+	@$(scratch); $(call and_types,$(PYTEST) -n $(TEST_WORKERS) --dist worksteal)
 
 check: static ## Before every commit: format, lint, types, layers and unit tests without the slow ones
 	@$(call and_types,$(PYTEST) -q -n $(TEST_WORKERS) --dist worksteal -m "not slow" tests/layers tests/unit)
@@ -51,6 +51,9 @@ static: $(DEV)
 	@$(RUN) -m compileall -q src/minuet $(STARTED)
 	@$(RUN) -m ruff format --check --quiet .
 	@$(RUN) -m ruff check --quiet .
+
+# Temporary files in memory, if there is room; nothing of them stays.
+scratch = export TMPDIR=$$(sh tools/scratch.sh); trap 'rm -rf "$$TMPDIR"' EXIT; trap 'exit 130' INT TERM
 
 # Types are checked beside the tests; what is wrong is printed below theirs.
 and_types = $(RUN) -m mypy --strict --no-error-summary >.venv/types.log 2>&1 & \

@@ -25,7 +25,12 @@ class PgBouncer(Server):
     def __init__(self, folder: Path, server: Postgres, **settings: str) -> None:
         super().__init__(folder)
         self._server = server
-        self._settings = {"pool_mode": "transaction", **settings}
+        self._settings = {
+            "pool_mode": "transaction",
+            "default_pool_size": str(POOL_SIZE),
+            "max_client_conn": "500",
+            **settings,
+        }
 
     def url(self, schema: str, *, pooler: str = "&pooler=transaction") -> str:
         return f"postgresql://postgres@{HOST}:{self.port}/postgres?schema={schema}{pooler}"
@@ -50,8 +55,6 @@ class PgBouncer(Server):
             unix_socket_dir =
             auth_type = trust
             auth_file = {self.folder}/users
-            default_pool_size = {POOL_SIZE}
-            max_client_conn = 500
             server_login_retry = 1
             """
             + settings

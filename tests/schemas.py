@@ -35,9 +35,11 @@ USES_MAX = 50
 #: Tables that say how the schema was made.
 _MADE = ("migrations", "function_sets")
 
+#: A connection that a pooler keeps, and that nobody has, was emptied last.
 _OTHERS = """
 SELECT count(*) FROM pg_stat_activity
 WHERE datname = current_database() AND backend_type = 'client backend' AND pid <> pg_backend_pid()
+    AND (state, query) IS DISTINCT FROM ('idle', 'DISCARD ALL')
 """
 
 _TABLES = """
@@ -85,7 +87,8 @@ class Schemas:
     """The schemas of that database that the tests of this process may use."""
 
     def __init__(self, server: Postgres) -> None:
-        self.url = f"{server.url.rpartition('/')[0]}/{DATABASE}"
+        self._port = server.port
+        self._url = f"{server.url.rpartition('/')[0]}/{DATABASE}"
         create = threading.Thread(target=asyncio.run, args=[_create(server.url)])
         create.start()  # Whoever asks may be within an event loop.
         create.join()
@@ -97,6 +100,10 @@ class Schemas:
         self._loop = asyncio.new_event_loop()
         self._connection: Any = None
         self._expected = [(m.version, m.checksum) for m in read_migrations(migrate._FOLDER)]
+
+    def url_on(self, port: int) -> str:
+        """Where the database is, for who goes to it by this port."""
+        return self._url.replace(f":{self._port}/", f":{port}/")
 
     def take(self) -> str:
         """The name of a schema that is empty, or not there yet, and nobody else's."""
@@ -118,7 +125,7 @@ class Schemas:
 
     async def _tidy(self) -> None:
         if self._connection is None:
-            self._connection = await asyncpg.connect(self.url)
+            self._connection = await asyncpg.connect(self._url)
         if await self._connection.fetchval(_OTHERS):
             return
         for name in self._in_use:

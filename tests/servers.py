@@ -12,6 +12,7 @@ from itertools import count
 from pathlib import Path
 
 from tests.pooler import PgBouncer
+from tests.pooler import program as bouncer_program
 from tests.schemas import Schemas
 from tools.services import Postgres, Redis, Server, redis_programs
 
@@ -39,13 +40,15 @@ def _folder() -> Path:
 def postgres() -> Postgres:
     """The PostgreSQL server of this process. What is tested on it is meaning, not durability.
 
-    What it knows about the tables of one test must not decide how it answers the next one."""
+    What it knows about the tables of one test must not decide how it answers the next one. Its
+    files may be in memory, so its log is short."""
     server = Postgres(
         _folder(),
         fsync="off",
         synchronous_commit="off",
         full_page_writes="off",
         autovacuum="off",
+        max_wal_size="128MB",
     )
     _start(server)
     return server
@@ -75,6 +78,24 @@ def _schemas() -> Schemas:
     return schemas
 
 
+#: Connections that this process may have to the schemas that tests take turns with.
+KEPT_MAX = 150
+
+
+@cache
+def _keeper() -> Server:
+    """Keeps connections to the server for the next test, as empty as new ones.
+
+    What the server learns about tables and functions, each of its processes learns for itself. For
+    a short test on new connections that takes three times as long as everything else it does.
+    """
+    if bouncer_program() is None:
+        return postgres()
+    server = PgBouncer(_folder(), postgres(), pool_mode="session", default_pool_size=str(KEPT_MAX))
+    _start(server)
+    return server
+
+
 def tidy() -> None:
     """Between two tests: what one has used may be used by another one."""
     if _schemas.cache_info().currsize:
@@ -83,11 +104,12 @@ def tidy() -> None:
 
 def postgres_url() -> str:
     """A store that is empty and nobody else's."""
-    return f"{_schemas().url}?schema={_schemas().take()}"
+    return f"{_schemas().url_on(_keeper().port)}?schema={_schemas().take()}"
 
 
 def new_postgres_url() -> str:
-    """The same, where no schema has been before: for who looks at how one is made, or harms it."""
+    """The same without anything between, where no schema has been before: for who looks at how one
+    is made, at connections, or harms it."""
     return f"{postgres().url}?schema=test_{next(_corners)}"
 
 

@@ -159,7 +159,8 @@ class Place:
             db.close()
         elif self.kind == "postgres":
             address, _, schema = self.url.partition("?schema=")
-            connection = await asyncpg.connect(address, server_settings={"search_path": schema})
+            connection = await asyncpg.connect(address)
+            await connection.execute(f"SET search_path = {schema}")
             text = damage.sql.format(run=f"'{run}'", broken=r"'\x78'")
             assert await connection.execute(text) == "UPDATE 1"
             await connection.close()

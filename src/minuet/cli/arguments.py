@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
+from functools import cache
 
 from minuet import __version__
 from minuet.cli.approval_arguments import add_approvals
@@ -45,8 +46,9 @@ exit codes:
 """
 
 
+@cache
 def build_parser() -> Parser:
-    """The whole command line."""
+    """The whole command line; made once, for a process that calls several commands."""
     parser = Parser(
         prog="minuet",
         description="Durable workflows of tasks, agents and people.",
