@@ -15,6 +15,7 @@ from minuet.store.changes import (
     NewPlan,
     NewRun,
     Pause,
+    ReportStall,
     Resume,
     RetryRun,
     Rollback,
@@ -314,6 +315,12 @@ class Runs(Steps):
             raise self._conflict(run, "was never started: there is nothing to undo")
         self._undo(run, change.by, change.back_to)
 
+    def _report_stall(self, run: Run, change: ReportStall) -> None:
+        if run.status not in ("RUNNING", "COMPENSATING"):
+            raise self._forbids(run, "reported as stalled")
+        self._append(run, events.RunStalled(change.since_ms, change.why))
+        self._note(run)
+
     def change_run(self, tenant: str, run_id: str, change: Change, expected: int | None) -> Run:
         """Change a run from outside; `expected` is the event number the caller has seen."""
         run = self.run(run_id)
@@ -343,6 +350,8 @@ class Runs(Steps):
                 self._signal_run(run, change)
             case Rollback():
                 self._rollback_run(run, change)
+            case ReportStall():
+                self._report_stall(run, change)
 
     def mark_reported(self, tenant: str, run_id: str, seq: int) -> bool:
         """Note that a run's relatives have learned all that happened to it up to this event."""

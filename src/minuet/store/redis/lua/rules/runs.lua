@@ -282,8 +282,17 @@ local function rollback_run(run, CHANGE)
   undo.undo(run, change.by, change.back_to)
 end
 
+local function report_stall(run, CHANGE)
+  if run[R_STATUS] ~= 'RUNNING' and run[R_STATUS] ~= 'COMPENSATING' then
+    return forbids(run, 'reported as stalled')
+  end
+  append(run, events.run_stalled(change.since_ms, change.why))
+  note(run)
+end
+
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
   retry = retry_run, plan = patch_run, signal = signal_run, rollback = rollback_run,
+  stall = report_stall,
   -- It is known only when all rules are.
   repair = function(...) return repairs.repair(...) end }
 
