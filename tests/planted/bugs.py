@@ -566,6 +566,15 @@ _ALL = (
         patch=wrong.child_of_each_process,
     ),
     Bug(
+        name="reported-though-awaited",
+        summary="a run counts as reported although its parent waits for it",
+        families=True,
+        letters=True,
+        faults=("lossy",),
+        seeds=400,
+        transition=wrong.ReportedThoughAwaited,
+    ),
+    Bug(
         name="cancel-not-passed-down",
         summary="the children of a run that is over go on",
         families=True,

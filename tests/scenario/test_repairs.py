@@ -456,7 +456,7 @@ async def test_a_run_that_waits_for_nobody_is_reported_once(
         assert f"run {run} of example appears stalled" in line
         assert "'a' in the queue 'task:boom'" in line
         (event,) = await s.events(run, "run.stalled")
-        assert (event.why, event.since_ms) == (stall.explain(), stall.since_ms)
+        assert (event["why"], event["since_ms"]) == (stall.explain(), stall.since_ms)
         assert [one.since_ms for one in await s.app.runs.stalled()] == [stall.since_ms]
 
         await s.app.runs.skip(run, "a", why="nobody has a gpu")

@@ -73,7 +73,7 @@ class Questions(Finder):
         led = causes(readable) if len(readable) == len(stored) else {}
         named = name_events(readable)
         return [
-            shapes.event(*one, cause=led.get(one[0]), name=named.get(one[0]))
+            shapes.event(*one, cause=led.get(one[0]), name=named.get(one[0]), run_id=run_id)
             for one in stored
             if one[0] > after
         ]
