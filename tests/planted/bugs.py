@@ -571,7 +571,7 @@ _ALL = (
         families=True,
         letters=True,
         faults=("lossy",),
-        seeds=400,
+        last=12,
         transition=wrong.ReportedThoughAwaited,
     ),
     Bug(

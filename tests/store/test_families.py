@@ -262,7 +262,7 @@ async def test_a_run_is_not_reported_while_its_parent_waits_for_its_undo(
     await world.change(child, Rollback())
     key = (undoes.run, undoes.node, undoes.scope)
     await world.hand_in(Waiting(*key, undoes.lease, kind="child", key=child))
-    await world.finish(*await world.take(runs=(child,)))
+    await world.finish(await world.take_one(runs=(child,)))
     (row,) = await world.store.list_unreported()
 
     assert (row.run, row.status) == (child, "CANCELLED")

@@ -395,6 +395,7 @@ RULES: dict[str, Rule] = {
     "lease_seconds": seconds(0.001, LEASE_MS_MAX / 1000),
     "lease_seconds_by_queue": by_name(seconds(0.001, LEASE_MS_MAX / 1000)),
     "drain_seconds": seconds(),
+    "cancel_seconds": seconds(),
     "crashes_max": whole(0, 1_000_000),
     "retry": optional(instance(Retry)),
     "queues": optional(several(_NAME)),

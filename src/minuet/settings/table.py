@@ -126,6 +126,15 @@ TABLE: tuple[Setting, ...] = (
         "workers log it once, and `minuet runs list --stalled` and `minuet doctor` show it.",
     ),
     Setting(
+        name="MINUET_CANCEL_SECONDS",
+        kind="seconds",
+        default=30.0,
+        least=0,
+        most=DAY_S,
+        help="A handler that is asked to stop, because its run was cancelled or its time is over, "
+        "keeps its place in the worker for this long. After that, another handler runs there.",
+    ),
+    Setting(
         name="MINUET_EGRESS_ALLOW",
         kind="text",
         help="Hosts and networks that http and llm nodes may call although they are loopback, "

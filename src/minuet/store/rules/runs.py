@@ -354,8 +354,8 @@ class Runs(Steps):
                 self._report_stall(run, change)
 
     def _is_awaited(self, run: Run) -> bool:
-        """Whether the parent of a run that is over does not know that. It was told before; but a
-        server that fails over may lose what the parent got, and not that the run is over."""
+        """Whether the parent of a run that is over does not know that. It got a report before; but
+        a server that fails over may lose that, and not that the run is over."""
         if run.parent is None or run.status not in TERMINAL:
             return False
         if not run.parent_number and self._waits_for(run, run.parent_node, run.parent_scope):
