@@ -289,6 +289,16 @@ class RunResumed(Fact, frozen=True, tag="run.resumed"):
     by: str = ""
 
 
+class RunStalled(Fact, frozen=True, tag="run.stalled"):
+    """Nothing had happened to the run for long, and it waited for nobody. This is a report and not
+    progress: the run is as it was."""
+
+    #: When something happened to it last.
+    since_ms: int
+    #: What nobody does, in words.
+    why: str = ""
+
+
 class RunPatched(Fact, frozen=True, tag="run.patched"):
     """The run continues with another plan. Edges that it adds to settled nodes deliver at once."""
 
@@ -366,6 +376,7 @@ Event: TypeAlias = (
     | LeaseReturned
     | RunPaused
     | RunResumed
+    | RunStalled
     | RunPatched
     | RunRetried
     | RunCompleted

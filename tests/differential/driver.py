@@ -28,6 +28,7 @@ from minuet.store.changes import (
     Pause,
     Repair,
     RepairAction,
+    ReportStall,
     Resume,
     RetryRun,
     Rollback,
@@ -793,6 +794,11 @@ class Driver:
                     undone = rng.random() < 0.3
                     change = rng.choice((Cancel(), Pause(), RetryRun(undone=undone)))
                     await self._ask(methodcaller("change_run", "a", run, change))
+                    # Whether it may stall follows from what it is by now.
+                    stall = ReportStall(row.seq, 'no "one"' if row.seq % 2 else "")
+                    answer = await self._ask(methodcaller("change_run", "a", run, stall))
+                    is_reported = not isinstance(answer, MinuetError)
+                    self.seen["stall", "reported" if is_reported else "refused"] += 1
             self.seen["undo", await self._compare_run("a", run)] += 1
             await self._ask(lambda s: s.list_dead_letters("a", run=run, status=None))
         await self._ask(lambda s: s.list_runs("a", statuses=("COMPENSATING",)))

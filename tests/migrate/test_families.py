@@ -60,6 +60,9 @@ async def test_a_run_that_was_moved_tells_its_relatives_nothing(moved: str) -> N
 
     (after,) = await here.list_runs("default", statuses=("RUNNING",))
     assert (after.run, after.seq) == (before.run, before.seq)
+    # When the rest of the family has moved as well, nothing is left to report.
+    await mover(here, there)._transfer.move(after)
+    await report_all(here)
     assert await here.list_unreported() == []
 
 

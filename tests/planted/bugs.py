@@ -48,6 +48,8 @@ class Bug(Parts, frozen=True, kw_only=True):
     undo: bool = False
     #: Whether they send webhooks.
     webhooks: bool = False
+    #: Whether processes look for stalled runs.
+    stalls: bool = False
     #: Whether the outputs of runs may have only so many bytes.
     volume: bool = False
     #: Whether people repair runs.
@@ -75,6 +77,7 @@ class Bug(Parts, frozen=True, kw_only=True):
             approvals=self.approvals,
             undo=self.undo,
             webhooks=self.webhooks,
+            stalls=self.stalls,
             volume=self.volume,
             repairs=self.repairs,
             without=self.without,
@@ -563,6 +566,15 @@ _ALL = (
         patch=wrong.child_of_each_process,
     ),
     Bug(
+        name="reported-though-awaited",
+        summary="a run counts as reported although its parent waits for it",
+        families=True,
+        letters=True,
+        faults=("lossy",),
+        last=12,
+        transition=wrong.ReportedThoughAwaited,
+    ),
+    Bug(
         name="cancel-not-passed-down",
         summary="the children of a run that is over go on",
         families=True,
@@ -826,6 +838,25 @@ _ALL = (
         webhooks=True,
         without=("lossy",),
         transition=unsent.ForgetsLaterEvents,
+    ),
+    *(
+        Bug(name=f"stall-{name}", summary=summary, stalls=True, patch=patch)
+        for name, summary, patch in (
+            (
+                "reported-by-all",
+                "each process reports a stall that it sees",
+                unsent.stalls_are_reported_by_all,
+            ),
+            ("reported-again", "a stall is reported at every look", unsent.stalls_are_forgotten),
+        )
+    ),
+    Bug(
+        name="stall-not-sent",
+        summary="nobody outside learns that a run stalls",
+        stalls=True,
+        webhooks=True,
+        without=("lossy",),
+        transition=unsent.StallsAreNotNotable,
     ),
     Bug(
         name="bytes-not-limited",

@@ -1,4 +1,4 @@
-"""Mistakes in how webhooks are passed on and sent."""
+"""Mistakes in how stalls are reported, and in how webhooks are passed on and sent."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
+
+from minuet.app import stalls
+from minuet.app.stalls import StallWatch
+from minuet.bridge.stalls import Stall
+from minuet.bridge.stalls import find_stall as find_right_stall
 from minuet.store.base import Store
+from minuet.store.changes import ReportStall
 from minuet.store.logged import LoggedStore
 from minuet.store.records import Cell, CellChange, EventRecord, Run
 from minuet.store.rules.transition import Transition
@@ -91,3 +98,33 @@ class ForgetsLaterEvents(Transition):
         if marked:
             self.runs[run_id].notable = 0
         return marked
+
+
+def stalls_are_reported_by_all() -> Any:
+    """Each process reports the stalls that it sees, whether another did or not."""
+
+    async def report(watch: StallWatch, stall: Stall) -> bool:
+        change = ReportStall(stall.since_ms, stall.explain())
+        await watch._store.change_run(stall.run.tenant, stall.run.run, change)
+        return True
+
+    return _replaced(StallWatch, "_report", report)
+
+
+def stalls_are_forgotten() -> Any:
+    """Who has reported a stall does not know it afterwards."""
+
+    async def find_stall(*arguments: Any) -> Stall | None:
+        found = await find_right_stall(*arguments)
+        return found and msgspec.structs.replace(found, is_reported=False)
+
+    return _replaced(stalls, "find_stall", find_stall)
+
+
+class StallsAreNotNotable(Transition):
+    """Nobody outside learns that a run stalls."""
+
+    def _report_stall(self, run: Run, change: ReportStall) -> None:
+        notable = run.notable
+        super()._report_stall(run, change)
+        run.notable = notable

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import minuet
 from minuet.clock import ManualClock
 from minuet.errors import (
     AlreadyDecidedError,
@@ -553,3 +554,33 @@ async def test_what_people_see_keeps_no_secrets(scene: Any) -> None:
         with pytest.raises(DocumentError) as wrong:
             await s.app.start(document)
         assert [one.code for one in wrong.value.diagnostics] == ["secret-not-available"]
+
+
+@pytest.mark.shows("Y-13")
+async def test_a_run_waits_five_minutes_for_a_person_and_then_completes(scene: Any) -> None:
+    clock = ManualClock()
+    document = workflow(
+        task("a", handler="work"), human("approval", "a"), task("b", "approval", handler="work")
+    )
+    ran: list[str] = []
+
+    async def work(ctx: minuet.Context) -> str:
+        ran.append(ctx.node_id)
+        return ctx.node_id
+
+    async with scene({"work": work}, clock=clock) as s:
+        run = await s.app.start(document)
+        (pending,) = await asked(s, run)
+        clock.advance(300_000)
+        await s.store.sweep()
+
+        # It waits for a person: no worker holds it, and it is not a stalled run.
+        assert (await s.app.runs.get(run)).status == "RUNNING"
+        assert (await s.app.runs.held(run), await s.app.runs.stalled()) == ({}, [])
+        assert ran == ["a"]
+        await s.app.approvals.approve(pending.id, by="ada")
+        result = await s.end(run)
+
+        assert (result.status, ran) == ("COMPLETED", ["a", "b"])
+        waited_ms = result.nodes["approval"].ended_ms - pending.created_ms
+        assert waited_ms == 300_000

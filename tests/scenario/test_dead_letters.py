@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.app import shapes
 from minuet.clock import ManualClock
 from minuet.errors import DeadLetterNotFoundError, RunConflictError
+from minuet.moments import moment
 
 from .harness import PATIENCE, Scene, node, task, workflow
 
@@ -221,3 +223,68 @@ async def test_who_waits_for_a_run_is_told_its_end_although_it_was_retried_since
 
         assert (result.status, result.seq) == ("FAILED", ended.seq)
         await s.end(run_id)
+
+
+@pytest.mark.shows("J-15")
+async def test_each_queue_has_its_dead_letters(scene: Any) -> None:
+    fixed = False
+
+    async def work(ctx: minuet.Context) -> int:
+        if not fixed:
+            raise ValueError(f"no {ctx.node_id}")
+        return 1
+
+    async with scene({"bill": work, "ship": work}) as s:
+        for handler in ("bill", "ship", "bill"):
+            await s.run(workflow(task("it", handler=handler)))
+        letters = s.app.dead_letters
+
+        for queue, count in {"task:bill": 2, "task:ship": 1}.items():
+            found = await letters.list(queue=queue)
+            assert [one.queue for one in found] == [queue] * count
+            assert [one.id for one in found] == await letters.ids(queue=queue)
+        assert [one.queues for one in await letters.group(queue="task:ship")] == [{"task:ship": 1}]
+        assert await letters.list(queue="none") == []
+
+        fixed = True
+        async for one in letters.retry(await letters.ids(queue="task:bill")):
+            assert (await s.end(one.run_id)).status == "COMPLETED"
+        assert [one.queue for one in await letters.list()] == ["task:ship"]
+
+
+@pytest.mark.shows("J-20")
+async def test_a_dead_letter_has_all_that_its_record_needs(scene: Any) -> None:
+    clock = ManualClock()
+
+    async def work(amount: int) -> None:
+        raise minuet.NonRetryable("no such account")
+
+    document = workflow(
+        node("first", type="transform", config={"value": {"amount": 7}}),
+        task("work", "first", config={"amount": "{{ first.output.amount }}"}),
+    )
+    async with scene({"work": work}, clock=clock) as s:
+        (run_id,) = await fail_runs(s, document, {"order": 1})
+        failed_ms = clock.now_ms()
+        clock.advance(60_000)
+        shape = shapes.letter_details(await s.app.dead_letters.show(f"{run_id}.1"))
+
+        assert (shape["id"], shape["run_id"]) == (f"{run_id}.1", run_id)
+        # The token: a node in a scope.
+        assert (shape["node_id"], shape["scope"], shape["generation"]) == ("work", [], 1)
+        assert (shape["reason"], shape["attempts"]) == ("non_retryable", 1)
+        assert shape["error"]["code"] == "handler_raised"
+        assert shape["error"]["message"] == "no such account"
+        # What the token was to work on.
+        assert shape["input"] == {
+            "config": {"amount": 7},
+            "inputs": {"first": {"amount": 7}},
+            "input": {"order": 1},
+        }
+        assert shape["at"] == moment(failed_ms)
+        assert (shape["status"], shape["reprocessed_at"]) == ("pending", None)
+
+        async for _ in s.app.dead_letters.retry([f"{run_id}.1"]):
+            pass
+        (again,) = await s.app.dead_letters.list(status="reprocessed")
+        assert shapes.dead_letter(again)["reprocessed_at"] == moment(failed_ms + 60_000)

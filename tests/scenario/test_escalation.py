@@ -42,7 +42,7 @@ async def pass_hours(s: Any, run: str, clock: ManualClock, hours: float) -> Any:
     return pending
 
 
-@pytest.mark.shows("M-25")
+@pytest.mark.shows("M-25", "O-07")
 async def test_the_history_names_what_was_asked_and_decided(scene: Any) -> None:
     async with scene() as s:
         run = await s.app.start(review(quorum=2))
@@ -54,6 +54,8 @@ async def test_the_history_names_what_was_asked_and_decided(scene: Any) -> None:
         found = {one["type"]: one for one in await s.app.runs.events(run)}
         assert await names(s, run) == ["approval.created", "approval.decided", "approval.decided"]
         assert found["approval.created"]["data"]["data"]["payload"] == {"price": 100}
+        for kind in ("approval.created", "approval.decided"):
+            assert found[kind]["data"]["approval_id"] == pending.id
         decision = found["approval.decided"]["data"]["resolution"]["decision"]
         assert (decision["by"], decision["comments"]) == ("bob", "fine")
         # They are the events of the store, under another name.

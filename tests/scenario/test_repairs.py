@@ -440,7 +440,7 @@ async def test_a_run_that_waits_for_nobody_is_reported_once(
         run = await s.app.start(stuck)
         other = await s.app.start(waits)
         await s.until(other, lambda row: row.seq == 3)
-        watch = s.app.runs._behind.stall_watch()
+        watch, rival = (s.app.runs._behind.stall_watch() for _ in range(2))
 
         clock.advance(299_000)
         assert (await s.app.runs.stalled(), await watch.look()) == ([], 0)
@@ -450,10 +450,14 @@ async def test_a_run_that_waits_for_nobody_is_reported_once(
             run,
             "no worker takes 'a' in the queue 'task:boom'",
         )
-        assert [await watch.look() for _ in range(3)] == [1, 0, 0]
+        assert sum(await asyncio.gather(watch.look(), rival.look())) == 1
+        assert [await one.look() for one in (watch, rival)] == [0, 0]
         (line,) = [one.getMessage() for one in caplog.records if "stalled" in one.getMessage()]
         assert f"run {run} of example appears stalled" in line
         assert "'a' in the queue 'task:boom'" in line
+        (event,) = await s.events(run, "run.stalled")
+        assert (event["why"], event["since_ms"]) == (stall.explain(), stall.since_ms)
+        assert [one.since_ms for one in await s.app.runs.stalled()] == [stall.since_ms]
 
         await s.app.runs.skip(run, "a", why="nobody has a gpu")
         assert (await s.end(run)).status == "COMPLETED"

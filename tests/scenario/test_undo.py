@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.app import shapes
+from minuet.clock import ManualClock
 from minuet.errors import InputError, RunConflictError
 
 from .harness import QUICK_RETRY, node, task, workflow
@@ -74,6 +76,37 @@ async def test_a_run_that_fails_is_undone_from_its_last_completed_node_to_its_fi
         kinds = [event["type"] for event in await s.events(result.run_id)]
         assert kinds[-1] == "run.compensated"
         assert kinds.index("run.failed") + 1 == kinds.index("run.compensating")
+
+
+@pytest.mark.shows("L-09")
+async def test_what_orders_an_undo_is_in_the_records_of_the_nodes(scene: Any) -> None:
+    log: Log = []
+    clock = ManualClock()
+    may_end = {name: asyncio.Event() for name in "abc"}
+
+    async def do(what: str) -> Any:
+        await may_end[what].wait()
+        return {"id": f"id of {what}"}
+
+    document = workflow(*map(doing, "abc"), task("fail", *"abc"), **UNDO_ON_FAILURE)
+    async with scene({**make_handlers(log), "do": do}, clock=clock) as s:
+        run = await s.app.start(document)
+        for name in "cab":
+            clock.advance(1_000)
+            may_end[name].set()
+            while name not in await s.order(run):
+                await s.store.wait_for_change(run, (await s.app.runs.get(run)).seq, 20)
+        result = await s.end(run)
+        nodes = shapes.nodes(result.nodes)
+
+        order = sorted("abc", key=lambda name: nodes[name]["ended_at"], reverse=True)
+        assert order == undone(log) == ["b", "a", "c"]
+        for name in order:
+            assert (nodes[name]["status"], nodes[name]["output"]) == (
+                "COMPLETED",
+                {"id": f"id of {name}"},
+            )
+            assert nodes[name]["compensation"]["status"] == "COMPLETED"
 
 
 @pytest.mark.shows("L-01")

@@ -19,10 +19,13 @@ WORLDS = int(os.environ.get("MINUET_WEBHOOK_WORLDS", "30"))
 def test_webhooks_hold_under_faults(store: str | None) -> None:
     seen: Counter[str] = Counter()
     for seed in range(WORLDS):
-        outcome = simulate(Config(seed, approvals=True, webhooks=True, store=store))
+        outcome = simulate(
+            Config(seed, approvals=True, webhooks=True, stalls=seed % 2 == 1, store=store)
+        )
         assert outcome.broken is None, f"seed {seed}: {outcome.broken}"
         seen.update(outcome.coverage)
 
     assert seen["webhook accepted"] > 100
     assert seen["webhook repeated"] > 0
     assert seen["notifier killed"] > 50
+    assert seen["stall reported"] > 20

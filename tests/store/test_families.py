@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 from tests.store.conftest import LEASE_MS, World
 
+from minuet.bridge.reporting import report_all
 from minuet.errors import RunConflictError
-from minuet.store.changes import Cancel, NewRun, RetryRun
+from minuet.scopes import encode
+from minuet.store.changes import Cancel, NewRun, RetryRun, Rollback
 from minuet.store.exchange import Failed, Grant, Held, Waiting
 from minuet.store.families import PARTITIONS, child_id, partition_of
 from minuet.store.records import CHILD_ENDED, DEPTH_MAX, Run
@@ -34,9 +36,9 @@ async def unreported(world: World) -> list[str]:
 
 
 async def report(world: World) -> None:
-    """Mark all as reported, as a process does that has reported them."""
-    for run in await world.store.list_unreported():
-        assert await world.store.mark_reported(run.tenant, run.run, run.seq)
+    """Report all that is left to report, as a process does."""
+    assert await report_all(world.store) > 0
+    assert await unreported(world) == []
 
 
 async def family(world: World, held: Name) -> tuple[Grant, str]:
@@ -212,9 +214,10 @@ async def test_a_child_run_that_passed_its_deadline_is_noted(world: World, held:
 async def test_a_run_is_marked_as_reported_once_and_at_its_event_only(
     world: World, held: Name
 ) -> None:
-    _, child = await family(world, held)
+    grant, child = await family(world, held)
     await world.finish(await world.take_one())
     (row,) = await world.store.list_unreported()
+    await world.resolve((grant.run, "a", ""), CHILD_ENDED, wait_key=child)
 
     assert not await world.store.mark_reported("a", child, row.seq - 1)
     assert not await world.store.mark_reported("b", child, row.seq)
@@ -224,6 +227,50 @@ async def test_a_run_is_marked_as_reported_once_and_at_its_event_only(
     assert await unreported(world) == []
 
 
+async def test_a_run_is_not_reported_while_its_parent_waits_for_it(
+    world: World, held: Name
+) -> None:
+    grant, child = await family(world, held)
+    await world.finish(await world.take_one())
+    (row,) = await world.store.list_unreported()
+    before = await world.snapshot(grant.run)
+    assert before is not None
+
+    assert not await world.store.mark_reported("a", child, row.seq)
+    await world.resolve((grant.run, "a", ""), CHILD_ENDED, wait_key=child)
+    # The parent got it, and a failover loses that.
+    now = await world.run(grant.run)
+    assert await world.store.put_run("a", before, now.seq)
+    assert not await world.store.mark_reported("a", child, row.seq)
+
+    await report(world)
+    assert [token.node for token in await world.take(runs=(grant.run,))] == ["a"]
+
+
+async def test_a_run_is_not_reported_while_its_parent_waits_for_its_undo(
+    world: World, held: Name
+) -> None:
+    grant, child = await family(world, held)
+    await world.change(child, Cancel())
+    await world.change(grant.run, Cancel())
+    await report(world)
+    # Its parent is undone, and with it the child run.
+    await world.change(grant.run, Rollback())
+    (lists,) = await world.take(runs=(grant.run,))
+    await world.finish(lists, world.to("a$undo", encode((1,))))
+    (undoes,) = await world.take(runs=(grant.run,))
+    await world.change(child, Rollback())
+    key = (undoes.run, undoes.node, undoes.scope)
+    await world.hand_in(Waiting(*key, undoes.lease, kind="child", key=child))
+    await world.finish(await world.take_one(runs=(child,)))
+    (row,) = await world.store.list_unreported()
+
+    assert (row.run, row.status) == (child, "CANCELLED")
+    assert not await world.store.mark_reported("a", child, row.seq)
+    await report(world)
+    assert [token.node for token in await world.take(runs=(grant.run,))] == ["a$undo"]
+
+
 async def test_a_child_run_that_ends_again_is_noted_again(world: World, held: Name) -> None:
     _, child = await family(world, held)
     await world.change(child, Cancel())
@@ -231,7 +278,7 @@ async def test_a_child_run_that_ends_again_is_noted_again(world: World, held: Na
 
     await world.change(child, RetryRun())
     assert await unreported(world) == []
-    await world.finish(await world.take_one())
+    await world.finish(await world.take_one(runs=(child,)))
 
     assert await unreported(world) == [child]
 
@@ -327,10 +374,9 @@ async def test_a_parent_is_noted_that_ended_before_it_waited(world: World, held:
 
 
 async def test_a_parent_that_has_completed_is_not_noted(world: World, held: Name) -> None:
-    grant, child = await family(world, held)
+    grant, _ = await family(world, held)
     await world.finish(await world.take_one())
     await report(world)
-    assert await world.resolve((grant.run, "a", ""), CHILD_ENDED, wait_key=child)
 
     await world.finish(await world.take_one())
 
@@ -387,7 +433,8 @@ async def test_a_parent_that_is_put_back_learns_of_the_end_of_its_child(
     await world.change(child, Cancel())
     await report(world)
 
-    assert await world.store.put_run("a", stored, stored.run.seq)
+    resumed = await world.run(grant.run)
+    assert await world.store.put_run("a", stored, resumed.seq)
 
     assert await unreported(world) == [child]
 

@@ -94,6 +94,20 @@ async def test_the_end_of_a_child_run_is_a_signal_to_its_parent(world: World, he
     assert (await world.token(grant.run, "a")).state == "waiting"
 
 
+async def test_a_child_run_is_not_reported_before_its_parent_has_the_signal(
+    world: World, held: Name
+) -> None:
+    grant, (first,) = await family(world, held, 1)
+    assert await world.hand_in(wait(grant, first)) == ("applied",)
+    await finish_run(world, first)
+    row = await world.run(first)
+
+    assert not await world.store.mark_reported("a", first, row.seq)
+    # One that is over needs no signal.
+    await world.change(grant.run, Cancel())
+    assert await world.store.mark_reported("a", first, row.seq)
+
+
 async def test_an_end_that_is_reported_before_the_wait_ends_it(world: World, held: Name) -> None:
     grant, (first,) = await family(world, held, 1)
     await finish_run(world, first)

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from minuet.store.changes import Cancel, RetryRun
+from minuet.errors import RunConflictError
+from minuet.store.changes import Cancel, Pause, ReportStall, RetryRun
 from minuet.store.exchange import Failed, Waiting
 
 ERROR = {"code": "handler_error", "message": "m"}
@@ -155,3 +156,30 @@ async def test_a_run_that_is_put_in_place_is_as_notable_as_its_row_says(world: A
     rows.run.notable = 0
     assert await world.store.put_run("a", rows, 3)
     assert await notable(world) == {}
+
+
+async def test_a_stall_is_reported_by_one_of_those_who_saw_it(world: Any) -> None:
+    run = await world.start("a")
+    seen = (await world.run(run)).seq
+    stall = ReportStall(since_ms=1_234, why='nobody takes "a"')
+
+    reported = await world.change(run, stall, seen)
+    with pytest.raises(RunConflictError, match="has moved on"):
+        await world.change(run, stall, seen)
+
+    event = await world.last_event(run, "run.stalled")
+    assert (event.since_ms, event.why) == (1_234, 'nobody takes "a"')
+    assert (reported.status, reported.seq, await notable(world)) == ("RUNNING", 3, {run: 3})
+    # Its token is where it was.
+    await world.finish(await world.take_one())
+    assert (await world.run(run)).status == "COMPLETED"
+
+
+async def test_a_run_that_does_not_run_cannot_stall(world: Any) -> None:
+    paused, over = await world.start("a"), await world.start("a")
+    await world.change(paused, Pause())
+    await world.change(over, Cancel())
+
+    for run in (paused, over):
+        with pytest.raises(RunConflictError, match="cannot be reported as stalled"):
+            await world.change(run, ReportStall(since_ms=0))

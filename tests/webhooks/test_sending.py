@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from typing import Any
@@ -18,8 +19,7 @@ from minuet.store.memory import MemoryStore
 from minuet.store.records import CellChange
 from minuet.webhooks import sending
 from minuet.webhooks.notifier import LEASE_MS
-from minuet.webhooks.outbox import GONE, OUT, report_stall
-from minuet.webhooks.receivers import read_receivers
+from minuet.webhooks.outbox import GONE, OUT
 
 HOUR = 3_600_000
 
@@ -316,21 +316,29 @@ async def test_a_process_that_dies_after_sending_sends_the_same_again(
 
 
 async def test_a_run_that_does_not_move_is_reported_once_for_each_standstill(scene: Scene) -> None:
-    (run,) = await scene.ask()
-    receivers = read_receivers([scene.inbox.url])
-    row = await scene.store.read_run("default", run)
-    assert row is not None
-    why: dict[str, Any] = {"why": "nobody serves the queue"}
+    here = {"requires_capabilities": {"gpu": 8}}
+    stuck = {"id": "a", "type": "wait", "config": {"seconds": 1}, "placement_constraints": here}
+    run = str(await scene.app.start({"name": "stuck", "nodes": [stuck]}))
+    watch, other = (scene.app.runs._behind.stall_watch() for _ in range(2))
+    notifier = scene.notifier()
 
-    assert await report_stall(scene.store, receivers, row, why, scene.clock.now_ms())
-    assert not await report_stall(scene.store, receivers, row, why, scene.clock.now_ms())
-    await send(scene.notifier())
+    async def look() -> list[str]:
+        scene.clock.advance(LEASE_MS * 10)
+        await asyncio.gather(watch.look(), other.look(), watch.look())
+        await send(notifier)
+        return scene.inbox.kinds
 
-    assert sorted(scene.inbox.kinds) == ["approval.created", "run.stalled"]
-    stalled = next(data for _, kind, data in scene.inbox.got if kind == "run.stalled")
-    assert (stalled["run_id"], stalled["why"]) == (run, "nobody serves the queue")
-    row.seq += 1
-    assert await report_stall(scene.store, receivers, row, why, scene.clock.now_ms())
+    assert await look() == ["run.stalled"]
+    assert await look() == ["run.stalled"]
+    ((id, _, data),) = scene.inbox.got
+    assert (id, data["run_id"], data["workflow"]) == (f"{run}.3.run.stalled", run, "stuck")
+    assert (data["why"], data["since"]) == (
+        "no worker takes 'a' in the queue 'inline'",
+        "2023-11-14T22:13:20.000Z",
+    )
+    await scene.app.runs.pause(run)
+    await scene.app.runs.resume(run)
+    assert await look() == ["run.stalled", "run.stalled"]
 
 
 async def test_a_receiver_inside_the_network_must_be_allowed(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from typing import Any
@@ -10,6 +11,8 @@ from typing import Any
 import pytest
 
 import minuet
+from minuet.app.options import Options
+from minuet.worker import executing
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, node, open_scene, task, workflow
 from ..waiting import until
@@ -146,3 +149,78 @@ async def test_an_endless_handler_without_isolation_holds_its_permit_and_is_coun
         assert [error["code"] for error in errors] == ["timeout", "timeout"]
         assert (await s.end(waiting.id)).status == "COMPLETED"
         assert caplog.text.count("all 2 handlers that this worker may run at once are threads") == 1
+
+
+class Deaf:
+    """Handlers that do not stop when they are asked to."""
+
+    def __init__(self) -> None:
+        self.began = threading.Event()
+        self.may_end = threading.Event()
+
+    def sync(self) -> None:
+        self.began.set()
+        self.may_end.wait(PATIENCE)
+
+    async def asynchronous(self) -> None:
+        self.began.set()
+        while not self.may_end.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.sleep(0.01)
+
+
+@pytest.mark.shows("S-33")
+@pytest.mark.parametrize("kind", ["sync", "asynchronous"])
+async def test_a_handler_that_ignores_its_cancel_loses_its_place_after_a_time(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert Options().cancel_seconds == 30
+    deaf = Deaf()
+    handlers = {"deaf": getattr(deaf, kind), "quick": lambda: 1}
+    options: dict[str, Any] = {"concurrency": 1, "cancel_seconds": 0.05, "drain_seconds": 0.05}
+    async with open_scene("memory://", handlers, **options) as s:
+        runs = []
+        # It may happen again: the next one has a place, and a thread, as well.
+        for _ in range(2):
+            deaf.began.clear()
+            runs.append(await s.app.start(workflow(task("a", handler="deaf"))))
+            await asyncio.to_thread(deaf.began.wait, PATIENCE)
+            with caplog.at_level(logging.WARNING, "minuet.worker"):
+                await s.app.cancel(runs[-1])
+                assert (await s.run(workflow(task("b", handler="quick")))).output == {"b": 1}
+        worker = s.app.worker
+        assert worker is not None
+        # They still run: who stops the worker is told so.
+        named = [f"a of run {run}" for run in runs]
+        assert worker.unfinished() == sorted(named)
+        for run in runs:
+            assert f"the handler of node a of run {run} was asked to stop" in caplog.text
+        deaf.may_end.set()
+
+        async def has_ended() -> bool:
+            return worker.unfinished() == []
+
+        await until(s.store, has_ended)
+        for run in runs:
+            assert (await s.app.runs.get(run)).status == "CANCELLED"
+
+
+async def test_there_is_an_end_to_what_a_worker_goes_on_without(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(executing, "GIVEN_UP_MAX", 1)
+    stuck = Stuck(2)
+    document = workflow(task("work", timeout_seconds=0.02, retry=1))
+    handlers = {"work": stuck.work}
+    options: dict[str, Any] = {"concurrency": 1, "cancel_seconds": 0.02, "drain_seconds": 0.05}
+    async with open_scene("memory://", handlers, **options) as s:
+        first, second = await s.run(document), await s.run(document)
+        waiting = await s.app.start(document)
+        # The second one holds its place for good: only what needs no handler runs.
+        assert (await s.run(workflow(node("n")))).status == "COMPLETED"
+        worker = s.app.worker
+        assert worker is not None
+        assert (worker.running, len(worker.unfinished())) == (1, 2)
+        assert [run.status for run in (first, second)] == ["FAILED", "FAILED"]
+        stuck.go.set()
+        assert (await s.end(waiting.id)).status == "COMPLETED"

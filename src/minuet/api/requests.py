@@ -130,6 +130,7 @@ class RetryLetters(Body, frozen=True):
     ids: list[str] | None = None
     run_id: str | None = None
     node_id: str | None = None
+    queue: str | None = None
     fingerprint: str | None = None
 
 

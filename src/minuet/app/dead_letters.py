@@ -130,6 +130,7 @@ class DeadLetters:
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
         status: LetterStatus | None = "pending",
         limit: int = 100,
@@ -139,7 +140,7 @@ class DeadLetters:
         number ends the scope. `after` is the id of the last one of the previous page."""
         found: LetterList = []
         last = None if after is None else await self._find(after)
-        async for page in self._pages(run_id, node_id, fingerprint, status, last):
+        async for page in self._pages(run_id, node_id, queue, fingerprint, status, last):
             found += [await self._view(letter) for letter in page[: limit - len(found)]]
             if len(found) == limit:
                 break
@@ -151,11 +152,12 @@ class DeadLetters:
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
     ) -> IdList:
-        """The ids of all pending dead letters of a run, a node or a cause, the oldest first: for
-        `retry`."""
-        pages = self._pages(run_id, node_id, fingerprint, "pending")
+        """The ids of all pending dead letters of a run, a node, a queue or a cause, the oldest
+        first: for `retry`."""
+        pages = self._pages(run_id, node_id, queue, fingerprint, "pending")
         return [_id(letter) async for page in pages for letter in page]
 
     @checked
@@ -164,13 +166,14 @@ class DeadLetters:
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
         status: LetterStatus | None = "pending",
     ) -> GroupList:
         """Dead letters by their fingerprints, the largest group first. All of them are read, by
         the thousand."""
         groups: dict[str, _Group] = {}
-        async for page in self._pages(run_id, node_id, fingerprint, status):
+        async for page in self._pages(run_id, node_id, queue, fingerprint, status):
             for letter in page:
                 group = groups.get(letter.fingerprint)
                 if group is None:
@@ -254,6 +257,7 @@ class DeadLetters:
         self,
         run_id: str | None,
         node_id: str | None,
+        queue: str | None,
         fingerprint: str | None,
         status: LetterStatus | None,
         behind: DeadLetter | None = None,
@@ -267,6 +271,7 @@ class DeadLetters:
                 for letter in page
                 if fingerprint in (None, letter.fingerprint)
                 and node_id in (None, author_of(letter.node))
+                and queue in (None, base_queue(letter.queue))
             ]
 
     async def _view(self, letter: DeadLetter) -> DeadLetterView:

@@ -51,6 +51,7 @@ class OptionArguments(TypedDict, total=False):
     lease_seconds: Seconds
     lease_seconds_by_queue: Mapping[str, Seconds]
     drain_seconds: Seconds
+    cancel_seconds: Seconds
     crashes_max: int
     retry: Retry | None
     queues: Iterable[str] | None
@@ -97,6 +98,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds_by_queue: dict[str, float] = msgspec.field(default_factory=default_queue_leases)
     #: How long running handlers may take to finish when the App is closed.
     drain_seconds: float = default_seconds("WORKER_GRACEFUL_SHUTDOWN_TIMEOUT")
+    #: How long a handler that was asked to stop keeps its place.
+    cancel_seconds: float = default_seconds("MINUET_CANCEL_SECONDS")
     #: How many leases of a node may expire before the node fails with `crash_loop`.
     crashes_max: int = CRASHES_MAX
     #: The retry policy of nodes that have none.
@@ -170,6 +173,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 if seconds > self.lease_seconds
             },
             "drain_ms": to_ms(self.drain_seconds),
+            "cancel_ms": to_ms(self.cancel_seconds),
             "crashes_max": self.crashes_max,
             "retry": self.retry_policy,
             "queues": None if self.queues is None else tuple(sorted(set(self.queues))),
@@ -214,6 +218,7 @@ def worker_settings(settings: Settings) -> OptionArguments:
         "heartbeat_seconds": settings["WORKER_HEARTBEAT_INTERVAL"],
         "log_bytes": settings["MINUET_LOG_BYTES"],
         "log_retention_seconds": settings["MINUET_LOG_RETENTION"],
+        "cancel_seconds": settings["MINUET_CANCEL_SECONDS"],
         **liveness_settings(settings),
     }
 

@@ -20,7 +20,7 @@ from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
 from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
-from minuet.bridge.stalls import Stall, find_stall
+from minuet.bridge.stalls import STALLING, Stall, find_stall
 from minuet.errors import InputError, RunNotFoundError
 from minuet.events import Event, Place
 from minuet.functions.steps import StepView, steps_of
@@ -73,7 +73,7 @@ class Questions(Finder):
         led = causes(readable) if len(readable) == len(stored) else {}
         named = name_events(readable)
         return [
-            shapes.event(*one, cause=led.get(one[0]), name=named.get(one[0]))
+            shapes.event(*one, cause=led.get(one[0]), name=named.get(one[0]), run_id=run_id)
             for one in stored
             if one[0] > after
         ]
@@ -213,7 +213,7 @@ class Questions(Finder):
         before: str | None = None
         while True:
             page = await self._store.list_runs(
-                self._tenant, statuses=("RUNNING",), before=before, limit=PAGE
+                self._tenant, statuses=STALLING, before=before, limit=PAGE
             )
             for run in page:
                 stall = await find_stall(self._store, run, now_ms, stall_ms)

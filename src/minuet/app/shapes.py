@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from minuet import moments
+from minuet.approvals import approval_id
 from minuet.errors import (
     AlreadyDecidedError,
     DocumentError,
@@ -225,13 +226,18 @@ def event(
     *,
     cause: int | None = None,
     name: str | None = None,
+    run_id: str = "",
 ) -> Shape:
     """An event, and the number of the one that led to it; an unreadable one as stored. `name` is
-    another one than that of its type (`kernel.approvals.name_events`)."""
+    another one than that of its type (`kernel.approvals.name_events`): then it is about an
+    approval, whose id begins with that of its run."""
     if isinstance(found, bytes):
         kind, data = UNREADABLE, {"raw": found.decode("utf-8", "replace")}
     else:
         kind, data = name or event_type(found), _fields(found)
+        if name is not None:
+            node, scope = author_of(data["node"]), decode(data["scope"])
+            data["approval_id"] = approval_id(run_id, node, scope)
     return {"seq": seq, "type": kind, "at": moment(at_ms), "data": data, "cause": cause}
 
 

@@ -15,11 +15,9 @@ from itertools import count
 import msgspec
 
 from minuet.errors import RunConflictError, RunNotFoundError
-from minuet.kernel.scope import encode
-from minuet.plan.plan import author_of, undo_id
 from minuet.store.base import Store
 from minuet.store.changes import Cancel, SendSignal
-from minuet.store.families import child_id
+from minuet.store.families import child_id, end_signal, undo_place
 from minuet.store.records import CHILD_ENDED, CHILD_SIGNAL, Key, Run
 from minuet.types import TERMINAL
 
@@ -36,7 +34,8 @@ PAGE = 100
 
 
 async def report_run(store: Store, run: Run) -> None:
-    """Report a run as it was read, and note that this is done."""
+    """Report a run as it was read, and note that this is done. If its parent still waits for it, the
+    store does not accept that, and it is reported again."""
     tenant = run.tenant
     if not str((run.error or {}).get("code", "")).startswith(MOVED):
         if run.parent_number and run.status in TERMINAL:
@@ -55,8 +54,7 @@ async def _resume_undo(store: Store, run: Run) -> None:
     assert run.parent is not None
     parent = await store.read_run(run.tenant, run.parent)
     if parent is not None and parent.status == "COMPENSATING":
-        undo = undo_id(author_of(run.parent_node))
-        waiting = (parent.run, undo, run.parent_scope + encode((parent.undos,)))
+        waiting = (parent.run, *undo_place(run, parent))
         await store.resolve(run.tenant, waiting, CHILD_ENDED, by=run.run, wait_key=run.run)
 
 
@@ -65,7 +63,7 @@ async def _signal_parent(store: Store, run: Run) -> None:
     assert run.parent is not None
     name = CHILD_SIGNAL + run.run
     data = msgspec.json.encode({"status": run.status})
-    change = SendSignal(name, f"{name}:{run.generation}", data, by=run.run)
+    change = SendSignal(name, end_signal(run), data, by=run.run)
     with suppress(RunNotFoundError, RunConflictError):  # Then the parent is over, or gone.
         await store.change_run(run.tenant, run.parent, change)
 

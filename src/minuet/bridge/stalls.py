@@ -2,18 +2,23 @@
 
 A live token is ready, held by a worker, or waits for something outside. A run stalls when all its
 tokens are ready, and nobody has taken one for a long time: no worker serves their queues, or all
-are busy with other runs. A stall is the absence of events, so it is not an event itself.
+are busy with other runs. The event that reports a stall is not progress: while it is the last
+one, the run still stalls, and it has been reported.
 """
 
 from __future__ import annotations
 
 import msgspec
 
+from minuet.bridge.snapshot import read_event
+from minuet.errors import DamagedRowError
+from minuet.events import RunStalled
 from minuet.kernel.scope import decode, show
 from minuet.plan.placement import base_queue
 from minuet.plan.plan import author_of
 from minuet.store.base import Store
-from minuet.store.records import LIVE_STATES, Run
+from minuet.store.records import LIVE_STATES, EventRecord, Run
+from minuet.types import RunStatus
 
 
 class Stall(msgspec.Struct, frozen=True):
@@ -24,6 +29,8 @@ class Stall(msgspec.Struct, frozen=True):
     since_ms: int
     #: The instances that nobody takes, with their queues.
     nodes: tuple[tuple[str, str], ...]
+    #: Whether its last event says so.
+    is_reported: bool = False
 
     def explain(self) -> str:
         """What it waits for, in words."""
@@ -32,12 +39,20 @@ class Stall(msgspec.Struct, frozen=True):
         return f"no worker takes {first}{more}"
 
 
+#: What a run is while its tokens are handed out.
+STALLING: tuple[RunStatus, ...] = ("RUNNING", "COMPENSATING")
+
+
 async def find_stall(store: Store, run: Run, now_ms: int, stall_ms: int) -> Stall | None:
     """How a run stalls; None: it does not."""
-    if run.status != "RUNNING":
+    if run.status not in STALLING:
         return None
     last = await store.read_events(run.tenant, run.run, run.seq - 1, limit=1)
-    if not last or now_ms - last[0].at_ms < stall_ms:
+    if not last:
+        return None
+    reported = _read_report(last[0])
+    since_ms = last[0].at_ms if reported is None else reported.since_ms
+    if now_ms - since_ms < stall_ms:
         return None
     tokens = await store.read_tokens(run.tenant, run.run)
     live = [token for token in tokens if token.state in LIVE_STATES]
@@ -49,4 +64,12 @@ async def find_stall(store: Store, run: Run, now_ms: int, stall_ms: int) -> Stal
         (author_of(token.node) + show(decode(token.scope)), base_queue(token.queue))
         for token in live
     )
-    return Stall(run, last[0].at_ms, nodes)
+    return Stall(run, since_ms, nodes, reported is not None)
+
+
+def _read_report(record: EventRecord) -> RunStalled | None:
+    try:
+        event = read_event(record)
+    except DamagedRowError:
+        return None
+    return event if isinstance(event, RunStalled) else None

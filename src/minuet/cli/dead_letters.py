@@ -37,6 +37,7 @@ async def _filters(app: App, arguments: Namespace) -> dict[str, Any]:
     return {
         "run_id": run_id,
         "node_id": arguments.node_id,
+        "queue": arguments.queue,
         "fingerprint": arguments.fingerprint,
     }
 
@@ -207,7 +208,7 @@ async def _selected(app: App, arguments: Namespace) -> list[str]:
     wanted = await _filters(app, arguments)
     if not any(wanted.values()):
         raise ConfigError(
-            "which ones? Name them, or select them: --run-id, --node-id, --fingerprint"
+            "which ones? Name them, or select them: --run-id, --node-id, --queue, --fingerprint"
         )
     return await app.dead_letters.ids(**wanted)
 

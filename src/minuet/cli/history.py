@@ -108,6 +108,8 @@ def _describe_run(event: Event) -> tuple[str, str]:
             return "PAUSED", _by(event.by)
         case happened.RunResumed():
             return "RUNNING", "goes on" + _by(event.by)
+        case happened.RunStalled():
+            return "STALLED", brief(event.why, 200)
         case happened.RunPatched():
             return "PATCHED", f"plan {event.plan[:19]}" + _by(event.by)
         case happened.RunRetried():

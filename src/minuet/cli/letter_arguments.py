@@ -90,13 +90,14 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     parser.add_argument("--run-id", metavar="RUN", required=True, help="run id, or its beginning")
     parser.add_argument("--node-id", metavar="NODE", help="only of this node")
     _add_rate(parser)
-    parser.set_defaults(ids=[], fingerprint=None)
+    parser.set_defaults(ids=[], queue=None, fingerprint=None)
     add_store(parser)
 
 
 def _add_filters(parser: Parser) -> None:
     parser.add_argument("--run-id", metavar="RUN", help="only of this run (id, or its beginning)")
     parser.add_argument("--node-id", metavar="NODE", help="only of this node")
+    parser.add_argument("--queue", help="only of this queue")
     parser.add_argument("--fingerprint", metavar="F", help="only with this cause")
 
 

@@ -232,7 +232,7 @@ class Fold:
                     raise InvariantError(f"it was {state.ends_as}, and becomes {event.status}")
                 state.status, state.ends_as = event.status, ""
                 self._cut_off(at_ms)
-            case _:  # paused, resumed, completed: only the status changes
+            case _:  # paused, resumed, stalled, completed: at most the status changes
                 pass
 
     def _repaired(self, seq: int, at_ms: int, event: happened.NodeRepaired) -> None:

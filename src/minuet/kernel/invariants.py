@@ -395,6 +395,16 @@ def undo_is_complete(seen: Evidence) -> Iterator[str]:
     yield from broken_undos(seen.program, seen.events)
 
 
+def stalls_are_reported_once(seen: Evidence) -> Iterator[str]:
+    """I40: a stall is reported once: something happens to the run before the next report."""
+    is_reported = False
+    for seq, _, event in seen.events:
+        is_report = isinstance(event, happened.RunStalled)
+        if is_report and is_reported:
+            yield f"event {seq} reports what event {seq - 1} has reported"
+        is_reported = is_report
+
+
 def _missing_undos(seen: Evidence) -> Iterator[str]:
     """A run that asks for it is undone in the step in which it fails."""
     events = [event for _, _, event in seen.events]
@@ -436,6 +446,7 @@ INVARIANTS: dict[str, Check] = {
     "I34": dead_letters_are_dead_tokens,
     "I38": signals_are_queues,
     "I39": undo_is_complete,
+    "I40": stalls_are_reported_once,
     # Last: a history that breaks another rule may be impossible to fold.
     "I6": fold_equals_stored,
 }

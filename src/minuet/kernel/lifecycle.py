@@ -28,6 +28,7 @@ RUN_EVENTS: dict[str, tuple[tuple[str, ...], str]] = {
     "run.started": (("PENDING",), "RUNNING"),
     "run.paused": (("RUNNING",), "PAUSED"),
     "run.resumed": (("PAUSED",), "RUNNING"),
+    "run.stalled": (("RUNNING", "COMPENSATING"), ""),
     "run.patched": (("PENDING", *_OPEN), ""),
     "run.completed": (_OPEN, "COMPLETED"),
     "run.failed": (_OPEN, "FAILED"),

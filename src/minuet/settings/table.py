@@ -144,6 +144,15 @@ TABLE: tuple[Setting, ...] = (
         help="How long what nodes print and log is kept; it is deleted with its run in any case.",
     ),
     Setting(
+        name="MINUET_CANCEL_SECONDS",
+        kind="seconds",
+        default=30.0,
+        least=0,
+        most=DAY_S,
+        help="A handler that is asked to stop, because its run was cancelled or its time is over, "
+        "keeps its place in the worker for this long. After that, another handler runs there.",
+    ),
+    Setting(
         name="MINUET_EGRESS_ALLOW",
         kind="text",
         help="Hosts and networks that http and llm nodes may call although they are loopback, "

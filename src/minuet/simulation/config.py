@@ -36,6 +36,8 @@ class Config(msgspec.Struct, frozen=True, omit_defaults=True):
     undo: bool = False
     #: Whether webhooks are sent.
     webhooks: bool = False
+    #: Whether processes look for stalled runs.
+    stalls: bool = False
     #: Whether the outputs of some runs may have only so many bytes.
     volume: bool = False
     #: Whether documents hold what fails, and people repair runs.

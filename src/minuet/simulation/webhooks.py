@@ -178,5 +178,7 @@ def _expected(history: list[NumberedEvent]) -> Iterator[tuple[int, str]]:
                 yield seq, "dead_letter.created"
             case happened.RunFailed():
                 yield seq, "run.failed"
+            case happened.RunStalled():
+                yield seq, "run.stalled"
             case happened.RunCancelled() if not event.reason.startswith(MOVED):
                 yield seq, "run.cancelled"

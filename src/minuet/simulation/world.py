@@ -46,6 +46,7 @@ from minuet.simulation.programs import Tree
 from minuet.simulation.registry import TAGS, Shelf, revise, variants
 from minuet.simulation.repairs import add_holds
 from minuet.simulation.server import Server, apply
+from minuet.simulation.stalls import watch_stalls
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.undo import add_undo
@@ -384,6 +385,8 @@ class World:
         self.nemesis.begin()
         if self.hooks is not None:
             self.hooks.begin()
+        if self.config.stalls:
+            watch_stalls(self.loop, self._opening.connect, self.tenants, self.clock, self.coverage)
         if self.log_server is not None and not self.config.calm_clients:
             self.log_server.begin(self.server.lose_everything)
         if not self.config.calm_clients:

@@ -186,7 +186,7 @@ class Store(Protocol):
 
     async def mark_reported(self, tenant: str, run: str, seq: int) -> bool:
         """Note that the relatives of a run know what happened to it up to event `seq`; False: it
-        has moved on since, or was marked before."""
+        has moved on since, was marked before, or is over and its parent waits for it."""
         ...
 
     async def list_notable(self, *, after: str = "", limit: int = 1000) -> list[Run]:

@@ -109,6 +109,14 @@ class Rollback(Record, frozen=True, tag="rollback"):
     back_to: str = ""
 
 
+class ReportStall(Record, frozen=True, tag="stall"):
+    """Report that nothing happens to a run. With the number of the event that was seen last, one
+    of several processes does it."""
+
+    since_ms: int
+    why: str = ""
+
+
 #: What somebody decides about a token that has not settled: see `events.NodeRepaired`. `edit`: its
 #: node has another config from now on.
 RepairAction: TypeAlias = Literal["skip", "output", "take_back", "retry", "fail", "edit"]
@@ -134,5 +142,14 @@ class Repair(Record, frozen=True, tag="repair"):
 
 
 Change: TypeAlias = (
-    Start | Cancel | Pause | Resume | RetryRun | NewPlan | SendSignal | Rollback | Repair
+    Start
+    | Cancel
+    | Pause
+    | Resume
+    | RetryRun
+    | NewPlan
+    | SendSignal
+    | Rollback
+    | ReportStall
+    | Repair
 )

@@ -13,7 +13,10 @@ import hashlib
 import json
 from itertools import count
 
-from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, Key, Snapshot
+from minuet.events import Place
+from minuet.scopes import encode
+from minuet.store.records import CHILD_SIGNAL, FLOW_WAIT, Key, Run, Snapshot
+from minuet.types import UNDO
 
 #: Partitions of a store that spreads its runs over several servers (`redis.partitions`). A family
 #: lies in one of them, where one step can read and change all its runs. The number is part of
@@ -44,6 +47,19 @@ def child_id(instance: Key, number: int = 0) -> str:
         if partition_of(found) == home:
             return found
     raise AssertionError("one of sixteen fits")
+
+
+def end_signal(run: Run) -> str:
+    """The id of the signal by which a durable function learns that a child run of it is over. Each
+    generation has its own."""
+    return f"{CHILD_SIGNAL}{run.run}:{run.generation}"
+
+
+def undo_place(run: Run, parent: Run) -> Place:
+    """The instance of a parent that undoes one of its child runs, in the parent's latest undo: of
+    the node that an author wrote, also where a foreach has made hidden ones of it."""
+    node = run.parent_node.partition("$")[0] + UNDO
+    return node, run.parent_scope + encode((parent.undos,))
 
 
 def named_children(wait: str, key: str) -> list[str]:

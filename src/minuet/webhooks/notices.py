@@ -100,6 +100,8 @@ def _of_event(
         case happened.RunFailed():
             failure: Any = event.error
             yield "run.failed", {**_place(event.node, event.scope), "error": failure}
+        case happened.RunStalled():
+            yield "run.stalled", {"why": event.why, "since": moment(event.since_ms)}
         case happened.RunCancelled() if not event.reason.startswith(MOVED):
             yield "run.cancelled", {"reason": event.reason, "by": event.by}
 

@@ -3,7 +3,6 @@
     webhooks/out/RECEIVER/RUN/SEQ.KIND      a notice that has to be sent
     webhooks/gone/RECEIVER/RUN/SEQ.KIND     one that was given up
     webhooks/receiver/RECEIVER              how a receiver does
-    webhooks/stalled/RUN                    the event at which it was reported as stalled
     webhooks/lease                          who sends
 
 What has to be sent follows from the history: the store notes in the step that writes an event that
@@ -24,14 +23,12 @@ from minuet.errors import DamagedRowError
 from minuet.kernel.fold import NumberedEvent
 from minuet.store.base import Store
 from minuet.store.records import Cell, CellChange, Run
-from minuet.types import Json
 from minuet.webhooks.notices import Notice, find_notices, needs_history
 from minuet.webhooks.receivers import Receiver
 
 OUT = "webhooks/out/"
 GONE = "webhooks/gone/"
 RECEIVER = "webhooks/receiver/"
-STALLED = "webhooks/stalled/"
 
 #: Runs, events and cells that are read at once.
 PAGE = 500
@@ -153,27 +150,3 @@ async def list_cells(store: Store, prefix: str) -> AsyncIterator[Cell]:
         for cell in page:
             yield cell
         after = page[-1].name
-
-
-async def report_stall(
-    store: Store, receivers: Sequence[Receiver], run: Run, data: dict[str, Json], now_ms: int
-) -> bool:
-    """Notify receivers that a run does not move (`run.stalled`), and why; False: this was sent
-    before, and nothing has happened to the run since. Any process may call it at any time."""
-    about: dict[str, Json] = {"run_id": run.run, "workflow": run.workflow, "parent": run.parent}
-    notice = Notice(
-        tenant=run.tenant,
-        run=run.run,
-        seq=run.seq,
-        kind="run.stalled",
-        at_ms=now_ms,
-        data={**data, **about},
-    )
-    name = f"{STALLED}{_short(run.run)}"
-    cells = await store.list_cells(name, limit=1)
-    before = cells[0].data if cells and cells[0].name == name else None
-    reported = str(run.seq).encode()
-    if before == reported:
-        return False
-    change = CellChange(name, reported, True, before)
-    return await store.write_cells([change, *changes_of(notice, receivers)])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from minuet.store.exchange import Item, Released
@@ -16,6 +18,10 @@ from minuet.worker.workload import Workload
 
 if TYPE_CHECKING:
     from minuet.worker.assignment import Assignment
+
+#: Handlers that do not stop, and that the worker goes on without. Each may be a thread for good, so
+#: there is an end to that: the next ones hold their permits.
+GIVEN_UP_MAX = 100
 
 _log = logging.getLogger("minuet.worker")
 
@@ -32,6 +38,8 @@ class Executing:
         pause: TakePause,
         observer: Observer,
         concurrency: int,
+        stop_s: float,
+        renew_threads: Callable[[], None],
     ) -> None:
         self._workload = workload
         self._pipeline = pipeline
@@ -40,6 +48,8 @@ class Executing:
         self._pause = pause
         self._observer = observer
         self._concurrency = concurrency
+        self._stop_s = stop_s
+        self._renew_threads = renew_threads
 
     def begin(self, assignment: Assignment) -> None:
         """Execute a token that was granted: now if it awaits nothing, else as a task."""
@@ -93,16 +103,18 @@ class Executing:
         assignment.task = None
         if assignment.thread is not None and not assignment.thread.done():
             assignment.thread.add_done_callback(lambda _: self._give_permit_back(assignment))
+            workload.ask_to_stop(assignment)
             if workload.leftover == self._concurrency:
                 _log.warning(
                     "all %d handlers that this worker may run at once are threads whose attempts "
-                    "are over: it runs no handler until one of them ends. Restart it, and use "
+                    "are over: it runs no handler until one of them ends, or %g s have passed. Use "
                     "isolation: process for handlers that may not end: %s",
                     self._concurrency,
+                    self._stop_s,
                     ", ".join(workload.unfinished()),
                 )
         else:
-            workload.executing.discard(assignment)
+            workload.leave(assignment)
         item: Item | None = None
         if task.cancelled():
             item = assignment.release() if assignment.releasing else None
@@ -121,8 +133,32 @@ class Executing:
         workload.wake.set()
 
     def _give_permit_back(self, assignment: Assignment) -> None:
-        self._workload.executing.discard(assignment)
+        self._workload.leave(assignment)
         self._workload.wake.set()
+
+    @property
+    def gives_up_at(self) -> float:
+        """When the next handler that does not stop loses its permit."""
+        workload = self._workload
+        if len(workload.given_up) >= GIVEN_UP_MAX:
+            return math.inf
+        return min(workload.asked.values(), default=math.inf) + self._stop_s
+
+    def give_up(self) -> None:
+        """Let others have the permits of handlers that were asked to stop long ago."""
+        workload, now = self._workload, _now()
+        for assignment, since in tuple(workload.asked.items()):
+            if now - since < self._stop_s or len(workload.given_up) >= GIVEN_UP_MAX:
+                continue
+            workload.give_up(assignment)
+            _log.warning(
+                "the handler of %s was asked to stop %d s ago and still runs: the worker goes on "
+                "without it. Check ctx.cancelled or call ctx.heartbeat() in long loops, or use "
+                "isolation: process",
+                *(assignment, now - since),
+            )
+            if assignment.thread is not None and not assignment.thread.done():
+                self._renew_threads()
 
     def seconds_apart(self, now: float) -> float:
         """How long to take nothing; 0: take."""

@@ -128,6 +128,8 @@ class Loop:
         """Exchange once if there is anything to say; whether to go on at once."""
         workload, loop = self._workload, asyncio.get_running_loop()
         workload.wake.clear()
+        if workload.asked:
+            self._executing.give_up()
         apart = self._executing.seconds_apart(loop.time()) > 0
         idle = self._draining.is_begun or apart or self._queues.runs == set()
         takes = () if idle else self._takes()
@@ -268,6 +270,8 @@ class Loop:
         until = self._sweeping.due_at
         if workload.assignments:
             until = min(until, self.renew_at)
+        if workload.asked:
+            until = min(until, self._executing.gives_up_at)
         has_room = len(workload.executing) < self.concurrency
         queues = self._queues.open(workload.running) if has_room else INLINE
         apart = self._executing.seconds_apart(loop.time())

@@ -91,6 +91,7 @@ class Worker:
         lease_ms: int = LEASE_MS,
         lease_ms_by_queue: Mapping[str, int] | None = None,
         drain_ms: int = 30_000,
+        cancel_ms: int = 30_000,
         crashes_max: int = CRASHES_MAX,
         retry: Retry = RETRY_DEFAULT,
         clock: Clock | None = None,
@@ -165,6 +166,8 @@ class Worker:
             pause,
             observer,
             concurrency,
+            cancel_ms / 1000,
+            self._renew_threads,
         )
         self._loop = Loop(
             store,
@@ -267,6 +270,12 @@ class Worker:
                 self.concurrency, thread_name_prefix="minuet-handler"
             )
         return self._threads
+
+    def _renew_threads(self) -> None:
+        """Leave a thread that does not end behind: it would take the place of one."""
+        if self._threads is not None:
+            self._threads.shutdown(wait=False)
+            self._threads = None
 
     # ── what it works on ────────────────────────────────────────────────────────────────
 

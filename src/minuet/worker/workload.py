@@ -35,6 +35,10 @@ class Workload:
         self.assignments: dict[Key, Assignment] = {}
         #: Permits in use: handlers that run, threads that cannot be stopped included.
         self.executing: set[Assignment] = set()
+        #: Those of them that were asked to stop, and when; they hold their permits.
+        self.asked: dict[Assignment, float] = {}
+        #: Handlers that were asked and did not stop for so long that others have their permits.
+        self.given_up: set[Assignment] = set()
         #: Finished, to be handed in.
         self.finished: Finished = []
         #: How many of these the last exchange could have handed in, and did not.
@@ -58,7 +62,8 @@ class Workload:
     def unfinished(self) -> list[str]:
         """The node instances whose handlers run, in words, even if no result is wanted."""
         return sorted(
-            f"{one.key[1]}{show(one.scope)} of run {one.key[0]}" for one in tuple(self.executing)
+            f"{one.key[1]}{show(one.scope)} of run {one.key[0]}"
+            for one in (*self.executing, *self.given_up)
         )
 
     def held(self) -> Iterator[Held]:
@@ -120,6 +125,7 @@ class Workload:
         assignment = self.assignments.get(key)
         if assignment is not None and assignment.grant.lease == lease:
             assignment.abandon(is_lost=True)
+            self.ask_to_stop(assignment)
             self.forget(assignment)
 
     def abandon_run(self, run: str) -> None:
@@ -128,7 +134,25 @@ class Workload:
         self.granted = [one for one in self.granted if not _is_of(one, run)]
         for assignment in [one for one in self.assignments.values() if _is_of(one, run)]:
             assignment.abandon()
+            self.ask_to_stop(assignment)
             self.forget(assignment)
+
+    def ask_to_stop(self, assignment: Assignment) -> None:
+        """A handler has been asked to stop; note since when."""
+        if assignment in self.executing:
+            self.asked.setdefault(assignment, asyncio.get_running_loop().time())
+
+    def give_up(self, assignment: Assignment) -> None:
+        """A handler does not stop: let another one have its permit."""
+        self.executing.discard(assignment)
+        del self.asked[assignment]
+        self.given_up.add(assignment)
+
+    def leave(self, assignment: Assignment) -> None:
+        """A handler has ended."""
+        self.executing.discard(assignment)
+        self.asked.pop(assignment, None)
+        self.given_up.discard(assignment)
 
     def abandon_all(self) -> None:
         """The worker ends."""

@@ -32,6 +32,7 @@ LetterId = Annotated[
 ]
 OfRun = Annotated[str | None, Query(description="Only those of this run.")]
 OfNode = Annotated[str | None, Query(description="Only those of this node.")]
+OfQueue = Annotated[str | None, Query(description="Only those of this queue.")]
 OfCause = Annotated[str | None, Query(description="Only those with this cause.")]
 Status = Annotated[
     Literal["pending", "reprocessed", "discarded", "all"],
@@ -44,6 +45,7 @@ async def list_dead_letters(
     facade: Here,
     run_id: OfRun = None,
     node_id: OfNode = None,
+    queue: OfQueue = None,
     fingerprint: OfCause = None,
     status: Status = "pending",
     limit: Limit = 100,
@@ -53,6 +55,7 @@ async def list_dead_letters(
     found = await facade.dead_letters.list(
         run_id=run_id,
         node_id=node_id,
+        queue=queue,
         fingerprint=fingerprint,
         status=None if status == "all" else status,
         limit=limit + 1,
@@ -67,6 +70,7 @@ async def group_dead_letters(
     facade: Here,
     run_id: OfRun = None,
     node_id: OfNode = None,
+    queue: OfQueue = None,
     fingerprint: OfCause = None,
     status: Status = "pending",
 ) -> Response:
@@ -74,6 +78,7 @@ async def group_dead_letters(
     found = await facade.dead_letters.group(
         run_id=run_id,
         node_id=node_id,
+        queue=queue,
         fingerprint=fingerprint,
         status=None if status == "all" else status,
     )
@@ -101,11 +106,16 @@ async def retry_dead_letters(request: Request, facade: Here) -> Response:
     asked = await read_body(request, requests.RetryLetters)
     ids = asked.ids
     if ids is None:
-        if not (asked.run_id or asked.node_id or asked.fingerprint):
-            problem = "body: one of ids, run_id, node_id and fingerprint must say what to retry"
+        if not (asked.run_id or asked.node_id or asked.queue or asked.fingerprint):
+            problem = (
+                "body: one of ids, run_id, node_id, queue and fingerprint must say what to retry"
+            )
             raise InputError([problem], argument="body")
         ids = await facade.dead_letters.ids(
-            run_id=asked.run_id, node_id=asked.node_id, fingerprint=asked.fingerprint
+            run_id=asked.run_id,
+            node_id=asked.node_id,
+            queue=asked.queue,
+            fingerprint=asked.fingerprint,
         )
         ids = ids[:RETRIED_MAX]
     if len(ids) > RETRIED_MAX:

@@ -18,6 +18,7 @@ from minuet.store.changes import (
     NewRun,
     Pause,
     Repair,
+    ReportStall,
     Resume,
     RetryRun,
     Rollback,
@@ -41,6 +42,7 @@ _LEAVES: dict[type[Change], type[events.Event] | tuple[type[events.Event], ...]]
     NewPlan: events.RunPatched,
     SendSignal: events.SignalReceived,
     Rollback: events.RunCompensating,
+    ReportStall: events.RunStalled,
     Repair: (events.NodeRepaired, events.NodeEdited),
 }
 

@@ -138,7 +138,7 @@ class Rows:
         if wanted.blobs:
             runs, refs = zip(*wanted.blobs, strict=True)
             self._blobs = {tuple(row) for row in await link.rows(_FIND_BLOBS, runs, refs)}
-        if wanted.kept:
+        if wanted.kept or wanted.signals:
             await self._load_signals(link)
         if wanted.received:
             kept = await link.rows(_LOAD_KEPT, *columns_of(wanted.received))
@@ -266,7 +266,8 @@ class Rows:
         return self._events.get((run, seq))
 
     def load_signal(self, run: str, id: str) -> Signal | None:
-        assert (run, id) in self._wanted.signals
+        if (run, id) not in self._wanted.signals:
+            raise MissingRows("signal", (run, id))
         return self._signals.get((run, id))
 
     def find_signals(self, run: str) -> list[Signal]:

@@ -101,6 +101,8 @@ class Wanted:
                 self.slots[key] = None
             case "blob":
                 self.blobs[key] = None
+            case "signal":
+                self.signals[key] = None
             case "kept":
                 self.kept[key] = None
             case "event":

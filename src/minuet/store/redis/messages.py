@@ -22,6 +22,7 @@ from minuet.store.changes import (
     NewRun,
     Pause,
     Repair,
+    ReportStall,
     Resume,
     RetryRun,
     Rollback,
@@ -223,6 +224,7 @@ CHANGE = Message(
         NewPlan: {"deliveries": _by_source},
         SendSignal: {},
         Rollback: {},
+        ReportStall: {},
         # The run's own error says where it happened.
         Repair: {"run_error": _run_error},
     }

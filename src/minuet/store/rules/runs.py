@@ -15,6 +15,7 @@ from minuet.store.changes import (
     NewPlan,
     NewRun,
     Pause,
+    ReportStall,
     Resume,
     RetryRun,
     Rollback,
@@ -22,7 +23,7 @@ from minuet.store.changes import (
     Start,
 )
 from minuet.store.exchange import Delivery, Held
-from minuet.store.families import awaited_children
+from minuet.store.families import awaited_children, end_signal, undo_place
 from minuet.store.lenient import DAMAGE
 from minuet.store.records import DEPTH_MAX, LIVE_STATES, TIMED_OUT, Run, Snapshot
 from minuet.store.rules.shared import check_rows, key_conflict
@@ -314,6 +315,12 @@ class Runs(Steps):
             raise self._conflict(run, "was never started: there is nothing to undo")
         self._undo(run, change.by, change.back_to)
 
+    def _report_stall(self, run: Run, change: ReportStall) -> None:
+        if run.status not in ("RUNNING", "COMPENSATING"):
+            raise self._forbids(run, "reported as stalled")
+        self._append(run, events.RunStalled(change.since_ms, change.why))
+        self._note(run)
+
     def change_run(self, tenant: str, run_id: str, change: Change, expected: int | None) -> Run:
         """Change a run from outside; `expected` is the event number the caller has seen."""
         run = self.run(run_id)
@@ -343,11 +350,37 @@ class Runs(Steps):
                 self._signal_run(run, change)
             case Rollback():
                 self._rollback_run(run, change)
+            case ReportStall():
+                self._report_stall(run, change)
+
+    def _is_awaited(self, run: Run) -> bool:
+        """Whether the parent of a run that is over does not know that. It got a report before; but
+        a server that fails over may lose that, and not that the run is over."""
+        if run.parent is None or run.status not in TERMINAL:
+            return False
+        if not run.parent_number and self._waits_for(run, run.parent_node, run.parent_scope):
+            return True
+        parent = self.run(run.parent)
+        if parent is None or parent.tenant != run.tenant:
+            return False
+        if run.parent_number:
+            is_open = parent.status not in CLOSED
+            return is_open and self._source.load_signal(parent.run, end_signal(run)) is None
+        return parent.undos > 0 and self._waits_for(run, *undo_place(run, parent))
+
+    def _waits_for(self, run: Run, node: str, scope: str) -> bool:
+        """Whether an instance of its parent waits for a run."""
+        token = self.token((run.parent or "", node, scope))
+        if token is None or token.tenant != run.tenant:
+            return False
+        return (token.state, token.wait, token.wait_key) == ("waiting", "child", run.run)
 
     def mark_reported(self, tenant: str, run_id: str, seq: int) -> bool:
         """Note that a run's relatives have learned all that happened to it up to this event."""
         run = self.run(run_id)
         if run is None or run.tenant != tenant or run.seq != seq or not run.unreported:
+            return False
+        if self._is_awaited(run):
             return False
         run.unreported = False
         self.changed_runs.add(run.run)

@@ -240,6 +240,10 @@ function events.run_paused(by) return '{"type":"run.paused"' .. text('by', by) .
 
 function events.run_resumed(by) return '{"type":"run.resumed"' .. text('by', by) .. '}' end
 
+function events.run_stalled(since_ms, why)
+  return '{"type":"run.stalled"' .. number('since_ms', since_ms) .. text('why', why) .. '}'
+end
+
 -- `to`: {{source, what it sent}, …}
 function events.run_patched(run, to, by, withdrawn)
   local sent = {}

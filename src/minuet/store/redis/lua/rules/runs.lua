@@ -282,8 +282,17 @@ local function rollback_run(run, CHANGE)
   undo.undo(run, change.by, change.back_to)
 end
 
+local function report_stall(run, CHANGE)
+  if run[R_STATUS] ~= 'RUNNING' and run[R_STATUS] ~= 'COMPENSATING' then
+    return forbids(run, 'reported as stalled')
+  end
+  append(run, events.run_stalled(change.since_ms, change.why))
+  note(run)
+end
+
 local CHANGES = { start = start_run, cancel = cancel_run, pause = pause_run, resume = resume_run,
   retry = retry_run, plan = patch_run, signal = signal_run, rollback = rollback_run,
+  stall = report_stall,
   -- It is known only when all rules are.
   repair = function(...) return repairs.repair(...) end }
 
@@ -297,12 +306,39 @@ function change_run(run, expected, CHANGE)
   return CHANGES[change.type](run, CHANGE)
 end
 
+-- Whether an instance of its parent waits for a run.
+local function waits_for(run, parent, node, scope)
+  local token = load_token(parent[R_NAME], node, scope)
+  return token and token[T_STATE] == 'waiting' and token[T_WAIT] == 'child'
+    and token[T_WAIT_KEY] == run[R_NAME]
+end
+
+-- Whether the parent of a run that is over does not know that: see `store/rules/runs.py`.
+local function is_awaited(run)
+  local node, scope = run[R_PARENT_NODE], run[R_PARENT_SCOPE] or ''
+  if not node or not TERMINAL[run[R_STATUS]] then return false end
+  local origin = call('HGET', run[R_KEY], F_ORIGIN)
+  local parent = origin and load_run(({ unpack_row(origin) })[O_PARENT])
+  if not parent or parent[R_TENANT] ~= run[R_TENANT] then return false end
+  if run[R_PARENT_NUMBER] then
+    local id = format('%s%s:%d', L_CHILD_SIGNAL, run[R_NAME], run[R_GENERATION])
+    return not undo.CLOSED[parent[R_STATUS]] and not call('HGET', parent[R_KEY], F_SIGNAL .. id)
+  end
+  if waits_for(run, parent, node, scope) then return true end
+  if not parent[R_UNDOS] then return false end
+  local digits = format('%d', parent[R_UNDOS])
+  -- As `minuet.store.families.undo_place` names it.
+  local at = string.char(96 + #digits) .. digits
+  return waits_for(run, parent, node:match('^[^$]*') .. L_UNDO, scope .. at)
+end
+
 -- Note that a run's relatives have learned all that happened to it up to this event.
 function mark_reported(tenant, name, seq)
   local run = load_run(name)
   if not run or run[R_TENANT] ~= tenant or run[R_SEQ] ~= seq or not run[R_UNREPORTED] then
     return false
   end
+  if is_awaited(run) then return false end
   run[R_UNREPORTED] = nil
   leave(UNREPORTED, name)
   -- This is not an event, so nothing of it goes to a log.
