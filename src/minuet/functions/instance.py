@@ -76,6 +76,7 @@ class Call:
         "input",
         "key",
         "kind",
+        "label",
         "name",
         "number",
         "occurrence",
@@ -86,6 +87,8 @@ class Call:
     def __init__(self, kind: Kind, name: str, occurrence: int, place: str) -> None:
         self.kind, self.name, self.occurrence = kind, name, occurrence
         self.key = key_of(kind, name, occurrence)
+        #: How people read it.
+        self.label = label_of(kind, name, occurrence)
         #: Where the code asks for it: file and line.
         self.place = place
         #: The task or the function of a step, or the workflow of a child run; and its arguments.
@@ -100,11 +103,6 @@ class Call:
         self.number = 0
         self.decode: Decode = as_it_is
         self.future: asyncio.Future[Any] | None = None
-
-    @property
-    def label(self) -> str:
-        """How people read it."""
-        return label_of(self.kind, self.name, self.occurrence)
 
 
 class FunctionInstance:
@@ -129,6 +127,8 @@ class FunctionInstance:
         self.waiting: dict[str, Call] = {}
         #: What it has asked for since the host last looked.
         self._asked: list[Call] = []
+        #: The timers among what it waits for; cancelled ones are dropped when they are looked at.
+        self._timers: dict[str, Call] = {}
         #: Steps that it no longer waits for.
         self.cancelled: list[Call] = []
         self._children = 0
@@ -180,14 +180,19 @@ class FunctionInstance:
         asked, self._asked = self._asked, []
         return [call for call in asked if self.waiting.get(call.key) is call]
 
+    @property
+    def has_timers(self) -> bool:
+        """Whether timers may be set."""
+        return bool(self._timers)
+
     def timers(self) -> Iterator[Call]:
         """The timers that are set."""
-        for call in list(self.waiting.values()):
-            if call.handle is not None:
-                if call.handle.cancelled():
-                    del self.waiting[call.key]
-                else:
-                    yield call
+        for call in list(self._timers.values()):
+            assert call.handle is not None
+            if call.handle.cancelled():
+                del self.waiting[call.key], self._timers[call.key]
+            else:
+                yield call
 
     def deliver(self, call: Call, entry: Entry) -> None:
         """The code gets what it waits for: a new entry."""
@@ -211,6 +216,7 @@ class FunctionInstance:
             self._root.exception()  # It counts as seen.
         self._root = None
         self.waiting.clear()
+        self._timers.clear()
         self._asked.clear()
 
     # ── replay ──────────────────────────────────────────────────────────────────────────
@@ -254,6 +260,7 @@ class FunctionInstance:
     def _give(self, call: Call, entry: Entry, value: Any = None) -> None:
         del self.waiting[call.key]
         if call.handle is not None:
+            del self._timers[call.key]
             self._loop.fire(call.handle)
             return
         assert call.future is not None
@@ -417,7 +424,7 @@ class FunctionInstance:
         place, self.sleeps_at = self.sleeps_at or self._outside(), ""
         call = self._call("timer", "" if is_sleep else TIMEOUT, place)
         call.handle, call.due_ms = handle, round(handle.when() * 1000)
-        self.waiting[call.key] = call
+        self.waiting[call.key] = self._timers[call.key] = call
         self._asked.append(call)
 
     def _outside(self) -> str:
@@ -440,6 +447,8 @@ def place_of_caller(above: int = 1) -> str:
 def _named(task: AnyTask, positional: tuple[Any, ...], named: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of a task by name."""
     arguments = task.name_arguments(positional)
+    if not named:
+        return arguments
     twice = arguments.keys() & named.keys()
     if twice:
         raise TypeError(f"{task.name}() got several values for {', '.join(sorted(twice))}")

@@ -74,6 +74,8 @@ class FunctionLoop(asyncio.AbstractEventLoop):
 
     def run_until_blocked(self) -> None:
         """Run callbacks until there are none."""
+        if not self._ready:
+            return
         outer = self._enter()
         try:
             for _ in range(CALLBACKS_MAX):

@@ -48,6 +48,7 @@ class FlowJournal:
         self._recorder = recorder
         self._context = context
         self.key = (context.run_id, context.token_node, context.scope_text)
+        self._held = Held(*self.key, context.lease_id)
         #: Whether it was not read, because it cannot have entries.
         self._is_new = is_new
         #: Of steps that failed and are tried again later: how far they have come, by key.
@@ -73,29 +74,24 @@ class FlowJournal:
             raise BlobError(entry.blob, problem, "missing")
         return msgspec.structs.replace(entry, output=msgspec.Raw(bytes(data)))
 
-    async def _encoded(self, entry: Entry) -> bytes:
-        """An entry as the store keeps it: without its output, if that is large."""
+    async def _without_output(self, entry: Entry) -> Entry:
+        """An entry whose large output is kept as a blob."""
+        store, tenant, run = self._store, self._tenant, self.key[0]
         data = bytes(entry.output)
-        if needs_blob(data):
-            store, tenant, run = self._store, self._tenant, self.key[0]
-            blob = await insist(lambda: put_content(store, data, run=run, tenant=tenant))
-            entry = msgspec.structs.replace(entry, output=NOTHING, blob=blob)
-        return encode_entry(entry)
+        blob = await insist(lambda: put_content(store, data, run=run, tenant=tenant))
+        return msgspec.structs.replace(entry, output=NOTHING, blob=blob)
 
     async def keep(self, entries: Sequence[Entry], received: Mapping[str, int]) -> None:
         """Keep what the code has got, and wait until that is durable. `received` are the signals
         that entries have received, by the entries' keys."""
         lease, mask = self._context.lease_id, self._context.mask
-        steps = [
-            NewStep(
-                *self.key,
-                lease,
-                mask(entry.key),
-                await self._encoded(entry),
-                received.get(entry.key, 0),
-            )
-            for entry in entries
-        ]
+        steps: list[NewStep] = []
+        for entry in entries:
+            key = entry.key
+            if needs_blob(bytes(entry.output)):
+                entry = await self._without_output(entry)
+            value = encode_entry(entry)
+            steps.append(NewStep(*self.key, lease, mask(key), value, received.get(key, 0)))
         for part in parts_of(steps):
             answers = await insist(partial(self._recorder.record, part))
             if "lost" in answers:
@@ -107,8 +103,7 @@ class FlowJournal:
                     raise Restart  # The journal was not read, and has entries.
                 names = ", ".join(repr(step.name) for step in part)
                 raise FunctionError(f"two steps are kept under one name of {names}: rename one")
-        held = Held(*self.key, lease)
-        if not await insist(partial(self._store.wait_until_durable, self._tenant, held)):
+        if not await insist(partial(self._store.wait_until_durable, self._tenant, self._held)):
             self._lose()
 
     async def note(self, name: str, value: bytes, signal: int = 0) -> None:

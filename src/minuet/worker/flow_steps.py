@@ -32,6 +32,7 @@ from minuet.types import Json
 from minuet.worker.failure import failure_of, timed_out
 from minuet.worker.flow_arrivals import Arrivals
 from minuet.worker.flow_journal import FlowJournal
+from minuet.worker.in_context import in_context
 from minuet.worker.isolation.attempts import IsolatedError, Isolation, TimedOut
 from minuet.worker.policy import Policies, Policy
 from minuet.worker.services import mask_output
@@ -81,14 +82,39 @@ class FlowSteps:
         return min((backoff.due_ms for backoff in self.paused.values()), default=None)
 
     def start(self, call: Call) -> None:
-        """Begin with a step, or go on with it."""
+        """Begin with a step, or go on with it, beside others."""
+        begin = self._begin(call)
+        if begin is not None:
+            self._run(call, *begin)
+
+    async def run_alone(self, call: Call) -> None:
+        """Do a step that is all that the code waits for, so that nothing can stop it but the end
+        of this run of the function: a task of its own would only cost time. It has a context of
+        its own all the same, as each handler has."""
+        begin = self._begin(call)
+        if begin is None:
+            return
+        contexts: list[Context] = []
+        try:
+            fields = await in_context(
+                contextvars.copy_context(), self._attempts(call, *begin, contexts)
+            )
+        except asyncio.CancelledError:
+            for context in contexts:
+                context.cancel()
+            raise
+        self._end(call, fields)
+
+    def _begin(self, call: Call) -> tuple[int, int] | None:
+        """The attempt to begin with, and when the first one began; None: it is too early."""
+        now_ms = self._services.now_ms()
         backoff = self._journal.backoffs.get(call.key)
         if backoff is None:
-            self._run(call, 1, self._services.now_ms())
-        elif backoff.due_ms > self._services.now_ms():
+            return 1, now_ms
+        if backoff.due_ms > now_ms:
             self.paused[call] = backoff
-        else:
-            self._run(call, backoff.attempt + 1, backoff.started_ms)
+            return None
+        return backoff.attempt + 1, backoff.started_ms
 
     def start_due(self) -> None:
         """Try those again whose time has come."""
@@ -131,18 +157,20 @@ class FlowSteps:
         except BaseException as error:
             self._arrivals.fail(error)
             return
-        if self._running.pop(call, None) is None:
-            return
+        if self._running.pop(call, None) is not None:
+            self._end(call, fields)
+
+    def _end(self, call: Call, fields: dict[str, Any] | Backoff) -> None:
         if isinstance(fields, Backoff):
             self.paused[call] = fields
             self._arrivals.wake()
         else:
-            fields |= {"started_ms": started_ms, **input_fields(call.input)}
             self._arrivals.add(call, fields)
 
     async def _attempts(
         self, call: Call, attempt: int, started_ms: int, contexts: list[Context]
     ) -> dict[str, Any] | Backoff:
+        """What comes of a step, as fields of its entry; or that it is tried again later."""
         task = call.target if isinstance(call.target, Task) else None
         services = self._services
         policy = services.policies.of_step(None if task is None else task.retries)
@@ -151,11 +179,13 @@ class FlowSteps:
             context = self._context.for_step(call.key, attempt, is_async=is_async)
             contexts[:] = [context]
             found = await self._attempt(call, task, context, policy)
+            # What its entry says beside what came of it.
+            about = {"attempts": attempt, "started_ms": started_ms, **input_fields(call.input)}
             if not isinstance(found, AttemptFailed):
-                return {"output": msgspec.Raw(found), "attempts": attempt}
+                return {"output": msgspec.Raw(found), **about}
             delay_ms = retry_delay_ms(policy.retry, attempt, found, services.ids.fraction())
             if delay_ms is None:
-                return {"error": found.error, "attempts": attempt}
+                return {"error": found.error, **about}
             if delay_ms > HELD_MS and not services.handlers.skips_delays:
                 return await self._pause(call, attempt, started_ms, delay_ms, found)
             await asyncio.sleep(0 if services.handlers.skips_delays else delay_ms / 1000)
@@ -196,8 +226,9 @@ class FlowSteps:
         except IsolatedError as error:
             failed, contents = error.examined.under(policy), error.contents
         except BaseException as error:
+            is_stopped = context.cancelled or self._context.cancelled
             is_ours = isinstance(error, LeaseLost | asyncio.CancelledError)
-            if error is context.outage or (context.cancelled and is_ours):
+            if error is context.outage or (is_stopped and is_ours):
                 raise
             failed = failure_of(error, policy, context.mask)
             contents = masked(contents_of(error), context.mask)
@@ -205,17 +236,18 @@ class FlowSteps:
 
     async def _limited(self, call: Call, task: AnyTask | None, context: Context) -> Any:
         """What a step returns, within its time; here, or in a process of its own."""
+        context.enter()
         if task is None:
             return await self._call(call, task, context)
-        hard_ms, soft_ms = (
-            None if one is None else int(one * 1000) for one in (task.timeout, task.soft_timeout)
-        )
+        hard_ms = None if task.timeout is None else int(task.timeout * 1000)
+        soft_ms = None if task.soft_timeout is None else int(task.soft_timeout * 1000)
         context.limit_time(asyncio.get_running_loop().time, soft_ms, hard_ms)
         handlers = self._services.handlers
         stands_in = call.name in handlers.step_stand_ins
         if task.isolation != "process" or stands_in or not handlers.isolates:
+            if task.timeout is None:
+                return await self._call(call, task, context)
             return await _limited(self._call(call, task, context), task.timeout)
-        context.enter()
         try:
             data = await self._services.isolation.call(
                 task,
@@ -230,7 +262,6 @@ class FlowSteps:
         return msgspec.json.decode(data)
 
     async def _call(self, call: Call, task: AnyTask | None, context: Context) -> Any:
-        context.enter()
         stand_in = self._services.handlers.step_stand_ins.get(call.name)
         instead = None if stand_in is None else stand_in(call.arguments, context)
         if instead is not None:
@@ -260,9 +291,7 @@ class _TimeUp(Exception):
         self.left = left
 
 
-async def _limited(work: Awaitable[T], seconds: float | None) -> T:
-    if seconds is None:
-        return await work
+async def _limited(work: Awaitable[T], seconds: float) -> T:
     try:
         async with asyncio.timeout(seconds) as limit:
             return await work

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+from asyncio import _enter_task, _leave_task
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor as ThreadPool
 from functools import partial
@@ -139,10 +140,11 @@ class FlowRun:
         )
         instance.begin(partial(self._function.function, flow, **self._arguments))
         while True:
-            await self._turn()
+            self._turn()
             asked, is_over = instance.take_asked(), instance.is_over
             await self._keep()
-            await self._cancel(is_over=is_over)
+            if is_over or instance.cancelled:
+                await self._cancel(is_over=is_over)
             if is_over:
                 return instance.result()
             await self._start(asked)
@@ -160,35 +162,15 @@ class FlowRun:
             self._inbox = None
         await self._steps.stop_all()
         if self._instance is not None:
-            await self._off_task(self._instance.close)
+            _off_task(self._instance.close)
             # The two know each other. Collecting such pairs costs more than this.
             self._instance = None
 
-    async def _turn(self) -> None:
+    def _turn(self) -> None:
         """Run the code until it waits for what is not here."""
-        await self._off_task(self._pump)
+        _off_task(self._pump)
         if self._arrivals.fatal is not None:
             raise self._arrivals.fatal
-
-    async def _off_task(self, function: Callable[[], None]) -> None:
-        """Call something as a callback of the loop: while the code of a function runs, which has
-        a loop and tasks of its own, no task of this loop may be the current one."""
-        loop = asyncio.get_running_loop()
-        done: asyncio.Future[None] = loop.create_future()
-
-        def call() -> None:
-            try:
-                function()
-            except BaseException as error:
-                if not done.done():
-                    done.set_exception(error)
-            else:
-                if not done.done():
-                    done.set_result(None)
-
-        # In a context of its own: the code must not see what this worker has set.
-        loop.call_soon(call, context=contextvars.Context())
-        await done
 
     def _pump(self) -> None:
         instance = self._instance
@@ -213,7 +195,7 @@ class FlowRun:
         instance = self._instance
         assert instance is not None
         arrival = self._arrivals.take(instance)
-        if arrival is not None:
+        if arrival is not None or not instance.has_timers:
             return arrival
         now_ms = self._flows.now_ms()
         due = [call for call in instance.timers() if call.due_ms <= now_ms]
@@ -222,6 +204,8 @@ class FlowRun:
 
     def _is_due(self) -> bool:
         assert self._instance is not None
+        if not self._instance.has_timers:
+            return False
         now_ms = self._flows.now_ms()
         return any(call.due_ms <= now_ms for call in self._instance.timers())
 
@@ -250,13 +234,21 @@ class FlowRun:
     # ── what the code asks for ──────────────────────────────────────────────────────────
 
     async def _start(self, asked: Sequence[Call]) -> None:
+        assert self._instance is not None
         assert self._inbox is not None
+        is_alone = len(asked) == len(self._instance.waiting) == 1
+        has_come = False
         for call in asked:
             if call.kind == "step":
-                self._steps.start(call)
-            elif call.kind == "child":
-                await self._inbox.start_child(call)
-        if any(call.kind in ("signal", "child") for call in asked):
+                if is_alone:
+                    await self._steps.run_alone(call)
+                else:
+                    self._steps.start(call)
+            elif call.kind != "timer":
+                if call.kind == "child":
+                    await self._inbox.start_child(call)
+                has_come = True
+        if has_come:
             await self._inbox.look()
 
     async def _cancel(self, *, is_over: bool) -> None:
@@ -295,3 +287,16 @@ class FlowRun:
 
     def uuid(self) -> str:
         return str(UUID(self._flows.ids.token(), version=4))
+
+
+def _off_task(function: Callable[[], None]) -> None:
+    """Call something outside of the current task: while the code of a function runs, which has a
+    loop and tasks of its own, no task of this loop may be the current one."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    _leave_task(loop, task)
+    try:
+        # In a context of its own: the code must not see what this worker has set.
+        contextvars.Context().run(function)
+    finally:
+        _enter_task(loop, task)

@@ -23,14 +23,14 @@ class StepRecorder:
         self._waiting: list[tuple[Sequence[NewStep], asyncio.Future[Answers]]] = []
         self._task: asyncio.Task[None] | None = None
 
-    async def record(self, steps: Sequence[NewStep]) -> Answers:
+    def record(self, steps: Sequence[NewStep]) -> asyncio.Future[Answers]:
         """What the store answers to each of these steps."""
         loop = asyncio.get_running_loop()
         answered: asyncio.Future[Answers] = loop.create_future()
         self._waiting.append((steps, answered))
         if self._task is None:
             self._task = loop.create_task(self._record_all())
-        return await answered
+        return answered
 
     async def _record_all(self) -> None:
         while self._waiting:

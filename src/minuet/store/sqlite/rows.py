@@ -82,8 +82,8 @@ class Rows:
     def __init__(self, db: apsw.Connection, known: Known, *, careful: bool = True) -> None:
         self._db = db
         self._known = known
-        #: Check whether a token exists before one is made. Otherwise the unique index finds
-        #: out, and the whole group is applied again with care: it hardly ever happens.
+        #: Check whether a token or a step exists before one is made. Otherwise the unique index
+        #: finds out, and the whole group is applied again with care: it hardly ever happens.
         self._careful = careful
         #: Runs and tokens with their numbers in the file; None: there is no such row.
         self._runs: dict[str, tuple[int, Run] | None] = {}
@@ -203,6 +203,8 @@ class Rows:
         return int(self._db.execute(_SLOT_HOLDERS, (tenant, slot)).get)
 
     def load_step(self, key: Key, name: str) -> bytes | None:
+        if not self._careful:
+            return None
         value = self._db.execute(_LOAD_STEP, (*key, name)).get
         return None if value is None else bytes(value)
 
