@@ -20,6 +20,7 @@ from minuet.app.app import App, Facade
 from minuet.app.blobs import Blobs
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
+from minuet.app.keys import Keys
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
 from minuet.app.sync import (
@@ -27,6 +28,7 @@ from minuet.app.sync import (
     SyncBlobs,
     SyncDoctor,
     SyncFacade,
+    SyncKeys,
     SyncRetention,
     SyncRunHandle,
     SyncRuns,
@@ -55,6 +57,7 @@ TWINS: list[tuple[type[Any], type[Any], set[str]]] = [
     (Workers, SyncWorkers, set()),
     (Retention, SyncRetention, set()),
     (Blobs, SyncBlobs, set()),
+    (Keys, SyncKeys, set()),
     (Doctor, SyncDoctor, set()),
     (RunHandle, SyncRunHandle, set()),
 ]

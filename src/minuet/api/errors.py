@@ -64,11 +64,11 @@ class UnauthenticatedError(RequestError):
 
     def __init__(self) -> None:
         self.headers = {"WWW-Authenticate": 'Bearer realm="minuet"'}
-        super().__init__("send the server's API key as `Authorization: Bearer KEY`")
+        super().__init__("send an API key that is valid as `Authorization: Bearer KEY`")
 
 
 class ForbiddenError(RequestError):
-    """A page of another site has sent it."""
+    """The sender may not do this: it needs another role, or a page of another site has sent it."""
 
     code = "forbidden"
     outcome = Outcome(INVALID, 403, "Forbidden")

@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from minuet.app.roles import Role
+
 Moment = Annotated[
     str,
     Meta(
@@ -335,6 +337,31 @@ class Retried(Reply, frozen=True):
     """What became of dead letters that were to be retried."""
 
     items: list[RetriedLetter]
+
+
+class Key(Reply, frozen=True):
+    """An API key, without the key itself."""
+
+    id: str
+    prefix: Annotated[str, Meta(description="The key begins with this.")]
+    name: str
+    tenant: str
+    roles: list[Role]
+    groups: list[str]
+    trusted: bool
+    created_at: Moment
+    created_by: str | None
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    used_at: Annotated[
+        Moment | None, Meta(description="When it was last used, to ten minutes; null: never.")
+    ]
+
+
+class NewKey(Key, frozen=True):
+    """An API key that was just created."""
+
+    key: Annotated[str, Meta(description="The key. It is never shown again.")]
 
 
 class Worker(Reply, frozen=True):

@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from minuet.app.roles import Role
+
 #: A document as data, or as text in YAML or JSON.
 AnyDocument = dict[str, Any] | str
 
@@ -137,6 +139,27 @@ class DiscardLetter(Body, frozen=True):
     """Why a dead letter is of no further interest."""
 
     why: str = ""
+
+
+class CreateKey(Body, frozen=True):
+    """An API key to create."""
+
+    name: Annotated[
+        str,
+        Meta(description="Who has it, a person or a service. Keys with one name are one person's."),
+    ]
+    roles: Annotated[list[Role], Meta(description="What it lets do.", min_length=1)]
+    groups: Annotated[
+        list[str], Meta(description="Groups that its owner is in: approvals may be for them.")
+    ] = []
+    trusted: Annotated[
+        bool,
+        Meta(description="Its owner may act in the name of others: `decided_by` counts."),
+    ] = False
+    expires_seconds: Annotated[
+        Annotated[float, Meta(ge=1, le=1e9)] | None,
+        Meta(description="It ends after this time; null: never."),
+    ] = None
 
 
 class RegisterWorker(Body, frozen=True):

@@ -26,6 +26,7 @@ from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
+from minuet.app.keys import Keys
 from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.portal import Portal
@@ -444,6 +445,14 @@ class SyncRetention(Twin):
     collect = iterating(Retention.collect)
 
 
+class SyncKeys(Twin):
+    """The API keys of a tenant, without `await`."""
+
+    create = blocking(Keys.create)
+    list = blocking(Keys.list)
+    revoke = blocking(Keys.revoke)
+
+
 class SyncBlobs(Twin):
     """Contents that documents and inputs name by their references, without `await`."""
 
@@ -484,6 +493,7 @@ class SyncFacade(_Starting):
         self._approvals = SyncApprovals(portal, lambda: facade.approvals)
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
+        self._keys = SyncKeys(portal, lambda: facade.keys)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
         self._webhooks = SyncWebhooks(portal, lambda: facade.webhooks)
 
@@ -526,6 +536,11 @@ class SyncFacade(_Starting):
     def blobs(self) -> SyncBlobs:
         """Contents that documents and inputs name by their references."""
         return self._blobs
+
+    @property
+    def keys(self) -> SyncKeys:
+        """The API keys of this tenant, for callers of a server."""
+        return self._keys
 
     @property
     def doctor(self) -> SyncDoctor:

@@ -210,8 +210,15 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         name="MINUET_API_KEY",
         kind="secret",
-        help="The key that clients of a server must send (`Authorization: Bearer KEY`). Without "
-        "it, a server listens on loopback addresses only, or with `--insecure`. Never printed.",
+        help="For clients: the API key that they send to a server. For a server: a key that opens "
+        "everything, beside those that `minuet keys create` makes. Never printed.",
+    ),
+    Setting(
+        name="MINUET_REQUIRE_KEY",
+        kind="flag",
+        default=False,
+        help="Whether a server on a loopback address asks for an API key; on other addresses it "
+        "always does, unless it is started with `--insecure`.",
     ),
     Setting(
         name="MINUET_ALLOWED_HOSTS",
