@@ -121,9 +121,16 @@ class Decide(Body, frozen=True):
     comments: str = ""
     data: Annotated[Any, Meta(description="It must fit the approval's form.")] = None
     decided_by: Annotated[
-        str | None, Meta(description="The person who decides; `anonymous` if nobody says.")
+        str | None,
+        Meta(
+            description="The person who decides. It counts if the sender is trusted, or no key is "
+            "needed; else it is the owner of the key. `anonymous` if nobody says."
+        ),
     ] = None
-    groups: Annotated[list[str], Meta(description="The groups that this person is in.")] = []
+    groups: Annotated[
+        list[str],
+        Meta(description="The groups that this person is in; it counts as `decided_by` does."),
+    ] = []
 
 
 class RetryLetters(Body, frozen=True):
