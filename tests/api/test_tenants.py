@@ -264,7 +264,8 @@ async def send(
         return word.removeprefix("=") if word.startswith("=") else caller.own[word]
 
     for part, word in parts.items():
-        path = re.sub(rf"\{{{part}(:path)?\}}", lambda _, w=word: quote(filled(w), safe=""), path)
+        for name_in_path in (f"{{{part}}}", f"{{{part}:path}}"):
+            path = path.replace(name_in_path, quote(filled(word), safe=""))
     text = None if body is None else msgspec.json.encode(body).replace(b'"{}"', encoded(value))
     return await caller.call(
         method, path, params={name: filled(word) for name, word in query.items()}, content=text

@@ -17,6 +17,7 @@ import pytest
 
 import minuet
 from minuet.app.app import App, Facade
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
@@ -25,6 +26,7 @@ from minuet.app.retention import Retention
 from minuet.app.runs import Runs
 from minuet.app.sync import (
     SyncApp,
+    SyncAudit,
     SyncBlobs,
     SyncDoctor,
     SyncFacade,
@@ -58,6 +60,7 @@ TWINS: list[tuple[type[Any], type[Any], set[str]]] = [
     (Retention, SyncRetention, set()),
     (Blobs, SyncBlobs, set()),
     (Keys, SyncKeys, set()),
+    (Audit, SyncAudit, set()),
     (Doctor, SyncDoctor, set()),
     (RunHandle, SyncRunHandle, set()),
 ]

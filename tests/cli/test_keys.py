@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from minuet.app.app import App
+from minuet.app.audit import AuditWriter
 from minuet.app.keys import KeyCells
 from minuet.app.roles import ROLES as KNOWN
 from minuet.cli.key_arguments import ROLES
@@ -69,3 +70,31 @@ def test_a_key_in_memory_would_help_nobody(minuet: Any) -> None:
 
     assert refused.code == 2
     assert "memory://" in refused.err
+
+
+def test_the_audit_log_lists_who_has_changed_what(
+    minuet: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    async def change() -> None:
+        async with App(worker=False) as app:
+            writer = AuditWriter(app)
+            entry = await writer.begin(
+                by="ada",
+                shown="key:x",
+                address="10.0.0.7",
+                action="POST /runs/{run_id}/cancel",
+                path="/api/v1/runs/7/cancel",
+            )
+            await writer.end(entry, 409)
+
+    minuet("keys", "create", "ada", "--role", "admin")
+    nothing = minuet("audit").out
+    asyncio.run(change())
+    shown = minuet("audit").out
+
+    assert nothing == "Nothing was changed over HTTP.\n"
+    for word in ("ada", "10.0.0.7", "409", "POST /api/v1/runs/7/cancel"):
+        assert word in shown
+    assert minuet("audit", "--json").json[0]["credential"] == "key:x"

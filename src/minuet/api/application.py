@@ -23,6 +23,7 @@ from minuet.api.identity import Gate, KeyRing
 from minuet.api.permissions import PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
+    audit,
     blobs,
     catalog,
     dead_letters,
@@ -54,7 +55,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, keys, health, metrics),
+    *(dead_letters, exchange, workers, catalog, blobs, keys, audit, health, metrics),
 )
 
 

@@ -16,7 +16,7 @@ from minuet.api.answers import answer_problem
 from minuet.api.errors import BodyTooLargeError, UnauthenticatedError
 from minuet.api.identity import ANYBODY, Gate
 from minuet.api.pace import Pace
-from minuet.api.permissions import OPEN, PREFIX
+from minuet.api.permissions import OPEN, PREFIX, Call
 from minuet.app.acting import acting_as
 from minuet.app.feeds import KEPT_MAX
 from minuet.errors import MinuetError
@@ -82,33 +82,35 @@ class Front:
         path = canonical(scope["path"])
         scope = {**scope, "path": path}
         loop = asyncio.get_running_loop()
-        is_begun, given, checked_at = False, "", loop.time()
-        identity = ANYBODY
+        is_begun, checked_at = False, loop.time()
+        call = Call(ANYBODY, (scope.get("client") or ("",))[0])
 
         async def sending(message: Message) -> None:
             nonlocal is_begun, checked_at
             # Streams and long polls last: a key that is revoked ends them as well.
             now = loop.time()
             if now - checked_at > self._access.recheck_s:
-                if not await self._gate.is_still(identity, given):
+                if not await self._gate.is_still(call.identity):
                     raise UnauthenticatedError
                 checked_at = now
+            if call.end is not None:
+                await self._end(call, message["status"])
             is_begun = True
             await send(message)
 
         try:
             headers = Headers(scope=scope)
-            address = (scope.get("client") or ("",))[0]
             if path not in OPEN:
                 self._access.check(scope["method"], headers)
-                given = bearer(headers)
                 worker = _WORKER.match(path)
-                identity = await self._gate.identify(given, worker[1] if worker else "", address)
-            scope["minuet.identity"] = identity
+                call.identity = await self._gate.identify(
+                    bearer(headers), worker[1] if worker else "", call.address
+                )
+            scope["minuet.call"] = call
             if self._pace is not None:
-                self._pace.check(identity.shown or address, loop.time())
+                self._pace.check(call.identity.shown or call.address, loop.time())
             receive = self._limit(headers, path, receive)
-            with acting_as(identity.actor):
+            with acting_as(call.identity.actor(call.address)):
                 await self._inner(scope, receive, sending)
         except ClientDisconnect:
             pass
@@ -121,6 +123,15 @@ class Front:
             _log.exception("%s %s failed because of a bug", scope["method"], path)
             if not is_begun:
                 await answer_problem(internal_error(), path)(scope, receive, send)
+
+    async def _end(self, call: Call, status: int) -> None:
+        """Complete the entry of the audit log."""
+        assert call.end is not None
+        end, call.end = call.end, None
+        try:
+            await end(status)
+        except MinuetError as error:
+            _log.warning("the audit log does not say what came of a request: %s", error)
 
     def _limit(self, headers: Headers, path: str, receive: Receive) -> Receive:
         """Refuse a body that is too large."""

@@ -57,10 +57,9 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     #: The id of the worker over HTTP that it is: it may do only what concerns this one.
     worker: str = ""
 
-    @property
-    def actor(self) -> Actor:
+    def actor(self, address: str) -> Actor:
         """In whose name its changes are recorded."""
-        return Actor(self.name, self.is_trusted)
+        return Actor(self.name, self.is_trusted, address if self.shown else "")
 
 
 #: Everybody, where no key is asked for.
@@ -209,7 +208,7 @@ class Gate:
             worker=id,
         )
 
-    async def is_still(self, identity: Identity, given: str) -> bool:
+    async def is_still(self, identity: Identity) -> bool:
         """Whether somebody who has called is still who it was."""
         if identity.key:
             return await self._keys.find_by_id(identity.key) is not None

@@ -6,11 +6,15 @@ router, so that a route cannot be forgotten.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Awaitable, Callable
+
 from starlette.requests import Request
 from starlette.types import Scope
 
 from minuet.api.errors import ForbiddenError
 from minuet.api.identity import Identity
+from minuet.app.audit import AuditWriter
 from minuet.app.roles import Role
 
 #: Where all routes are.
@@ -75,14 +79,34 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /keys": ("admin",),
     "POST /keys": ("admin",),
     "DELETE /keys/{id}": ("admin",),
+    "GET /audit": ("admin",),
     "GET /metrics": ("viewer",),
 }
 
 
+#: Changes without an entry in the audit log: the history of the run has them.
+UNAUDITED = frozenset({"POST /runs", "POST /workers/{id}/exchange"})
+
+
+class Call:
+    """A request that was let in."""
+
+    def __init__(self, identity: Identity, address: str) -> None:
+        self.identity = identity
+        self.address = address
+        #: Writes what came of it into the audit log; None: it has no entry.
+        self.end: Callable[[int], Awaitable[None]] | None = None
+
+
+def call_of(scope: Scope) -> Call:
+    """A request that was let in."""
+    found: Call = scope["minuet.call"]
+    return found
+
+
 def identity_of(scope: Scope) -> Identity:
     """Who sends a request."""
-    found: Identity = scope["minuet.identity"]
-    return found
+    return call_of(scope).identity
 
 
 def check_role(identity: Identity, roles: tuple[Role, ...]) -> None:
@@ -92,14 +116,30 @@ def check_role(identity: Identity, roles: tuple[Role, ...]) -> None:
         raise ForbiddenError(f"this needs the role {needed}")
 
 
-def check_route(scope: Scope, method: str, path: str) -> None:
+def check_route(scope: Scope, method: str, path: str) -> str:
     """ForbiddenError unless the sender may call a route. `path` is that of the route, with the
-    names of its parameters."""
-    path = path.removeprefix(PREFIX)
-    if path not in EXEMPT:
-        check_role(identity_of(scope), NEEDED.get(f"{method} {path}", ()))
+    names of its parameters. Return what the route is called in the table."""
+    name = f"{method} {path.removeprefix(PREFIX)}"
+    if path.removeprefix(PREFIX) not in EXEMPT:
+        check_role(identity_of(scope), NEEDED.get(name, ()))
+    return name
 
 
 async def authorize(request: Request) -> None:
-    """What every route of FastAPI begins with."""
-    check_route(request.scope, request.method, request.scope["route"].path)
+    """What every route of FastAPI begins with: may the sender call it? If it changes something,
+    the audit log has it before it happens."""
+    scope = request.scope
+    name = check_route(scope, request.method, scope["route"].path)
+    if request.method in ("GET", "HEAD") or name in UNAUDITED:
+        return
+    call, shared = call_of(scope), scope["minuet"]
+    identity = call.identity
+    writer = AuditWriter(shared.facade(request))
+    entry = await writer.begin(
+        by=identity.name,
+        shown=identity.shown,
+        address=call.address,
+        action=name,
+        path=scope["path"],
+    )
+    call.end = functools.partial(writer.end, entry)

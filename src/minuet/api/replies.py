@@ -364,6 +364,21 @@ class NewKey(Key, frozen=True):
     key: Annotated[str, Meta(description="The key. It is never shown again.")]
 
 
+class AuditEntry(Reply, frozen=True):
+    """A change that somebody has asked for."""
+
+    id: str
+    at: Moment
+    by: Annotated[str | None, Meta(description="Whose key it was; null: nobody knows.")]
+    credential: Annotated[
+        str | None, Meta(description="What the sender has shown.", examples=["key:k3b5x2qpa7ho"])
+    ]
+    address: Annotated[str | None, Meta(description="The address that sent it.")]
+    action: Annotated[str, Meta(examples=["POST /runs/{run_id}/cancel"])]
+    path: str
+    status: Annotated[int | None, Meta(description="Of the answer; null: the server ended before.")]
+
+
 class Worker(Reply, frozen=True):
     """A worker."""
 

@@ -14,8 +14,9 @@ from typing import Any
 
 import msgspec
 
-#: The tag of a run that says who has started it.
+#: The tags of a run that say who has started it, and from where.
 SUBMITTED_BY = "submitted_by"
+SUBMITTED_FROM = "submitted_from"
 
 
 class Actor(msgspec.Struct, frozen=True):
@@ -25,6 +26,8 @@ class Actor(msgspec.Struct, frozen=True):
     name: str = ""
     #: It may act in the name of others: what it says counts.
     is_trusted: bool = True
+    #: The address that the call came from; "": it does not matter.
+    address: str = ""
 
 
 _actor: ContextVar[Actor] = ContextVar("minuet_actor", default=Actor())  # noqa: B039
@@ -49,6 +52,6 @@ def recorded_by(given: str) -> str:
 def recorded_tags(tags: dict[str, Any]) -> dict[str, Any]:
     """The tags of a run that is started now: who starts it is among them, if that is known."""
     actor = _actor.get()
-    if not actor.name or (actor.is_trusted and SUBMITTED_BY in tags):
-        return tags
-    return {**tags, SUBMITTED_BY: actor.name}
+    if actor.name and not (actor.is_trusted and SUBMITTED_BY in tags):
+        tags = {**tags, SUBMITTED_BY: actor.name}
+    return {**tags, SUBMITTED_FROM: actor.address} if actor.address else tags

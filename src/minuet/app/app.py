@@ -5,8 +5,8 @@
         result = await run.wait()
 
 The nouns hold the verbs: `app.runs`, `app.approvals`, `app.dead_letters`, `app.workflows`,
-`app.workers`, `app.webhooks`, `app.retention`, `app.blobs`, `app.keys`, `app.doctor`. The
-App itself has the few that nearly every program needs, as short forms.
+`app.workers`, `app.webhooks`, `app.retention`, `app.blobs`, `app.keys`, `app.audit`,
+`app.doctor`. The App itself has the few that nearly every program needs, as short forms.
 
 Leaving the block drains the worker. A run that was started lives in the store, not in the App:
 another App (or process) on the same store continues it.
@@ -21,6 +21,7 @@ from typing import Any, Self, Unpack, overload
 
 from minuet.app.approvals import Approvals
 from minuet.app.arguments import checked
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
@@ -117,6 +118,12 @@ class Facade:
         self._engine.check_open()
         engine = self._engine
         return Keys(engine.store, self._tenant.name, engine.clock, engine.ids)
+
+    @property
+    def audit(self) -> Audit:
+        """Who has changed what over HTTP."""
+        self._engine.check_open()
+        return Audit(self._engine.store, self._tenant.name)
 
     @property
     def doctor(self) -> Doctor:

@@ -358,6 +358,7 @@ RULES: dict[str, Rule] = {
     "roles": several(one_of(*ROLES)),
     "trusted": instance(bool),
     "expires_seconds": optional(seconds(1)),
+    "Audit.list.after": optional(any_text),
     # Asking.
     "after": whole(0, SEQ_MAX),
     "at": optional(whole(1, SEQ_MAX)),

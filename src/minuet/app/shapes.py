@@ -28,6 +28,7 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.audit import AuditEntry
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, Undoing, WaitView
@@ -501,6 +502,20 @@ def key(found: StoredKey) -> Shape:
 def new_key(made: NewKey) -> Shape:
     """An API key that was just created, with its text."""
     return {**key(made.key), "key": made.text}
+
+
+def audit_entry(found: AuditEntry) -> Shape:
+    """A change that somebody has asked for over HTTP."""
+    return {
+        "id": found.id,
+        "at": moment(found.at_ms),
+        "by": found.by or None,
+        "credential": found.shown or None,
+        "address": found.address or None,
+        "action": found.action,
+        "path": found.path,
+        "status": found.status,
+    }
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────

@@ -21,6 +21,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, 
 
 from minuet.app.app import App, Facade
 from minuet.app.approvals import Approvals
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
@@ -453,6 +454,12 @@ class SyncKeys(Twin):
     revoke = blocking(Keys.revoke)
 
 
+class SyncAudit(Twin):
+    """Who has changed what over HTTP, without `await`."""
+
+    list = blocking(Audit.list)
+
+
 class SyncBlobs(Twin):
     """Contents that documents and inputs name by their references, without `await`."""
 
@@ -494,6 +501,7 @@ class SyncFacade(_Starting):
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
         self._keys = SyncKeys(portal, lambda: facade.keys)
+        self._audit = SyncAudit(portal, lambda: facade.audit)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
         self._webhooks = SyncWebhooks(portal, lambda: facade.webhooks)
 
@@ -541,6 +549,11 @@ class SyncFacade(_Starting):
     def keys(self) -> SyncKeys:
         """The API keys of this tenant, for callers of a server."""
         return self._keys
+
+    @property
+    def audit(self) -> SyncAudit:
+        """Who has changed what over HTTP."""
+        return self._audit
 
     @property
     def doctor(self) -> SyncDoctor:

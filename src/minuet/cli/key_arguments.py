@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_store, age
+from minuet.cli.parser import Commands, Parser, add, add_store, age, count
 
 #: As `minuet.app.roles` has them, which takes longer to import.
 ROLES = ("viewer", "operator", "editor", "approver", "worker", "admin")
@@ -65,6 +65,22 @@ def add_keys(commands: Commands[Parser]) -> None:
         "End an API key. Servers refuse it within seconds.",
     )
     parser.add_argument("id", metavar="ID", help="its id, as `list` shows it, or the key itself")
+    _add_tenant(parser)
+    add_store(parser)
+
+
+def add_audit(commands: Commands[Parser]) -> None:
+    parser = add(
+        commands,
+        "audit",
+        "keys:audit",
+        "list who has changed what over HTTP",
+        "List who has changed what over HTTP, and from where, the newest first. Who has started a\n"
+        "run is in the run: see `minuet runs show`.",
+    )
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
+    )
     _add_tenant(parser)
     add_store(parser)
 

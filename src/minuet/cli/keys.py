@@ -1,4 +1,4 @@
-"""`minuet keys`: the API keys of a server's clients."""
+"""`minuet keys` and `minuet audit`: a server's clients, and what they have changed."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from argparse import Namespace
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
+from minuet.app.audit import AuditEntry
 from minuet.app.keys import NewKey, StoredKey
-from minuet.cli.output import clean, format_short_age, note, print_json, print_table
+from minuet.cli.output import clean, format_moment, format_short_age, note, print_json, print_table
 from minuet.cli.stores import is_memory, with_app
 from minuet.cli.user import user_name
 from minuet.errors import ConfigError
@@ -87,4 +88,30 @@ def revoke(arguments: Namespace) -> int:
         print_json(shapes.key(found))
     else:
         print(clean(f"revoked {found.id} of {found.name}"))
+    return outcomes.COMPLETED
+
+
+def audit(arguments: Namespace) -> int:
+    """List who has changed what over HTTP."""
+
+    async def ask(app: App) -> list[AuditEntry]:
+        return await app.for_tenant(arguments.tenant).audit.list(limit=arguments.limit)
+
+    found = with_app(arguments, ask)
+    if arguments.output == "json":
+        print_json([shapes.audit_entry(one) for one in found])
+    elif not found:
+        print("Nothing was changed over HTTP.")
+    else:
+        rows = [
+            (
+                format_moment(one.at_ms),
+                clean(one.by or one.shown or "anonymous"),
+                clean(one.address),
+                "" if one.status is None else str(one.status),
+                clean(f"{one.action.partition(' ')[0]} {one.path}"),
+            )
+            for one in found
+        ]
+        print_table(("at", "by", "from", "answer", "what"), rows, names=("by", "what"))
     return outcomes.COMPLETED
