@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from minuet.api.access import Access, access_for, check_bind, is_loopback
+from minuet.api.access import Access, access_for, check_bind
 from minuet.api.errors import TooManyRequestsError
 from minuet.api.front import Limits
+from minuet.api.local import is_loopback
 from minuet.api.pace import Pace
 from minuet.errors import ConfigError
 

@@ -8,7 +8,6 @@ which site a request comes from (`Origin`), which must be this one.
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable
 from urllib.parse import urlsplit
 
@@ -17,27 +16,19 @@ from starlette.datastructures import Headers
 
 from minuet.api.errors import ForbiddenError, ReadOnlyError, UnknownHostError
 from minuet.api.identity import RECHECK_S
+from minuet.api.local import LOCAL, is_loopback
+from minuet.api.provider import Provider
 from minuet.errors import ConfigError
-
-#: Names of this machine, for itself.
-LOCAL = ("localhost", "127.0.0.1", "[::1]")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches the address."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def check_bind(host: str, access: Access, *, has_keys: bool, insecure: bool) -> None:
     """ConfigError if others could reach a server that asks nobody for a key, or that has none."""
-    if not (is_loopback(host) or has_keys or access.key or insecure):
+    if not (is_loopback(host) or has_keys or access.key or access.provider or insecure):
         raise ConfigError(
             f"{host} can be reached from other machines, and there is no API key yet: create one "
-            "with `minuet keys create NAME --role admin`, or set MINUET_API_KEY; or pass "
-            "--insecure if something in front of the server checks who calls"
+            "with `minuet keys create NAME --role admin`, or set MINUET_API_KEY or "
+            "MINUET_OIDC_ISSUER; or pass --insecure if something in front of the server checks "
+            "who calls"
         )
 
 
@@ -55,11 +46,13 @@ class Access(msgspec.Struct, frozen=True):
     primary: str | None = None
     #: How long a key that was found is taken as valid, in seconds.
     recheck_s: float = RECHECK_S
+    #: Who issues tokens beside the API keys.
+    provider: Provider | None = None
 
     @property
     def is_open(self) -> bool:
         """Whether those who send no key may do everything."""
-        return not (self.key or self.is_required)
+        return not (self.key or self.is_required or self.provider)
 
     def check(self, method: str, headers: Headers) -> None:
         """Raise what is wrong with a request, apart from who sends it."""
@@ -95,6 +88,7 @@ def access_for(
     names: Iterable[str],
     *,
     required: bool = False,
+    provider: Provider | None = None,
     insecure: bool = False,
     read_only: bool = False,
     primary: str | None = None,
@@ -105,4 +99,4 @@ def access_for(
     if not is_loopback(host):
         hosts = frozenset({*LOCAL, host.lower(), *given}) if given else None
     is_required = required or not (is_loopback(host) or insecure)
-    return Access(key, is_required, hosts, read_only, primary)
+    return Access(key, is_required, hosts, read_only, primary, provider=provider)

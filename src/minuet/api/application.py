@@ -20,6 +20,7 @@ from minuet.api.describing import components
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import Front, Limits, internal_error
 from minuet.api.identity import Gate, KeyRing
+from minuet.api.oidc import TokenChecker
 from minuet.api.permissions import PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
@@ -72,7 +73,10 @@ class Api:
         access = access or Access()
         self.shared = Shared(app, limits or Limits(), registry)
         keys = KeyRing(app, recheck_s=access.recheck_s, writes=not access.read_only)
-        gate = Gate(keys, self.shared.remote, operator_key=access.key, is_open=access.is_open)
+        tokens = None if access.provider is None else TokenChecker(access.provider)
+        gate = Gate(
+            keys, self.shared.remote, tokens, operator_key=access.key, is_open=access.is_open
+        )
         often = _Often(
             [
                 Route(f"{PREFIX}/workers/{{id}}/exchange", exchange.exchange, methods=["POST"]),

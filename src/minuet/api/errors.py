@@ -67,6 +67,17 @@ class UnauthenticatedError(RequestError):
         super().__init__("send an API key that is valid as `Authorization: Bearer KEY`")
 
 
+class IssuerUnavailableError(RequestError):
+    """Nobody can tell whether a token is valid."""
+
+    code = "issuer-unavailable"
+    outcome = Outcome(FAILED, 503, "Issuer unavailable")
+
+    def __init__(self, issuer: str) -> None:
+        self.headers = {"Retry-After": "10"}
+        super().__init__(f"the keys of {issuer} cannot be fetched; try again later")
+
+
 class ForbiddenError(RequestError):
     """The sender may not do this: it needs another role, or a page of another site has sent it."""
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
+import time
 from collections import OrderedDict
 from contextlib import suppress
+from typing import Protocol
 
 import msgspec
 
@@ -24,8 +25,6 @@ from minuet.app.keys import KeyCells, StoredKey, id_in
 from minuet.app.remote import RemoteWorkers
 from minuet.app.roles import ROLES, Role, included
 from minuet.errors import MinuetError
-
-_log = logging.getLogger("minuet.api")
 
 #: How long a key that was found is taken as valid, in seconds.
 RECHECK_S = 5.0
@@ -54,6 +53,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     shown: str = ""
     #: The id of its API key.
     key: str = ""
+    #: When its token expires, in seconds since 1970; None: it has none.
+    expires: float | None = None
     #: The id of the worker over HTTP that it is: it may do only what concerns this one.
     worker: str = ""
 
@@ -153,13 +154,29 @@ class KeyRing:
         return asyncio.get_running_loop().time()
 
 
+class Tokens(Protocol):
+    """Checks tokens that others have issued."""
+
+    async def find(self, token: str) -> Identity | None:
+        """Who has this token; None: it is not a valid one."""
+        ...
+
+
 class Gate:
     """Finds out who calls."""
 
     def __init__(
-        self, keys: KeyRing, remote: RemoteWorkers, *, operator_key: str | None, is_open: bool
+        self,
+        keys: KeyRing,
+        remote: RemoteWorkers,
+        tokens: Tokens | None = None,
+        *,
+        operator_key: str | None,
+        is_open: bool,
     ) -> None:
         self._keys = keys
+        #: Checks tokens of an OpenID Connect provider.
+        self._tokens = tokens
         self._remote = remote
         self._operator_key = operator_key
         #: Whether those who send nothing may do everything.
@@ -187,7 +204,7 @@ class Gate:
             return OPERATOR
         id = id_in(given)
         if id is None:
-            return None
+            return None if self._tokens is None else await self._tokens.find(given)
         if not self._keys.is_known(id):
             self._wrong.check_left(address, asyncio.get_running_loop().time())
         return await self._keys.find(given)
@@ -210,6 +227,8 @@ class Gate:
 
     async def is_still(self, identity: Identity) -> bool:
         """Whether somebody who has called is still who it was."""
+        if identity.expires is not None:
+            return time.time() < identity.expires
         if identity.key:
             return await self._keys.find_by_id(identity.key) is not None
         if identity.worker:

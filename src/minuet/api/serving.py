@@ -9,8 +9,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 
-from minuet.api.access import is_loopback
 from minuet.api.application import Api
+from minuet.api.local import is_loopback
 from minuet.errors import ConfigError
 
 #: How long requests that are being answered may take when the server stops.

@@ -22,7 +22,7 @@ from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
 from minuet.nodes.secrets import NoSecrets
-from minuet.settings import masked
+from minuet.settings import Settings, masked
 
 
 def need_server() -> None:
@@ -62,6 +62,27 @@ def make_metrics() -> tuple[Any, Any]:
     return WorkerMetrics(registry), registry
 
 
+def _read_provider(settings: Settings) -> Any:
+    """The OpenID Connect provider of the settings; None: there is none."""
+    issuer = settings["MINUET_OIDC_ISSUER"]
+    if not issuer:
+        return None
+    from minuet.api.oidc import TokenChecker
+    from minuet.api.provider import Provider
+
+    provider = Provider(
+        issuer,
+        settings["MINUET_OIDC_AUDIENCE"] or "",
+        settings["MINUET_OIDC_NAME_CLAIM"],
+        settings["MINUET_OIDC_ROLES_CLAIM"],
+        settings["MINUET_OIDC_GROUPS_CLAIM"],
+        settings["MINUET_OIDC_TENANT_CLAIM"] or "",
+    )
+    # A wrong setting stops the start.
+    TokenChecker(provider)
+    return provider
+
+
 class Served:
     """From the start of a server to its end."""
 
@@ -81,6 +102,7 @@ class Served:
             settings["MINUET_API_KEY"],
             listed(settings["MINUET_ALLOWED_HOSTS"]),
             required=arguments.require_key or settings["MINUET_REQUIRE_KEY"],
+            provider=_read_provider(settings),
             insecure=arguments.insecure,
             read_only=arguments.read_only,
             primary=arguments.primary,
