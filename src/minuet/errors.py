@@ -319,6 +319,16 @@ class DeadLetterNotFoundError(MinuetError, LookupError):
         )
 
 
+class KeyNotFoundError(MinuetError, LookupError):
+    """There is no API key with this id (or it belongs to another tenant)."""
+
+    code = "key-not-found"
+
+    def __init__(self, id: str) -> None:
+        self.id = id
+        super().__init__(f"there is no API key {id!r:.100}, or several begin like this")
+
+
 class WorkflowNotFoundError(MinuetError, LookupError):
     """No deployed workflow has this name, or it has no such version or tag.
 

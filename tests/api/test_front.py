@@ -7,9 +7,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from minuet.api.access import Access, Pace, access_for, is_loopback
+from minuet.api.access import Access, access_for, check_bind
 from minuet.api.errors import TooManyRequestsError
 from minuet.api.front import Limits
+from minuet.api.local import is_loopback
+from minuet.api.pace import Pace
 from minuet.errors import ConfigError
 
 from ..waiting import until
@@ -120,11 +122,15 @@ async def test_a_read_only_server_refuses_changes(serve: Serve) -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])
 def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
+    access = access_for(host, None, [])
     with pytest.raises(ConfigError, match="MINUET_API_KEY"):
-        access_for(host, None, [])
+        check_bind(host, access, has_keys=False, insecure=False)
 
-    assert access_for(host, "key", []).key == "key"
-    assert access_for(host, None, [], insecure=True).key is None
+    check_bind(host, access, has_keys=True, insecure=False)
+    check_bind(host, access_for(host, "key", []), has_keys=False, insecure=False)
+    check_bind(host, access, has_keys=False, insecure=True)
+    assert not access.is_open
+    assert access_for(host, None, [], insecure=True).is_open
     assert not is_loopback(host)
 
 
@@ -132,7 +138,10 @@ def test_an_address_that_others_reach_needs_a_key(host: str) -> None:
 def test_a_loopback_address_needs_none(host: str) -> None:
     access = access_for(host, None, ["Minuet.test"])
 
+    check_bind(host, access, has_keys=False, insecure=False)
     assert is_loopback(host)
+    assert access.is_open
+    assert not access_for(host, None, [], required=True).is_open
     assert set(access.hosts or ()) == {"localhost", "127.0.0.1", "[::1]", "minuet.test"}
 
 

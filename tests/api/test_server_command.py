@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,6 +14,8 @@ from typing import Any, TypeAlias
 
 import httpx2
 import pytest
+
+from minuet.api.serving import bind
 
 Spawn: TypeAlias = Callable[..., subprocess.Popen[str]]
 
@@ -108,3 +111,9 @@ def test_a_missing_extra_names_the_install_line(spawn: Spawn, tmp_path: Path) ->
 
     assert refused.returncode == 2
     assert "pip install 'minuet[server]'" in err
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    with bind("127.0.0.1", 0) as sock:
+        # Only then asyncio turns Nagle's algorithm off.
+        assert sock.proto == socket.IPPROTO_TCP

@@ -17,16 +17,20 @@ import pytest
 
 import minuet
 from minuet.app.app import App, Facade
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
+from minuet.app.keys import Keys
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
 from minuet.app.sync import (
     SyncApp,
+    SyncAudit,
     SyncBlobs,
     SyncDoctor,
     SyncFacade,
+    SyncKeys,
     SyncRetention,
     SyncRunHandle,
     SyncRuns,
@@ -55,6 +59,8 @@ TWINS: list[tuple[type[Any], type[Any], set[str]]] = [
     (Workers, SyncWorkers, set()),
     (Retention, SyncRetention, set()),
     (Blobs, SyncBlobs, set()),
+    (Keys, SyncKeys, set()),
+    (Audit, SyncAudit, set()),
     (Doctor, SyncDoctor, set()),
     (RunHandle, SyncRunHandle, set()),
 ]

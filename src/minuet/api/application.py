@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -18,15 +18,20 @@ from minuet.api.answers import answer_problem
 from minuet.api.context import Shared
 from minuet.api.describing import components
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
-from minuet.api.front import PREFIX, Front, Limits, internal_error
+from minuet.api.front import Front, Limits, internal_error
+from minuet.api.identity import Gate, KeyRing
+from minuet.api.oidc import TokenChecker
+from minuet.api.permissions import PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
+    audit,
     blobs,
     catalog,
     dead_letters,
     events,
     exchange,
     health,
+    keys,
     metrics,
     questions,
     runs,
@@ -51,7 +56,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, health, metrics),
+    *(dead_letters, exchange, workers, catalog, blobs, keys, audit, health, metrics),
 )
 
 
@@ -66,7 +71,12 @@ class Api:
         registry: CollectorRegistry | None = None,
     ) -> None:
         access = access or Access()
-        self.shared = Shared(app, limits or Limits(), access.key, registry)
+        self.shared = Shared(app, limits or Limits(), registry)
+        keys = KeyRing(app, recheck_s=access.recheck_s, writes=not access.read_only)
+        tokens = None if access.provider is None else TokenChecker(access.provider)
+        gate = Gate(
+            keys, self.shared.remote, tokens, operator_key=access.key, is_open=access.is_open
+        )
         often = _Often(
             [
                 Route(f"{PREFIX}/workers/{{id}}/exchange", exchange.exchange, methods=["POST"]),
@@ -74,15 +84,7 @@ class Api:
             ],
             make_routes(),
         )
-        self._front = Front(often, access, self.shared.limits, self._is_worker)
-
-    def _is_worker(self, path: str, given: str) -> bool:
-        """Whether a worker over HTTP may do this with its token: what concerns itself."""
-        words = path.removeprefix(PREFIX).split("/")
-        worker = (
-            self.shared.remote.get(words[2]) if words[1:2] == ["workers"] and words[2:] else None
-        )
-        return worker is not None and worker.is_token(given)
+        self._front = Front(often, access, self.shared.limits, gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["minuet"] = self.shared
@@ -109,6 +111,7 @@ class _Often:
             match, more = route.matches(scope)
             if match is Match.FULL:
                 scope.update(more)
+                check_route(scope, scope["method"], route.path)
                 return await route.handle(scope, receive, send)
         return await self._rest(scope, receive, send)
 
@@ -142,7 +145,7 @@ def make_routes() -> FastAPI:
         },
     )
     for module in ROUTES:
-        made.include_router(module.router, prefix=PREFIX)
+        made.include_router(module.router, prefix=PREFIX, dependencies=[Depends(authorize)])
     inner = made.openapi
 
     def openapi() -> dict[str, Any]:

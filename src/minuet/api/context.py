@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from fastapi import Depends
 from starlette.requests import Request
 
+from minuet.api.identity import Identity
+from minuet.api.permissions import identity_of
 from minuet.app.app import App, Facade
 from minuet.app.feeds import Feeds
 from minuet.app.remote import RemoteWorkers
@@ -25,15 +27,12 @@ class Shared:
         self,
         app: App,
         limits: Limits,
-        key: str | None = None,
         registry: CollectorRegistry | None = None,
     ) -> None:
         self.app = app
         #: Where the metrics of workers in this process are.
         self.registry = registry
         self.limits = limits
-        #: The key of clients.
-        self.key = key
         self.remote = RemoteWorkers()
         self.feeds = Feeds(limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
@@ -41,7 +40,8 @@ class Shared:
 
     def facade(self, request: Request) -> Facade:
         """The facade of the tenant that the request belongs to."""
-        return self.app
+        tenant = identity_of(request.scope).tenant
+        return self.app if tenant is None else self.app.for_tenant(tenant)
 
 
 def shared_of(request: Request) -> Shared:
@@ -53,6 +53,23 @@ def facade_of(request: Request) -> Facade:
     return shared_of(request).facade(request)
 
 
+# FastAPI calls what is not async in another thread.
+
+
+async def _shared(request: Request) -> Shared:
+    return shared_of(request)
+
+
+async def _facade(request: Request) -> Facade:
+    return facade_of(request)
+
+
+async def _who(request: Request) -> Identity:
+    return identity_of(request.scope)
+
+
 #: The facade of the request's tenant.
-Here = Annotated[Facade, Depends(facade_of)]
-All = Annotated[Shared, Depends(shared_of)]
+Here = Annotated[Facade, Depends(_facade)]
+#: Who sends the request.
+Who = Annotated[Identity, Depends(_who)]
+All = Annotated[Shared, Depends(_shared)]

@@ -64,11 +64,22 @@ class UnauthenticatedError(RequestError):
 
     def __init__(self) -> None:
         self.headers = {"WWW-Authenticate": 'Bearer realm="minuet"'}
-        super().__init__("send the server's API key as `Authorization: Bearer KEY`")
+        super().__init__("send an API key that is valid as `Authorization: Bearer KEY`")
+
+
+class IssuerUnavailableError(RequestError):
+    """Nobody can tell whether a token is valid."""
+
+    code = "issuer-unavailable"
+    outcome = Outcome(FAILED, 503, "Issuer unavailable")
+
+    def __init__(self, issuer: str) -> None:
+        self.headers = {"Retry-After": "10"}
+        super().__init__(f"the keys of {issuer} cannot be fetched; try again later")
 
 
 class ForbiddenError(RequestError):
-    """A page of another site has sent it."""
+    """The sender may not do this: it needs another role, or a page of another site has sent it."""
 
     code = "forbidden"
     outcome = Outcome(INVALID, 403, "Forbidden")

@@ -5,33 +5,32 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-from collections.abc import Callable
 
 import msgspec
 from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from minuet.api.access import Access, Pace
+from minuet.api.access import Access, bearer
 from minuet.api.answers import answer_problem
-from minuet.api.errors import BodyTooLargeError
+from minuet.api.errors import BodyTooLargeError, UnauthenticatedError
+from minuet.api.identity import ANYBODY, Gate
+from minuet.api.pace import Pace
+from minuet.api.permissions import OPEN, PREFIX, Call
+from minuet.app.acting import acting_as
 from minuet.app.feeds import KEPT_MAX
 from minuet.errors import MinuetError
 
 _log = logging.getLogger("minuet.api")
 
-PREFIX = "/api/v1"
-
 #: The first words of paths that are also served without a prefix.
 BARE = frozenset({"runs", "approvals", "node-types", "health", "metrics"})
-
-#: Paths that need no key: what watches the process has none.
-OPEN = (f"{PREFIX}/health/",)
 
 #: Paths whose bodies are streams.
 STREAMED = (f"{PREFIX}/blobs",)
 
 _WORD = re.compile(r"/([a-z-]+)(?:/|$)")
+_WORKER = re.compile(rf"{PREFIX}/workers/([^/]+)(?:/|$)")
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -66,12 +65,12 @@ class Front:
         inner: ASGIApp,
         access: Access,
         limits: Limits,
-        is_worker: Callable[[str, str], bool],
+        gate: Gate,
     ) -> None:
         self._inner = inner
         self._access = access
         self._limits = limits
-        self._is_worker = is_worker
+        self._gate = gate
         self._pace = None if limits.per_second is None else Pace(limits.per_second)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,16 +81,37 @@ class Front:
             return
         path = canonical(scope["path"])
         scope = {**scope, "path": path}
-        is_begun = False
+        loop = asyncio.get_running_loop()
+        is_begun, checked_at = False, loop.time()
+        call = Call(ANYBODY, (scope.get("client") or ("",))[0])
 
         async def sending(message: Message) -> None:
-            nonlocal is_begun
+            nonlocal is_begun, checked_at
+            # Streams and long polls last: a key that is revoked ends them as well.
+            now = loop.time()
+            if now - checked_at > self._access.recheck_s:
+                if not await self._gate.is_still(call.identity):
+                    raise UnauthenticatedError
+                checked_at = now
+            if call.end is not None:
+                await self._end(call, message["status"])
             is_begun = True
             await send(message)
 
         try:
-            receive = self._check(scope, path, receive)
-            await self._inner(scope, receive, sending)
+            headers = Headers(scope=scope)
+            if path not in OPEN:
+                self._access.check(scope["method"], headers)
+                worker = _WORKER.match(path)
+                call.identity = await self._gate.identify(
+                    bearer(headers), worker[1] if worker else "", call.address
+                )
+            scope["minuet.call"] = call
+            if self._pace is not None:
+                self._pace.check(call.identity.shown or call.address, loop.time())
+            receive = self._limit(headers, path, receive)
+            with acting_as(call.identity.actor(call.address)):
+                await self._inner(scope, receive, sending)
         except ClientDisconnect:
             pass
         except MinuetError as error:
@@ -104,13 +124,17 @@ class Front:
             if not is_begun:
                 await answer_problem(internal_error(), path)(scope, receive, send)
 
-    def _check(self, scope: Scope, path: str, receive: Receive) -> Receive:
-        headers = Headers(scope=scope)
-        if not path.startswith(OPEN):
-            self._access.check(scope["method"], headers, path, self._is_worker)
-        if self._pace is not None:
-            caller = scope.get("client") or ("",)
-            self._pace.check(caller[0], asyncio.get_running_loop().time())
+    async def _end(self, call: Call, status: int) -> None:
+        """Complete the entry of the audit log."""
+        assert call.end is not None
+        end, call.end = call.end, None
+        try:
+            await end(status)
+        except MinuetError as error:
+            _log.warning("the audit log does not say what came of a request: %s", error)
+
+    def _limit(self, headers: Headers, path: str, receive: Receive) -> Receive:
+        """Refuse a body that is too large."""
         is_stream = path.startswith(STREAMED)
         limit = self._limits.blob_bytes if is_stream else self._limits.body_bytes
         length = headers.get("content-length")

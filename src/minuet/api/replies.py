@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from minuet.app.roles import Role
+
 Moment = Annotated[
     str,
     Meta(
@@ -335,6 +337,46 @@ class Retried(Reply, frozen=True):
     """What became of dead letters that were to be retried."""
 
     items: list[RetriedLetter]
+
+
+class Key(Reply, frozen=True):
+    """An API key, without the key itself."""
+
+    id: str
+    prefix: Annotated[str, Meta(description="The key begins with this.")]
+    name: str
+    tenant: str
+    roles: list[Role]
+    groups: list[str]
+    trusted: bool
+    created_at: Moment
+    created_by: str | None
+    expires_at: Moment | None
+    revoked_at: Moment | None
+    used_at: Annotated[
+        Moment | None, Meta(description="When it was last used, to ten minutes; null: never.")
+    ]
+
+
+class NewKey(Key, frozen=True):
+    """An API key that was just created."""
+
+    key: Annotated[str, Meta(description="The key. It is never shown again.")]
+
+
+class AuditEntry(Reply, frozen=True):
+    """A change that somebody has asked for."""
+
+    id: str
+    at: Moment
+    by: Annotated[str | None, Meta(description="Whose key it was; null: nobody knows.")]
+    credential: Annotated[
+        str | None, Meta(description="What the sender has shown.", examples=["key:k3b5x2qpa7ho"])
+    ]
+    address: Annotated[str | None, Meta(description="The address that sent it.")]
+    action: Annotated[str, Meta(examples=["POST /runs/{run_id}/cancel"])]
+    path: str
+    status: Annotated[int | None, Meta(description="Of the answer; null: the server ended before.")]
 
 
 class Worker(Reply, frozen=True):

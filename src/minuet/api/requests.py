@@ -7,6 +7,8 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from minuet.app.roles import Role
+
 #: A document as data, or as text in YAML or JSON.
 AnyDocument = dict[str, Any] | str
 
@@ -119,9 +121,16 @@ class Decide(Body, frozen=True):
     comments: str = ""
     data: Annotated[Any, Meta(description="It must fit the approval's form.")] = None
     decided_by: Annotated[
-        str | None, Meta(description="The person who decides; `anonymous` if nobody says.")
+        str | None,
+        Meta(
+            description="The person who decides. It counts if the sender is trusted, or no key is "
+            "needed; else it is the owner of the key. `anonymous` if nobody says."
+        ),
     ] = None
-    groups: Annotated[list[str], Meta(description="The groups that this person is in.")] = []
+    groups: Annotated[
+        list[str],
+        Meta(description="The groups that this person is in; it counts as `decided_by` does."),
+    ] = []
 
 
 class RetryLetters(Body, frozen=True):
@@ -138,6 +147,27 @@ class DiscardLetter(Body, frozen=True):
     """Why a dead letter is of no further interest."""
 
     why: str = ""
+
+
+class CreateKey(Body, frozen=True):
+    """An API key to create."""
+
+    name: Annotated[
+        str,
+        Meta(description="Who has it, a person or a service. Keys with one name are one person's."),
+    ]
+    roles: Annotated[list[Role], Meta(description="What it lets do.", min_length=1)]
+    groups: Annotated[
+        list[str], Meta(description="Groups that its owner is in: approvals may be for them.")
+    ] = []
+    trusted: Annotated[
+        bool,
+        Meta(description="Its owner may act in the name of others: `decided_by` counts."),
+    ] = False
+    expires_seconds: Annotated[
+        Annotated[float, Meta(ge=1, le=1e9)] | None,
+        Meta(description="It ends after this time; null: never."),
+    ] = None
 
 
 class RegisterWorker(Body, frozen=True):

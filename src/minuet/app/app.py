@@ -5,8 +5,8 @@
         result = await run.wait()
 
 The nouns hold the verbs: `app.runs`, `app.approvals`, `app.dead_letters`, `app.workflows`,
-`app.workers`, `app.webhooks`, `app.retention`, `app.blobs`, `app.doctor`. The App itself has the
-few that nearly every program needs, as short forms.
+`app.workers`, `app.webhooks`, `app.retention`, `app.blobs`, `app.keys`, `app.audit`,
+`app.doctor`. The App itself has the few that nearly every program needs, as short forms.
 
 Leaving the block drains the worker. A run that was started lives in the store, not in the App:
 another App (or process) on the same store continues it.
@@ -21,11 +21,13 @@ from typing import Any, Self, Unpack, overload
 
 from minuet.app.approvals import Approvals
 from minuet.app.arguments import checked
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import CANCEL_REASON, RunHandle
+from minuet.app.keys import Keys
 from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.results import RunResult
@@ -109,6 +111,19 @@ class Facade:
         """Who is sent webhooks, and how that goes."""
         self._engine.check_open()
         return self._engine.webhooks
+
+    @property
+    def keys(self) -> Keys:
+        """The API keys of this tenant, for callers of a server."""
+        self._engine.check_open()
+        engine = self._engine
+        return Keys(engine.store, self._tenant.name, engine.clock, engine.ids)
+
+    @property
+    def audit(self) -> Audit:
+        """Who has changed what over HTTP."""
+        self._engine.check_open()
+        return Audit(self._engine.store, self._tenant.name)
 
     @property
     def doctor(self) -> Doctor:

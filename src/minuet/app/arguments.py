@@ -22,6 +22,7 @@ from typing import Any, ParamSpec, TypeVar, cast, get_args
 import msgspec
 
 from minuet.app.compiling import CompiledWorkflow
+from minuet.app.roles import ROLES
 from minuet.bridge.values import encode_value
 from minuet.errors import ConfigError, InputError, MinuetError, OutputError
 from minuet.model import Document, DocumentSource
@@ -352,6 +353,12 @@ RULES: dict[str, Rule] = {
     "Approvals.list.run_id": optional(any_text),
     "Approvals.list.after": optional(any_text),
     "Approvals.list.status": optional(one_of("pending", "decided", "timeout", "cancelled")),
+    # API keys.
+    "Keys.create.name": _NAME,
+    "roles": several(one_of(*ROLES)),
+    "trusted": instance(bool),
+    "expires_seconds": optional(seconds(1)),
+    "Audit.list.after": optional(any_text),
     # Asking.
     "after": whole(0, SEQ_MAX),
     "at": optional(whole(1, SEQ_MAX)),

@@ -121,8 +121,12 @@ class RemoteWorker:
         executors: Sequence[str],
         queues: Sequence[str],
         concurrency: int,
+        key: str = "",
     ) -> None:
         engine = tenant.engine
+        self.tenant, self.name = tenant.name, identity.name
+        #: The id of the API key with which it has registered.
+        self.key = key
         self._ids = engine.ids
         self._concurrency = concurrency
         self.lease_ms = to_ms(engine.options.lease_seconds)
@@ -401,6 +405,7 @@ class RemoteWorkers:
         queues: Sequence[str],
         capabilities: dict[str, Any],
         concurrency: int,
+        key: str = "",
     ) -> RemoteWorker:
         """Stand for a remote worker from now on."""
         ours = sorted({one for one in executors if one.removeprefix(TYPE_QUEUE) in NODE_TYPES})
@@ -415,6 +420,7 @@ class RemoteWorkers:
             executors=executors,
             queues=queues,
             concurrency=concurrency,
+            key=key,
         )
         self._workers[made.id] = made
         return made

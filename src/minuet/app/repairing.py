@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.acting import recorded_by
 from minuet.app.arguments import checked, is_storable
 from minuet.app.logs import Logs
 from minuet.app.move.parcel import moved_to
@@ -22,7 +23,7 @@ from minuet.errors import (
     StoreUnavailableError,
 )
 from minuet.store.blob import blob_value
-from minuet.store.changes import Change, Repair
+from minuet.store.changes import Change, Repair, Start
 from minuet.store.records import Run
 from minuet.types import TERMINAL
 
@@ -32,6 +33,8 @@ async def change_run(tenant: Tenant, run_id: str, change: Change, seq: int | Non
     tenant.check_open()
     if not is_storable(run_id):
         raise RunNotFoundError(run_id)
+    if not isinstance(change, Start):
+        change = msgspec.structs.replace(change, by=recorded_by(change.by))
     return await tenant.store.change_run(tenant.name, run_id, change, seq)
 
 

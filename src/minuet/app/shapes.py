@@ -30,7 +30,9 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.audit import AuditEntry
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.keys import NewKey, StoredKey
     from minuet.app.results import NodeResult, RunResult, RunTree, StepView, Undoing, WaitView
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, WorkerView
@@ -495,6 +497,46 @@ def diagnostics(found: Iterable[Diagnostic], file: str) -> list[Shape]:
         }
         for one in found
     ]
+
+
+# ── API keys ────────────────────────────────────────────────────────────────────────────────
+
+
+def key(found: StoredKey) -> Shape:
+    """An API key."""
+    return {
+        "id": found.id,
+        "prefix": found.prefix,
+        "name": found.name,
+        "tenant": found.tenant,
+        "roles": list(found.roles),
+        "groups": list(found.groups),
+        "trusted": found.is_trusted,
+        "created_at": moment(found.created_ms),
+        "created_by": found.created_by or None,
+        "expires_at": moment(found.expires_ms),
+        "revoked_at": moment(found.revoked_ms),
+        "used_at": moment(found.used_ms),
+    }
+
+
+def new_key(made: NewKey) -> Shape:
+    """An API key that was just created, with its text."""
+    return {**key(made.key), "key": made.text}
+
+
+def audit_entry(found: AuditEntry) -> Shape:
+    """A change that somebody has asked for over HTTP."""
+    return {
+        "id": found.id,
+        "at": moment(found.at_ms),
+        "by": found.by or None,
+        "credential": found.shown or None,
+        "address": found.address or None,
+        "action": found.action,
+        "path": found.path,
+        "status": found.status,
+    }
 
 
 # ── errors ──────────────────────────────────────────────────────────────────────────────────

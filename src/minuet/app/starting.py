@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.acting import recorded_tags
 from minuet.app.compiling import CompiledWorkflow, EncodedInput
 from minuet.app.move.parcel import refs_in
 from minuet.app.tenant import Tenant
@@ -132,7 +133,7 @@ class Starter:
                 tenant=self._tenant,
                 input=value.data,
                 idempotency_key=key,
-                tags=self._tracer.tags(tags or {}),
+                tags=self._tracer.tags(recorded_tags(tags or {})),
                 blobs=value.blobs,
                 version=source.version,
                 tag=source.tag,
@@ -155,7 +156,7 @@ class Starter:
             self._ids.run_id(),
             tenant=self._tenant,
             input=b"null",
-            tags=self._tracer.tags(tags or {}),
+            tags=self._tracer.tags(recorded_tags(tags or {})),
             version=source.version,
             tag=source.tag,
         )

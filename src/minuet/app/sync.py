@@ -21,11 +21,13 @@ from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, Unpack, 
 
 from minuet.app.app import App, Facade
 from minuet.app.approvals import Approvals
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import AnyDocument
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.handle import RunHandle
+from minuet.app.keys import Keys
 from minuet.app.limits import RunLimits
 from minuet.app.options import OptionArguments, Options, Seconds
 from minuet.app.portal import Portal
@@ -446,6 +448,20 @@ class SyncRetention(Twin):
     collect = iterating(Retention.collect)
 
 
+class SyncKeys(Twin):
+    """The API keys of a tenant, without `await`."""
+
+    create = blocking(Keys.create)
+    list = blocking(Keys.list)
+    revoke = blocking(Keys.revoke)
+
+
+class SyncAudit(Twin):
+    """Who has changed what over HTTP, without `await`."""
+
+    list = blocking(Audit.list)
+
+
 class SyncBlobs(Twin):
     """Contents that documents and inputs name by their references, without `await`."""
 
@@ -486,6 +502,8 @@ class SyncFacade(_Starting):
         self._approvals = SyncApprovals(portal, lambda: facade.approvals)
         self._retention = SyncRetention(portal, lambda: facade.retention)
         self._blobs = SyncBlobs(portal, lambda: facade.blobs)
+        self._keys = SyncKeys(portal, lambda: facade.keys)
+        self._audit = SyncAudit(portal, lambda: facade.audit)
         self._doctor = SyncDoctor(portal, lambda: facade.doctor)
         self._webhooks = SyncWebhooks(portal, lambda: facade.webhooks)
 
@@ -528,6 +546,16 @@ class SyncFacade(_Starting):
     def blobs(self) -> SyncBlobs:
         """Contents that documents and inputs name by their references."""
         return self._blobs
+
+    @property
+    def keys(self) -> SyncKeys:
+        """The API keys of this tenant, for callers of a server."""
+        return self._keys
+
+    @property
+    def audit(self) -> SyncAudit:
+        """Who has changed what over HTTP."""
+        return self._audit
 
     @property
     def doctor(self) -> SyncDoctor:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from minuet.app.acting import recorded_by
 from minuet.app.arguments import checked, is_storable
 from minuet.app.compiling import (
     CompiledWorkflow,
@@ -142,7 +143,7 @@ class Workflows:
         compiled = compile_source(workflow, retry=self._engine.options.retry_policy)
         began_ms = self._engine.clock.now_ms()
         new = await self._keep(compiled)
-        new = msgspec.structs.replace(new, message=message, created_by=by)
+        new = msgspec.structs.replace(new, message=message, created_by=recorded_by(by))
         deployed = await self._store.deploy_workflow(new, [tag])
         assert deployed is not None  # It asked for no number.
         if not 0 <= self._engine.clock.now_ms() - began_ms < LATE_MS:

@@ -12,6 +12,7 @@ from functools import cache
 
 from minuet import __version__
 from minuet.cli.approval_arguments import add_approvals
+from minuet.cli.key_arguments import add_audit, add_keys
 from minuet.cli.letter_arguments import add_dead_letters
 from minuet.cli.parser import (
     WORKFLOW_FILE,
@@ -73,6 +74,8 @@ def build_parser() -> Parser:
     add_signal(commands)
     add_dead_letters(commands)
     add_webhooks(commands)
+    add_keys(commands)
+    add_audit(commands)
     add_fleet(commands)
     add_blobs(commands)
     add_operations(commands)

@@ -13,6 +13,7 @@ import msgspec
 
 from minuet import outcomes
 from minuet.app.app import App
+from minuet.app.keys import KeyCells
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note
@@ -21,7 +22,7 @@ from minuet.cli.stores import is_memory
 from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
 from minuet.nodes.secrets import NoSecrets
-from minuet.settings import masked
+from minuet.settings import Settings, masked
 
 
 def need_server() -> None:
@@ -61,6 +62,27 @@ def make_metrics() -> tuple[Any, Any]:
     return WorkerMetrics(registry), registry
 
 
+def _read_provider(settings: Settings) -> Any:
+    """The OpenID Connect provider of the settings; None: there is none."""
+    issuer = settings["MINUET_OIDC_ISSUER"]
+    if not issuer:
+        return None
+    from minuet.api.oidc import TokenChecker
+    from minuet.api.provider import Provider
+
+    provider = Provider(
+        issuer,
+        settings["MINUET_OIDC_AUDIENCE"] or "",
+        settings["MINUET_OIDC_NAME_CLAIM"],
+        settings["MINUET_OIDC_ROLES_CLAIM"],
+        settings["MINUET_OIDC_GROUPS_CLAIM"],
+        settings["MINUET_OIDC_TENANT_CLAIM"] or "",
+    )
+    # A wrong setting stops the start.
+    TokenChecker(provider)
+    return provider
+
+
 class Served:
     """From the start of a server to its end."""
 
@@ -79,6 +101,8 @@ class Served:
             arguments.host,
             settings["MINUET_API_KEY"],
             listed(settings["MINUET_ALLOWED_HOSTS"]),
+            required=arguments.require_key or settings["MINUET_REQUIRE_KEY"],
+            provider=_read_provider(settings),
             insecure=arguments.insecure,
             read_only=arguments.read_only,
             primary=arguments.primary,
@@ -100,6 +124,7 @@ class Served:
         with logging_to_stderr(arguments), sock:
             self.signals.install()
             async with self._app:
+                await self._check_bind()
                 api = Api(self._app, self._access, limits, self._registry)
                 async with serving(api, sock):
                     url = url_of(sock, arguments.host)
@@ -110,12 +135,20 @@ class Served:
         self._report("stopped", "stopped")
         return outcomes.COMPLETED
 
+    async def _check_bind(self) -> None:
+        """ConfigError if others could reach the server and nobody is asked for a key."""
+        from minuet.api.access import check_bind
+
+        arguments = self._arguments
+        has_keys = await KeyCells.of(self._app).has_valid()
+        check_bind(arguments.host, self._access, has_keys=has_keys, insecure=arguments.insecure)
+
     async def _until_stopped(self) -> None:
         await self.signals.came.wait()
 
     def _report_start(self, url: str) -> None:
         store = masked(self._arguments.store)
-        key = "clients need the key in MINUET_API_KEY" if self._access.key else "no key is needed"
+        key = "no key is needed" if self._access.is_open else "clients need an API key"
         text = f"serving {url}/api/v1 on {store}; {key}"
         self._report("started", text, url=url, store=store, pid=os.getpid())
 

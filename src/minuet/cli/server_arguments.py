@@ -24,7 +24,7 @@ def add_servers(commands: Commands[Parser]) -> None:
         "server:serve",
         "serve the HTTP API of a store",
         "Serve the HTTP API of a store until Ctrl-C or SIGTERM. It runs no nodes: workers do.\n\n"
-        "On an address that other machines reach, clients need a key: MINUET_API_KEY.",
+        "On an address that other machines reach, clients need an API key: see `minuet keys`.",
     )
     add_store(parser)
     _add_address(parser)
@@ -70,6 +70,11 @@ def _add_address(parser: Parser) -> None:
         type=port,
         default=PORT,
         help=f"port to listen on; 0: any free one (default: {PORT})",
+    )
+    parser.add_argument(
+        "--require-key",
+        action="store_true",
+        help="ask for an API key also on a loopback address (default: $MINUET_REQUIRE_KEY)",
     )
     parser.add_argument(
         "--insecure",

@@ -237,8 +237,51 @@ TABLE: tuple[Setting, ...] = (
     Setting(
         name="MINUET_API_KEY",
         kind="secret",
-        help="The key that clients of a server must send (`Authorization: Bearer KEY`). Without "
-        "it, a server listens on loopback addresses only, or with `--insecure`. Never printed.",
+        help="For clients: the API key that they send to a server. For a server: a key that opens "
+        "everything, beside those that `minuet keys create` makes. Never printed.",
+    ),
+    Setting(
+        name="MINUET_REQUIRE_KEY",
+        kind="flag",
+        default=False,
+        help="Whether a server on a loopback address asks for an API key; on other addresses it "
+        "always does, unless it is started with `--insecure`.",
+    ),
+    Setting(
+        name="MINUET_OIDC_ISSUER",
+        kind="text",
+        help="An OpenID Connect provider whose tokens a server accepts beside API keys: its "
+        "issuer URL, such as `https://login.example.com/realms/shop` (extra `oidc`).",
+    ),
+    Setting(
+        name="MINUET_OIDC_AUDIENCE",
+        kind="text",
+        help="The audience (`aud`) that its tokens must be for; required with an issuer.",
+    ),
+    Setting(
+        name="MINUET_OIDC_NAME_CLAIM",
+        kind="text",
+        default="sub",
+        help="The claim with the name of the caller. A dot leads into an object, here and below.",
+    ),
+    Setting(
+        name="MINUET_OIDC_ROLES_CLAIM",
+        kind="text",
+        default="roles",
+        help="The claim with the caller's roles: `minuet:viewer`, `minuet:operator` and so on; "
+        "others are ignored.",
+    ),
+    Setting(
+        name="MINUET_OIDC_GROUPS_CLAIM",
+        kind="text",
+        default="groups",
+        help="The claim with the caller's groups, for approvals.",
+    ),
+    Setting(
+        name="MINUET_OIDC_TENANT_CLAIM",
+        kind="text",
+        help="The claim with the caller's tenant. Without it, all callers are of the tenant "
+        "`default`.",
     ),
     Setting(
         name="MINUET_ALLOWED_HOSTS",

@@ -332,7 +332,11 @@ def explain(error: minuet.MinuetError) -> str:
             return "not the document"
         case minuet.ReplayError():
             assert_type((error.recorded, error.wanted), tuple[str, list[str]])
-        case minuet.DeadLetterNotFoundError() | minuet.ApprovalNotFoundError():
+        case (
+            minuet.DeadLetterNotFoundError()
+            | minuet.ApprovalNotFoundError()
+            | minuet.KeyNotFoundError()
+        ):
             return error.id
         case minuet.AlreadyDecidedError() | minuet.NotAnApproverError():
             return "a decision"

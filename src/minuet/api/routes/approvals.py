@@ -11,10 +11,11 @@ from starlette.responses import Response
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.bodies import read_body
-from minuet.api.context import Here
+from minuet.api.context import Here, Who
 from minuet.api.describing import describes
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
+from minuet.app.acting import recorded_by
 
 router = APIRouter(tags=["approvals"])
 
@@ -63,10 +64,11 @@ async def get_approval(facade: Here, id: ApprovalId) -> Response:
         example={"decision": "approve", "comments": "Looks right.", "decided_by": "ada"},
     ),
 )
-async def decide_approval(request: Request, facade: Here, id: ApprovalId) -> Response:
+async def decide_approval(request: Request, facade: Here, who: Who, id: ApprovalId) -> Response:
     """Decide. The first decision wins; later ones are answered 409, with the approval as it stands.
 
-    The same decision again, by the same person, changes nothing and is answered 200.
+    The same decision again, by the same person, changes nothing and is answered 200. Who decides
+    is known from the API key; only a trusted one may send `decided_by` and `groups`.
     """
     asked = await read_body(request, requests.Decide)
     decision: Literal["approve", "reject"]
@@ -74,10 +76,10 @@ async def decide_approval(request: Request, facade: Here, id: ApprovalId) -> Res
     found = await facade.approvals.decide(
         id,
         decision,
-        by=asked.decided_by or ANONYMOUS,
+        by=recorded_by(asked.decided_by or "") or ANONYMOUS,
         comments=asked.comments,
         data=asked.data,
-        groups=asked.groups,
+        groups=[*who.groups, *(asked.groups if who.is_trusted else ())],
     )
     is_decided = found.decision is not None
     answer = {

@@ -15,8 +15,8 @@ from minuet.api.answers import JsonAnswer
 from minuet.api.bodies import decode_body, read_body
 from minuet.api.context import All, Here, Shared, shared_of
 from minuet.api.describing import describes
-from minuet.api.errors import TooManyRequestsError, UnauthenticatedError
-from minuet.api.front import PREFIX
+from minuet.api.errors import ForbiddenError, TooManyRequestsError, UnauthenticatedError
+from minuet.api.permissions import PREFIX, identity_of
 from minuet.api.routes.workers import unknown
 from minuet.app.remote import RemoteWorker, TaskResult
 
@@ -53,6 +53,7 @@ async def register_worker(request: Request, shared: All, facade: Here) -> Respon
         queues=asked.queues,
         capabilities=asked.capabilities,
         concurrency=asked.concurrency,
+        key=identity_of(request.scope).key,
     )
     answer = {"worker_id": made.id, "token": made.token, "lease_ms": made.lease_ms}
     return JsonAnswer(answer, 201, headers={"Location": f"{PREFIX}/workers/{made.id}"})
@@ -106,11 +107,15 @@ async def remove_worker(request: Request, shared: All, facade: Here, id: WorkerI
 
 
 def _find(request: Request, shared: Shared, id: str) -> RemoteWorker:
-    """The worker; a token, if one is sent, must be its own."""
-    found = shared.remote.get(id)
-    if found is None:
+    """The worker. The sender must be this worker, or have registered it; where no key is needed, a
+    token that is sent must be its own."""
+    found, who = shared.remote.get(id), identity_of(request.scope)
+    if found is None or found.tenant != (who.tenant or shared.app.tenant):
         raise unknown(id)
-    given = bearer(request.headers)
-    if given and given != shared.key and not found.is_token(given):
+    if who.worker == id or (who.shown and who.key == found.key):
+        return found
+    if who.shown:
+        raise ForbiddenError("another key has registered this worker")
+    if bearer(request.headers):
         raise UnauthenticatedError
     return found

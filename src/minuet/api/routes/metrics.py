@@ -12,7 +12,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.responses import Response
 
-from minuet.api.context import All
+from minuet.api.context import All, Here
 from minuet.api.describing import describes
 from minuet.app import shapes
 from minuet.app.app import Facade
@@ -23,12 +23,13 @@ MEDIA = "text/plain; version=0.0.4; charset=utf-8"
 
 
 @router.get("/metrics", **describes(str, media=MEDIA))
-async def get_metrics(shared: All) -> Response:
+async def get_metrics(shared: All, facade: Here) -> Response:
     """Metrics for Prometheus."""
     registry = CollectorRegistry()
-    registry.register(_Read(await _gauges(shared.app)))
+    registry.register(_Read(await _gauges(facade)))
     text = generate_latest(registry)
-    if shared.registry is not None:
+    # What workers of this process do is for the tenant of the server.
+    if shared.registry is not None and facade.tenant == shared.app.tenant:
         text += generate_latest(shared.registry)
     return Response(text, headers={"Content-Type": MEDIA})
 

@@ -15,7 +15,7 @@ from minuet.api.context import Here, facade_of
 from minuet.api.describing import describes
 from minuet.api.documents import compile_document, find_warnings, source_of
 from minuet.api.errors import KeyReusedError
-from minuet.api.front import PREFIX
+from minuet.api.permissions import PREFIX, check_role, identity_of
 from minuet.api.showing import show_run
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
@@ -55,6 +55,9 @@ async def start_run(request: Request) -> Response:
     """
     facade = facade_of(request)
     asked = await read_body(request, requests.StartRun)
+    if asked.document is not None or isinstance(asked.workflow, dict):
+        # Who writes documents chooses which handlers are called, and with what.
+        check_role(identity_of(request.scope), ("editor",))
     source = await source_of(facade, asked)
     try:
         run = await facade.runs.start(
