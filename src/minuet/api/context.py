@@ -35,7 +35,7 @@ class Shared:
         #: The key of clients.
         self.key = key
         self.remote = RemoteWorkers()
-        self.feeds = Feeds(limits.kept_events)
+        self.feeds = Feeds(lambda: app.store, limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
 

@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from minuet.api.access import Access, Pace
 from minuet.api.answers import answer_problem
 from minuet.api.errors import BodyTooLargeError
-from minuet.app.feeds import KEPT_MAX
+from minuet.app.hub import KEPT_MAX
 from minuet.errors import MinuetError
 
 _log = logging.getLogger("minuet.api")

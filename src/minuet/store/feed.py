@@ -39,6 +39,8 @@ class FeedPage(Record, frozen=True):
     entries: tuple[FeedEntry, ...]
     #: Where the next page begins.
     position: str
+    #: Whether there was more at that moment.
+    more: bool = False
 
 
 async def poll_feed(
@@ -105,7 +107,7 @@ class MemoryFeed:
             number += 1
             if found is not None:
                 entries.append(FeedEntry(*found, self._position(number)))
-        return FeedPage(tuple(entries), self._position(number))
+        return FeedPage(tuple(entries), self._position(number), number < self._count)
 
     def _position(self, number: int) -> str:
         return f"m{self._epoch}-{number}"

@@ -105,7 +105,7 @@ async def read_feed(link: Link, text: str, after: str | None, limit: int) -> Fee
         rows = await _fetch(link, text, position.seen, position.then, _ALL)
         rest = [row for row in rows if position.then.has(row.number) and row.key > position.last]
         if rest:
-            return _page(position, rest)
+            return _page(position, rest, more=True)
         position = Position(origin, position.then)
     seen, limit = position.seen, max(limit, 1)
     while True:
@@ -119,7 +119,8 @@ async def read_feed(link: Link, text: str, after: str | None, limit: int) -> Fee
         limit *= 4
     if not found and last < now.below - 1:
         return FeedPage((), str(position))
-    return _page(position._replace(then=seen.with_those_up_to(last, now)), found)
+    then = seen.with_those_up_to(last, now)
+    return _page(position._replace(then=then), found, more=last < now.below - 1)
 
 
 def whole(rows: Sequence[_Row], seen: Seen, last: int) -> tuple[list[_Row], int]:
@@ -145,7 +146,7 @@ async def _fetch(link: Link, text: str, seen: Seen, then: Seen, limit: int) -> l
     return [_Row(row[0], row[1], row[2], row[3], event_of(row[4:])) for row in found]
 
 
-def _page(position: Position, rows: Sequence[_Row]) -> FeedPage:
+def _page(position: Position, rows: Sequence[_Row], *, more: bool) -> FeedPage:
     assert position.then is not None
     end = str(Position(position.origin, position.then))
     rows = sorted(rows, key=lambda row: row.key)
@@ -154,7 +155,7 @@ def _page(position: Position, rows: Sequence[_Row]) -> FeedPage:
         for row in rows[:-1]
     ]
     entries += [FeedEntry(row.tenant, row.workflow, row.event, end) for row in rows[-1:]]
-    return FeedPage(tuple(entries), end)
+    return FeedPage(tuple(entries), end, more)
 
 
 def _parse(text: str) -> Position:

@@ -52,19 +52,22 @@ class RedisFeed(RedisCalls):
     async def _read_page(self, after: str, limit: int) -> FeedPage:
         places = _parse(after, len(self._partitions.names))
         entries: list[FeedEntry] = []
+        more = False
         for number, partition in enumerate(self._partitions.names):
             if len(entries) >= limit:
+                more = True
                 break
             last = places[number]
             kind, *found = await self._run("read_feed", partition, last.entry, limit)
             if kind == b"lost":
                 raise PositionError(after)
+            more = more or len(found) > limit
             for place, row in _events(found, last):
                 places[number] = place
                 if row is not None:
                     tenant, workflow, event = row
                     entries.append(FeedEntry(tenant, workflow, event, _text(places)))
-        return FeedPage(tuple(entries), _text(places))
+        return FeedPage(tuple(entries), _text(places), more)
 
 
 def _events(found: list[Any], after: Place) -> Iterator[tuple[Place, tuple[Any, ...] | None]]:

@@ -144,7 +144,8 @@ def read_feed(db: apsw.Connection, after: str | None, limit: int) -> FeedPage:
     for row_id, number, tenant, workflow, *row in db.execute(_READ_FEED, (last, max(limit, 1))):
         event = event_of(row)
         entries.append(FeedEntry(tenant, workflow, event, _position(row_id, number, event.seq)))
-    return FeedPage(tuple(entries), entries[-1].position if entries else after)
+    end_of_page = entries[-1].position if entries else after
+    return FeedPage(tuple(entries), end_of_page, len(entries) >= limit)
 
 
 def _position(row_id: int, run_id: int, seq: int) -> str:
