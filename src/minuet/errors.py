@@ -33,6 +33,7 @@
     ├── StoreError             the store could not do it
     │   ├── StoreUnavailableError   nothing was written, or it is not known: repeat the call
     │   ├── StoreUnusableError      wrong version, damaged, read-only: do not repeat
+    │   ├── PositionError           the change feed cannot go on from this position
     │   ├── BlobError               a blob is missing, damaged or out of reach
     │   └── SessionError            a session the store does not know, or a wrong sequence
     ├── NotOpenError           an App is used before it was opened or after it was closed
@@ -383,6 +384,20 @@ class StoreUnusableError(StoreError):
     """Wrong version, damaged or read-only: repeating does not help."""
 
     code = "store-unusable"
+
+
+class PositionError(StoreError):
+    """The change feed cannot go on from this position: it belongs to another store, or the store
+    has lost or dropped what came after it. List the runs, and read the feed from now on."""
+
+    code = "position-lost"
+
+    def __init__(self, position: str) -> None:
+        self.position = position
+        super().__init__(
+            f"the feed of this store cannot go on from the position {position!r:.200}: list the "
+            "runs again, and read the feed from now on"
+        )
 
 
 class BlobError(StoreError):

@@ -78,6 +78,7 @@ OUTCOMES: dict[type[BaseException], Outcome] = {
     errors.StoreError: Outcome(INVALID, 500, "Store error"),
     errors.StoreUnavailableError: Outcome(INVALID, 503, "Store unavailable"),
     errors.StoreUnusableError: Outcome(INVALID, 500, "Store unusable"),
+    errors.PositionError: Outcome(FAILED, 410, "Position lost"),
     errors.BlobError: Outcome(INVALID, 404, "Blob cannot be read"),
     errors.SessionError: Outcome(INVALID, 409, "Unknown session"),
     errors.NotOpenError: Outcome(INVALID, 500, "App not open"),

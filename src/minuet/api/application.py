@@ -93,6 +93,7 @@ class Api:
     def begin_closing(self) -> None:
         """The server stops: end what waits."""
         self.shared.closing.set()
+        self.shared.feeds.close()
 
     async def close(self) -> None:
         """No request comes any more: end the workers that this server stands for."""

@@ -34,7 +34,7 @@ class Shared:
         self.registry = registry
         self.limits = limits
         self.remote = RemoteWorkers()
-        self.feeds = Feeds(limits.kept_events)
+        self.feeds = Feeds(lambda: app.store, limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
 

@@ -22,6 +22,7 @@ ERRORS: Mapping[int, str] = {
     401: "The API key is missing or wrong.",
     404: "It does not exist.",
     409: "The state of the run forbids it; the answer has the state.",
+    410: "The store cannot go on from this position: list the runs, and go on from now.",
     412: "The run has changed since the event that `If-Match` names.",
     413: "The body is too large.",
     422: "The request is not valid; the answer lists all problems.",

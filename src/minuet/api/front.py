@@ -18,7 +18,7 @@ from minuet.api.identity import ANYBODY, Gate
 from minuet.api.pace import Pace
 from minuet.api.permissions import OPEN, PREFIX, Call
 from minuet.app.acting import acting_as
-from minuet.app.feeds import KEPT_MAX
+from minuet.app.hub import KEPT_MAX
 from minuet.errors import MinuetError
 
 _log = logging.getLogger("minuet.api")

@@ -171,6 +171,17 @@ class Event(Reply, frozen=True):
     ]
 
 
+class FeedEvent(Reply, frozen=True):
+    """An event of any run."""
+
+    run_id: str
+    workflow: str
+    seq: int
+    type: Annotated[str, Meta(examples=["run.completed"])]
+    at: Moment
+    data: dict[str, Any]
+
+
 class Explanation(Reply, frozen=True):
     """Why a node is in its state."""
 

@@ -1,8 +1,12 @@
-"""Server-sent events: the events of a run as they happen."""
+"""Server-sent events: those of a run, or of all runs of a tenant, as they happen.
+
+A client that connects again with the `id` of the last event that it has got misses nothing, at any
+server of the store. Nothing is queued for a client: the next events are looked up when it has taken
+the last ones.
+"""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -12,17 +16,26 @@ from minuet.api.context import Shared
 from minuet.api.errors import TooManyRequestsError
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.hub import Tail, Told, Wanted
+from minuet.errors import PositionError
 
 MEDIA = "text/event-stream"
 
-#: How long clients wait before they connect again.
+#: How long clients wait before they connect again; and when a server stops, because there is
+#: another one, or soon will be.
 RETRY_MS = 2_000
+STOPPED_RETRY_MS = 500
+
+_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+
+#: How a stream ends when the server stops.
+_STOPPED = b": the server stops; connect again\nretry: %d\n\n" % STOPPED_RETRY_MS
 
 _encode = msgspec.json.Encoder().encode
 
 
 def frame(event: shapes.Shape) -> bytes:
-    """An event as a client reads it."""
+    """An event of a run as a client reads it."""
     return b"id: %d\nevent: %s\ndata: %s\n\n" % (
         event["seq"],
         str(event["type"]).encode(),
@@ -30,36 +43,83 @@ def frame(event: shapes.Shape) -> bytes:
     )
 
 
-def stream_events(shared: Shared, facade: Facade, run_id: str, after: int) -> StreamingResponse:
-    """The events of a run after this number, until the run is over or the server stops."""
-    if shared.feeds.watchers >= shared.limits.waiting:
-        raise TooManyRequestsError(f"{shared.limits.waiting} clients watch runs already", 5)
-    return StreamingResponse(
-        _frames(shared, facade, run_id, after),
-        media_type=MEDIA,
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+def feed_frame(position: str, told: Told) -> bytes:
+    """An event of any run as a client reads it."""
+    return b"id: %s\nevent: %s\ndata: %s\n\n" % (
+        position.encode(),
+        told.type.encode(),
+        told.encoded,
     )
 
 
-async def _frames(shared: Shared, facade: Facade, run_id: str, after: int) -> AsyncIterator[bytes]:
-    feed = shared.feeds.join(facade.tenant, facade.runs, run_id)
-    closing = asyncio.ensure_future(shared.closing.wait())
+def check_room(shared: Shared) -> None:
+    """Refuse more who wait than the server takes on."""
+    if shared.feeds.watchers >= shared.limits.waiting:
+        raise TooManyRequestsError(f"{shared.limits.waiting} clients watch runs already", 5)
+
+
+def stream_events(
+    shared: Shared, facade: Facade, run_id: str, seq: int, after: int
+) -> StreamingResponse:
+    """The events of a run after a number, until the run is over or the server stops. Its last event
+    has the number `seq` at least."""
+    check_room(shared)
+    return StreamingResponse(
+        _frames(shared, facade, run_id, seq, after), media_type=MEDIA, headers=_HEADERS
+    )
+
+
+async def _frames(
+    shared: Shared, facade: Facade, run_id: str, seq: int, after: int
+) -> AsyncIterator[bytes]:
+    feed = shared.feeds.join(facade.tenant, facade.runs, run_id, seq)
     try:
         yield b"retry: %d\n\n" % RETRY_MS
-        while not closing.done():
-            reading = asyncio.ensure_future(feed.after(after, shared.limits.keep_alive_s))
-            await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
-            if not reading.done():
-                reading.cancel()
-                return
-            events = reading.result()
+        while True:
+            events = await feed.after(after, shared.limits.keep_alive_s)
             if events is None:
                 return
-            if not events:
+            if events:
+                after = int(events[-1]["seq"])
+                yield b"".join(map(frame, events))
+            elif shared.closing.is_set():
+                yield _STOPPED
+                return
+            else:
                 yield b": still here\n\n"
-                continue
-            after = int(events[-1]["seq"])
-            yield b"".join(map(frame, events))
     finally:
-        closing.cancel()
         shared.feeds.leave(facade.tenant, run_id, feed)
+
+
+async def stream_feed(shared: Shared, wanted: Wanted, after: str | None) -> StreamingResponse:
+    """The events of all runs after a position, until the server stops."""
+    check_room(shared)
+    tail = shared.feeds.join_all(wanted, after)
+    try:
+        await tail.begin()
+    except BaseException:
+        shared.feeds.leave_all(tail)
+        raise
+    return StreamingResponse(_feed_frames(shared, tail), media_type=MEDIA, headers=_HEADERS)
+
+
+async def _feed_frames(shared: Shared, tail: Tail) -> AsyncIterator[bytes]:
+    try:
+        # From here on the client has a position, also if nothing happens.
+        yield b"retry: %d\nid: %s\n\n" % (RETRY_MS, tail.position.encode())
+        while True:
+            try:
+                events = await tail.next(shared.limits.keep_alive_s)
+            except PositionError:
+                reset = _encode({"code": PositionError.code})
+                yield b"id: %s\nevent: reset\ndata: %s\n\n" % (tail.position.encode(), reset)
+                continue
+            if events:
+                yield b"".join(feed_frame(position, told) for position, told in events)
+            elif shared.closing.is_set():
+                yield _STOPPED
+                return
+            else:
+                yield b": still here\nid: %s\n\n" % tail.position.encode()
+    finally:
+        shared.feeds.leave_all(tail)

@@ -243,6 +243,13 @@ def event(
     return {"seq": seq, "type": kind, "at": moment(at_ms), "data": data, "cause": cause}
 
 
+def feed_event(run_id: str, workflow: str, seq: int, at_ms: int, found: Event | bytes) -> Shape:
+    """An event of any run. What led to it is known from the history of its run."""
+    shape = event(seq, at_ms, found)
+    del shape["cause"]
+    return {"run_id": run_id, "workflow": workflow, **shape}
+
+
 def _fields(found: Event) -> Shape:
     """An event's data, with every field that its kind has."""
     data: Shape = {}

@@ -105,23 +105,32 @@ _NAMES: dict[News, str] = {
 
 
 def name_events(history: Iterable[NumberedEvent]) -> dict[int, str]:
-    """What events of approvals are called in the history that people see, by their numbers.
+    """What events of approvals are called in the history that people see, by their numbers."""
+    names = EventNames()
+    found = ((seq, names.add(at_ms, event)) for seq, at_ms, event in history)
+    return {seq: name for seq, name in found if name is not None}
+
+
+class EventNames:
+    """What events of approvals are called in the history that people see, while they arrive.
 
     There are no such events: an approval is a token that waits, and is decided when its wait is
     over. The events that say so have these names beside their own.
     """
-    named: dict[int, str] = {}
-    waits: dict[Place, Asked] = {}
-    for seq, at_ms, event in history:
+
+    def __init__(self) -> None:
+        self._waits: dict[Place, Asked] = {}
+
+    def add(self, at_ms: int, event: happened.Event) -> str | None:
+        """The next event; its other name, if it has one."""
         if isinstance(event, happened.NodeWaiting) and event.kind == APPROVAL_WAIT:
-            asked = waits[event.node, event.scope] = _asked(event, at_ms)
-            if asked.news in _NAMES:
-                named[seq] = _NAMES[asked.news]
-        elif isinstance(event, happened.NodeResumed):
-            ended = waits.pop((event.node, event.scope), None)
+            asked = self._waits[event.node, event.scope] = _asked(event, at_ms)
+            return _NAMES.get(asked.news)
+        if isinstance(event, happened.NodeResumed):
+            ended = self._waits.pop((event.node, event.scope), None)
             if ended is not None and (not event.timed_out or ended.at_due == "decide"):
-                named[seq] = "approval.decided"
-    return named
+                return "approval.decided"
+        return None
 
 
 def _asked(event: happened.NodeWaiting, at_ms: int) -> Asked:

@@ -58,6 +58,11 @@ class Causes:
         self._led: dict[Place, int] = {}
         self._before: Event | None = None
 
+    @property
+    def status(self) -> str:
+        """What the run is after these events."""
+        return self._fold.state.status
+
     def add(self, seq: int, at_ms: int, event: Event) -> int | None:
         """The next event; the number of the one that led to it."""
         led = self._led

@@ -20,6 +20,7 @@ from minuet.simulation.server import LATENCY, apply, finish
 from minuet.simulation.store import TIMEOUT, SimStore
 from minuet.store.changes import NewRun
 from minuet.store.exchange import Held
+from minuet.store.feed import FeedPage
 from minuet.store.logged.base import Appended, Claim, Logged, LogIdentity, Mark, Standing, Unlogged
 from minuet.store.logged.memory import MemoryLog
 from minuet.store.records import (
@@ -288,6 +289,9 @@ class SimLog:
         return await self._server.call(
             "read_events", lambda: self._log.read_events(tenant, run, after_seq, limit)
         )
+
+    async def read_feed(self, after: str | None, limit: int) -> FeedPage:
+        return await self._server.call("read_feed", lambda: self._log.read_feed(after, limit))
 
     async def list_tenants(self) -> list[str]:
         return await self._server.call("list_tenants", self._log.list_tenants)

@@ -274,6 +274,7 @@ class ModelStore(ShownWorkflows, HotMemoryStore):
             table = getattr(self, name)
             table.clear()
             table.update(rows)
+        self._feed.begin_again()
         self.timeline += 1
         self.has_forgotten = True
         self.changed = dict.fromkeys(sorted(self._runs))

@@ -13,6 +13,7 @@ from minuet.simulation.rules import Deletion
 from minuet.simulation.server import Call, Server, finish
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
+from minuet.store.feed import FeedPage
 from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
@@ -208,6 +209,13 @@ class SimStore:
         return await self._call(
             "read_events", lambda: model.read_events(tenant, run, after_seq, limit)
         )
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        model = self._server.model
+        # A poll, however long it may wait.
+        return await self._call("read_feed", lambda: model.read_feed(after, limit=limit))
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
         model = self._server.model

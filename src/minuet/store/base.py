@@ -32,6 +32,7 @@ from minuet.errors import RunConflictError
 from minuet.events import Place
 from minuet.store.changes import Change, NewRun
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
+from minuet.store.feed import FeedPage
 from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
@@ -248,6 +249,19 @@ class Store(Protocol):
         self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
     ) -> list[EventRecord]:
         """Events of a run, in order."""
+        ...
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        """Events of all runs of all tenants after a position; None: no events, and the position
+        of now. If there are none, it waits for some, at most `wait_ms`. `limit` is only about how
+        many there are.
+
+        Of each run, they come in order and without gaps. A run that `put_run` has put comes again
+        from its first event; one that was deleted does not come any more. Raises PositionError
+        when it cannot go on from there.
+        """
         ...
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:

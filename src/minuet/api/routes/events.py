@@ -1,4 +1,4 @@
-"""The history of a run: as pages, and as server-sent events."""
+"""The history of a run, and the events of all runs: as pages, and as server-sent events."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from minuet.api.answers import answer_page
 from minuet.api.context import All, Here
 from minuet.api.describing import describes
 from minuet.api.parameters import Cursor, RunId
-from minuet.api.streaming import MEDIA, stream_events
+from minuet.api.streaming import MEDIA, check_room, stream_events, stream_feed
+from minuet.app.hub import Wanted
 from minuet.errors import InputError
-from minuet.types import TERMINAL
+from minuet.types import TERMINAL, RunStatus
 
 router = APIRouter(tags=["runs"])
 
@@ -62,7 +63,7 @@ async def get_events(
         run = await facade.runs.get(run_id)
         if run.status in TERMINAL and run.seq <= after:
             return Response(status_code=204)
-        return stream_events(shared, facade, run_id, after)
+        return stream_events(shared, facade, run_id, run.seq, after)
     after = after if cursor is None else _read_cursor(cursor)
     found = await facade.runs.events(run_id, after=after)
     page = found[:limit]
@@ -74,3 +75,62 @@ def _read_cursor(text: str, name: str = "cursor") -> int:
         problem = f"{name}: expected the number of an event, got {text!r:.100}"
         raise InputError([problem], argument=name)
     return int(text)
+
+
+_FEED = describes(replies.FeedEvent, page=True, errors=(410, 429))
+_FEED["responses"][200]["content"][MEDIA] = {
+    "schema": {
+        "type": "string",
+        "description": "For each event `id: <position>`, `event: <type>`, `data: <the JSON>`.",
+    }
+}
+
+#: Longest position.
+POSITION_MAX = 20_000
+
+
+@router.get("/events", tags=["events"], **_FEED)
+async def get_feed(
+    request: Request,
+    shared: All,
+    facade: Here,
+    workflow: Annotated[
+        list[str] | None, Query(description="Only events of runs of these workflows.")
+    ] = None,
+    status: Annotated[
+        list[RunStatus] | None,
+        Query(description="Only events with which a run gets one of these statuses."),
+    ] = None,
+    type: Annotated[list[str] | None, Query(description="Only events of these types.")] = None,
+    after: Annotated[
+        str | None,
+        Query(max_length=POSITION_MAX, description="`next` of the last page; none: from now on."),
+    ] = None,
+    limit: Annotated[int, Query(ge=1, le=1_000, description="About this many.")] = 200,
+    wait_ms: Annotated[
+        int, Query(ge=0, le=30_000, description="If there are none, wait for some.")
+    ] = 0,
+    last_event_id: Annotated[
+        str | None, Header(description="Of a stream: the `id` that was seen last.")
+    ] = None,
+) -> Response:
+    """What happens in all runs: a page of it, or, with `Accept: text/event-stream`, all of it from
+    now on, as server-sent events.
+
+    The events of each run come in order and without gaps; between runs, the order is about that of
+    time. `next` of a page, and the `id` of an event of a stream, is a position: from there another
+    call goes on, at any server of the same store. If the store cannot go on from a position, the
+    answer is 410, and a stream that is open gets an event `reset`: then list the runs.
+    """
+    wanted = Wanted(
+        facade.tenant,
+        frozenset(workflow or ()),
+        frozenset(status or ()),
+        frozenset(type or ()),
+    )
+    if MEDIA in request.headers.get("accept", ""):
+        return await stream_feed(shared, wanted, last_event_id or after)
+    if wait_ms:
+        check_room(shared)
+    found, position = await shared.feeds.read_page(wanted, after, limit, wait_ms)
+    return answer_page([told.shape for told in found], position)

@@ -15,6 +15,7 @@ from minuet.errors import RunConflictError
 from minuet.store.base import Store
 from minuet.store.changes import NewRun
 from minuet.store.exchange import Held
+from minuet.store.feed import FeedPage
 from minuet.store.records import (
     DEFAULT_TENANT,
     BlobEntry,
@@ -241,6 +242,10 @@ class Log(Protocol):
         self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
     ) -> list[EventRecord]:
         """Events of a run in their order."""
+        ...
+
+    async def read_feed(self, after: str | None, limit: int) -> FeedPage:
+        """As a store does, without waiting."""
         ...
 
     async def list_tenants(self) -> list[str]:

@@ -11,6 +11,7 @@ from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.store.blob import BlobTable, MemoryBlobs, blob_ref
 from minuet.store.cells import MemoryCells
 from minuet.store.changes import NewRun
+from minuet.store.feed import FeedPage, MemoryFeed
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
 from minuet.store.logged.judge import judge
@@ -40,6 +41,7 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
         self._runs: dict[str, Run] = {}
         self._changed_ms: dict[str, int] = {}
         self._events: dict[str, list[EventRecord]] = {}
+        self._feed = MemoryFeed(self._clock.now_ms())
         self._hashes: dict[str, list[bytes]] = {}
         self._deleted: dict[str, tuple[str, int]] = {}
         #: Identity, owner, until when; "done": the comparison is over.
@@ -115,6 +117,7 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
             hashes = self._hashes.setdefault(run, [])
             hashes += chain(hashes[-1] if hashes else START, new)
             events += new
+            self._feed.add(new)
             self._runs[run] = msgspec.structs.replace(found.run, seq=len(events))
             self._changed_ms[run] = self._clock.now_ms()
             self._submitted.pop(run, None)
@@ -199,6 +202,15 @@ class MemoryLog(MemoryBlobs, MemoryWorkflows, MemoryCells):
         if await self.read_run(tenant, run) is None:
             return []
         return self._events[run][after_seq : after_seq + limit]
+
+    async def read_feed(self, after: str | None, limit: int) -> FeedPage:
+        return self._feed.read(after, limit, self._find_entry)
+
+    def _find_entry(self, run: str, seq: int) -> tuple[str, str, EventRecord] | None:
+        row, events = self._runs.get(run), self._events.get(run, ())
+        if row is None or seq > len(events):
+            return None
+        return row.tenant, row.workflow, events[seq - 1]
 
     async def list_tenants(self) -> list[str]:
         return sorted({row.tenant for row in self._runs.values()} | self._blobs.tenants)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from minuet.store.feed import FeedPage, poll_feed
 from minuet.store.logged.gates import Gates
 from minuet.store.records import (
     FIRST_PLACE,
@@ -18,7 +19,11 @@ from minuet.store.records import (
     Snapshot,
     Token,
 )
+from minuet.store.wake import Wake
 from minuet.types import RunStatus
+
+#: Interval of polls for events that any process has added to the log.
+POLL_MS = 50
 
 
 class LoggedReads(Gates):
@@ -49,6 +54,17 @@ class LoggedReads(Gates):
     ) -> list[EventRecord]:
         await self._catch_up(run)
         return await self._log.read_events(tenant, run, after_seq, limit)
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        # What the hot half can lose is not in the feed.
+        return await poll_feed(
+            lambda: self._log.read_feed(after, limit),
+            Wake(),
+            wait_ms if after is not None else 0,
+            POLL_MS,
+        )
 
     # ── reads of the hot half, answered when they are durable ───────────────────────────
 

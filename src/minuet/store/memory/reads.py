@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Sequence
 
+from minuet.store.feed import FeedPage, poll_feed
 from minuet.store.memory.rows import MemoryRows, by_key
 from minuet.store.records import (
     FIRST_PLACE,
@@ -47,6 +48,20 @@ class MemoryReads(MemoryRows):
         if await self.read_run(tenant, run) is None:
             return []
         return self._events[run][after_seq : after_seq + limit]
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        async def read() -> FeedPage:
+            return self._feed.read(after, limit, self._find_entry)
+
+        return await poll_feed(read, self._change, wait_ms if after is not None else 0, wait_ms)
+
+    def _find_entry(self, run: str, seq: int) -> tuple[str, str, EventRecord] | None:
+        row, events = self._runs.get(run), self._events.get(run, ())
+        if row is None or seq > len(events):
+            return None
+        return row.tenant, row.workflow, events[seq - 1]
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
         tokens = self._tokens.of("run", run).values()

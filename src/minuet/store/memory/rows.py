@@ -10,6 +10,7 @@ from minuet.clock import Clock, SystemClock
 from minuet.store.blob import BlobTable
 from minuet.store.ends import Ends
 from minuet.store.exchange import Held, Result
+from minuet.store.feed import MemoryFeed
 from minuet.store.records import (
     Arrival,
     DeadLetter,
@@ -53,6 +54,7 @@ class MemoryRows:
             run=lambda key: key[0][0], join=lambda key: key[0]
         )
         self._events: dict[str, list[EventRecord]] = {}
+        self._feed = MemoryFeed(self._clock.now_ms())
         self._steps: Table[tuple[Key, str], bytes] = Table(
             run=lambda key: key[0][0], token=lambda key: key[0]
         )
@@ -145,6 +147,7 @@ class MemoryRows:
         self._signals.update(step.signals)
         for event in step.events:
             self._events.setdefault(event.run, []).append(event)
+        self._feed.add(step.events)
         for run in step.reprocessed:
             for letter in self._dead_letters.of("run", run).values():
                 if letter.status == "pending":

@@ -17,6 +17,7 @@ import msgspec
 from minuet.clock import Clock
 from minuet.errors import RunConflictError
 from minuet.store.changes import NewRun
+from minuet.store.feed import FeedPage
 from minuet.store.lenient import DAMAGE, struct_of
 from minuet.store.logged.base import CLAIM_MS, Appended, Claim, Logged, LogIdentity, Unlogged
 from minuet.store.logged.chain import START, chain
@@ -27,6 +28,7 @@ from minuet.store.postgres.blobs import list_blob_tenants
 from minuet.store.postgres.cells import SharedCells
 from minuet.store.postgres.changes import put_blob
 from minuet.store.postgres.database import Database, Link
+from minuet.store.postgres.feed import READ_RECORD_FEED, read_feed
 from minuet.store.postgres.migrate import open_schema
 from minuet.store.postgres.statements import statement
 from minuet.store.records import DEFAULT_TENANT, EventRecord, Run, Snapshot
@@ -250,6 +252,11 @@ class PostgresLog(SharedCells):
             lambda link: link.rows(_READ_EVENTS, tenant, run, after_seq, limit)
         )
         return [(_event_of(row), row[4]) for row in found]
+
+    async def read_feed(self, after: str | None, limit: int) -> FeedPage:
+        return await self._database.read(
+            lambda link: read_feed(link, READ_RECORD_FEED, after, limit)
+        )
 
     async def list_tenants(self) -> list[str]:
         async def ask(link: Link) -> set[str]:

@@ -19,6 +19,8 @@ from minuet.store.sql_files import Migration, read_migrations
 _FOLDER = Path(__file__).parent / "migrations"
 
 _SCHEMA_LOCK = statement("schema_lock")
+_IS_FEED_OURS = statement("is_feed_ours")
+_RENUMBER_FEED = statement("renumber_feed")
 _SCHEMA_TABLES = statement("schema_tables")
 _APPLIED = statement("applied_migrations")
 _RECORD = statement("record_migration")
@@ -45,6 +47,8 @@ async def is_current(link: Link, schema: str) -> bool:
     """Whether there is nothing to do."""
     known = read_migrations(_FOLDER)
     if await _applied(link, schema) != _expected(known):
+        return False
+    if not await link.value(_IS_FEED_OURS):
         return False
     return await link.value(_FIND_SET, VERSION) is not None
 
@@ -74,6 +78,8 @@ async def migrate(link: Link, schema: str, shown: str) -> None:
     for migration in known[len(applied) :]:
         await link.connection.execute(in_schema(migration.text, schema))
         await link.run(_RECORD, migration.version, migration.name, migration.checksum)
+    if not await link.value(_IS_FEED_OURS):
+        await link.run(_RENUMBER_FEED)
     if await link.value(_FIND_SET, VERSION) is None:
         await _make_functions(link, schema)
 

@@ -27,11 +27,13 @@ from minuet.store.check import (
 )
 from minuet.store.ends import Ends
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
+from minuet.store.feed import FeedPage, poll_feed
 from minuet.store.postgres import changes, reads, workers
 from minuet.store.postgres.address import Address
 from minuet.store.postgres.cells import SharedCells
 from minuet.store.postgres.database import Database, Link
 from minuet.store.postgres.exchange import Exchanged, exchange, exchange_known
+from minuet.store.postgres.feed import READ_FEED, read_feed
 from minuet.store.postgres.hints import Hints
 from minuet.store.postgres.known import Known
 from minuet.store.postgres.migrate import open_schema
@@ -404,6 +406,17 @@ class PostgresStore(SharedCells):
     ) -> list[EventRecord]:
         return await self._database.read(
             lambda link: reads.read_events(link, tenant, run, after_seq, limit)
+        )
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        self._hints.listen()
+        return await poll_feed(
+            lambda: self._database.read(lambda link: read_feed(link, READ_FEED, after, limit)),
+            self._hints.changed,
+            wait_ms if after is not None else 0,
+            POLL_MS,
         )
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:

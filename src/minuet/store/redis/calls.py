@@ -46,6 +46,7 @@ class RedisCalls:
         self._ends = Ends(self._find_ended)
         self._listener: Listener | None = None
         self._end_listener: Listener | None = None
+        self._feed_listener: Listener | None = None
         self._durability = ""
 
     def _now_ms(self) -> int | None:

@@ -196,6 +196,8 @@ RUN = Layout(
         "count": "0",
         # Outputs of this call's events by number; whether it has changed; whether it is new.
         **_nothing(("outputs", "changed", "new")),
+        # The first event of this call.
+        **_nothing(("fed",)),
         # What it was before; what never changes of it and its input, where they are known.
         **_nothing(("old_status", "old_deadline", "old_ended", "cold", "input")),
     },

@@ -39,7 +39,7 @@ _READING = frozenset(
         *("read_seq", "list_unlogged", "read_unlogged", "read_standings"),
         *("list_unreported", "list_workers", "find_queues", "find_ended", "list_blobs"),
         *("read_workflow", "list_workflows", "list_versions", "list_notable", "list_cells"),
-        "count_runs",
+        *("count_runs", "read_feed"),
     }
 )
 

@@ -22,9 +22,18 @@ PAUSE_S = 0.5
 class Listener:
     """One task that reads a stream while there are waiters, started by the first."""
 
-    def __init__(self, connection: Connection, stream: str, notify: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        stream: str,
+        notify: Callable[[], None],
+        *,
+        pause_s: float | None = None,
+    ) -> None:
         self._connection, self._stream, self._notify = connection, stream, notify
-        self._last = b"0-0"
+        #: Of a stream with many entries: only new ones count, and not more often than this.
+        self._pause_s = pause_s
+        self._last = b"0-0" if pause_s is None else b"$"
         self._wanted = asyncio.Event()
         self._waiting = 0
         self._task: asyncio.Task[None] | None = None
@@ -59,6 +68,10 @@ class Listener:
     async def _read(self) -> None:
         """Wait for the next entry, or for some seconds."""
         found = await self._connection.read_stream(self._stream, self._last, BLOCK_MS)
-        if found is not None:
+        if found is None:
+            return
+        self._notify()
+        if self._pause_s is None:
             self._last = found
-            self._notify()
+        else:
+            await asyncio.sleep(self._pause_s)

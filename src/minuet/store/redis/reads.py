@@ -19,15 +19,15 @@ from minuet.store.records import (
     Token,
 )
 from minuet.store.redis import rows
-from minuet.store.redis.calls import RedisCalls
 from minuet.store.redis.columns import FIELDS
+from minuet.store.redis.feed import RedisFeed
 from minuet.types import OPEN, RunStatus
 
 _STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
 _LETTER_STATUSES = ("pending", "reprocessed", "discarded")
 
 
-class RedisReads(RedisCalls):
+class RedisReads(RedisFeed):
     """The verbs that read."""
 
     async def read_run(self, tenant: str, run: str) -> Run | None:

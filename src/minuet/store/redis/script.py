@@ -26,7 +26,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import get_args
 
-from minuet.store import records
+from minuet.store import feed, records
 from minuet.store.redis.columns import FIELDS, LAYOUTS, NEVER, RESULT_CODES, Layout
 from minuet.store.redis.messages import ARRAYS, VALUES
 from minuet.types import CLOSED, TERMINAL, UNDO, RunStatus
@@ -64,6 +64,7 @@ def _names() -> dict[str, str]:
     names = {f"F_{name.upper()}": _quote(letter) for name, letter in FIELDS.items()}
     names |= {name: str(getattr(records, name)) for name in _LIMITS}
     names |= {name: _quote(getattr(records, name).decode()) for name in _TEXTS}
+    names["FEED_MAX"] = str(feed.FEED_MAX)
     codes = ", ".join(f"{word} = {_quote(code)}" for word, code in RESULT_CODES.items())
     names |= {"L_NEVER": str(NEVER), "L_CODES": f"{{ {codes} }}"}
     names |= {"L_TERMINAL": _set(TERMINAL), "L_LIVE": _set(records.LIVE_STATES)}
@@ -105,7 +106,9 @@ _WORDS = (
     *(f"{word.upper()}_[A-Z_]+" for word in ARRAYS),
     *(f"{word.upper()}(?:_VALUES|_AT_[A-Z_]+)?" for word in VALUES),
 )
-_NAME = re.compile(rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_WORDS)}|{'|'.join((*_LIMITS, *_TEXTS))})\b")
+_NAME = re.compile(
+    rf"\b(?:[A-Z]_[A-Z_]+|{'|'.join(_WORDS)}|{'|'.join((*_LIMITS, *_TEXTS, 'FEED_MAX'))})\b"
+)
 
 
 # ── values of a request ─────────────────────────────────────────────────────────────────────

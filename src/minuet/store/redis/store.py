@@ -33,6 +33,9 @@ from minuet.store.redis.server import check_servers
 from minuet.store.redis.workers import RedisWorkers
 from minuet.store.retention import DELETED_PER_SWEEP
 
+#: Shortest time between two hints that there are new events.
+FEED_PAUSE_S = 0.01
+
 
 class RedisStore(RedisRuns, RedisWorkers, RedisCells):
     """Runs on a Redis server: `redis://[:password@]host:port/database?prefix=minuet`."""
@@ -50,6 +53,9 @@ class RedisStore(RedisRuns, RedisWorkers, RedisCells):
                 self._listener = Listener(self._connection, f"{name}:wake", self._work.notify)
                 self._end_listener = Listener(
                     self._connection, f"{name}:ends", self._ends.poll_soon
+                )
+                self._feed_listener = Listener(
+                    self._connection, f"{name}:feed", self._changed.notify, pause_s=FEED_PAUSE_S
                 )
             await check_layout(self._connection, self._partitions.names, self._address)
             await self._check_record()
@@ -71,7 +77,7 @@ class RedisStore(RedisRuns, RedisWorkers, RedisCells):
             )
 
     async def close(self) -> None:
-        for listener in (self._listener, self._end_listener):
+        for listener in (self._listener, self._end_listener, self._feed_listener):
             if listener is not None:
                 await listener.stop()
         await self._ends.close()

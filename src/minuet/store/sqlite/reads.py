@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, get_args
 
+from minuet.errors import PositionError
+from minuet.store.feed import FeedEntry, FeedPage, read_numbers
 from minuet.store.fields import to_json
 from minuet.store.identifiers import LAST_CHARACTER
 from minuet.store.records import (
@@ -43,6 +45,9 @@ _LIST_RUNS = statement("list_runs")
 _LIST_RUNS_BY_STATUS = statement("list_runs_by_status")
 _LIST_RUNS_BY_WORKFLOW = statement("list_runs_by_workflow")
 _READ_EVENTS = statement("read_events")
+_READ_FEED = statement("read_feed")
+_FEED_END = statement("feed_end")
+_FEED_PLACE = statement("feed_place")
 _READ_TOKENS = statement("read_tokens")
 _READ_JOINS = statement("read_joins")
 _READ_ARRIVALS = statement("read_arrivals")
@@ -123,6 +128,28 @@ def read_events(
 ) -> list[EventRecord]:
     bindings = {"tenant": tenant, "run": run, "after": after_seq, "limit": limit}
     return [event_of(row) for row in db.execute(_READ_EVENTS, bindings)]
+
+
+def read_feed(db: apsw.Connection, after: str | None, limit: int) -> FeedPage:
+    end = db.execute(_FEED_END).fetchone() or (0, 0, 0)
+    if after is None:
+        return FeedPage((), _position(*end))
+    last, run_id, seq = read_numbers(after, "s", 3)
+    # What was there may be deleted. Something else in its place, or an end before it: another file,
+    # or an earlier state of this one.
+    place = db.execute(_FEED_PLACE, (last,)).fetchone()
+    if last > end[0] or (place is not None and place != (run_id, seq)):
+        raise PositionError(after)
+    entries = []
+    for row_id, number, tenant, workflow, *row in db.execute(_READ_FEED, (last, max(limit, 1))):
+        event = event_of(row)
+        entries.append(FeedEntry(tenant, workflow, event, _position(row_id, number, event.seq)))
+    end_of_page = entries[-1].position if entries else after
+    return FeedPage(tuple(entries), end_of_page, len(entries) >= limit)
+
+
+def _position(row_id: int, run_id: int, seq: int) -> str:
+    return f"s{row_id}-{run_id}-{seq}"
 
 
 def read_tokens(db: apsw.Connection, tenant: str, run: str) -> list[Token]:

@@ -30,6 +30,7 @@ from minuet.store.check import (
 )
 from minuet.store.ends import Ends
 from minuet.store.exchange import Exchange, Held, NewStep, Refusal, Reply, Swept
+from minuet.store.feed import FeedPage, poll_feed
 from minuet.store.records import (
     DEFAULT_TENANT,
     FIRST_PLACE,
@@ -322,6 +323,16 @@ class SqliteStore:
         self, tenant: str, run: str, after_seq: int = 0, limit: int = 1000
     ) -> list[EventRecord]:
         return await self._read(reads.read_events, tenant, run, after_seq, limit)
+
+    async def read_feed(
+        self, after: str | None, *, limit: int = 1000, wait_ms: int = 0
+    ) -> FeedPage:
+        return await poll_feed(
+            lambda: self._read(reads.read_feed, after, limit),
+            self._changed,
+            wait_ms if after is not None else 0,
+            POLL_MS,
+        )
 
     async def read_tokens(self, tenant: str, run: str) -> list[Token]:
         return await self._read(reads.read_tokens, tenant, run)

@@ -125,6 +125,7 @@ end
 local function append_record(run, seq, record)
   touch_run(run)
   run[R_SEQ] = seq
+  if not run[R_FED] then run[R_FED] = seq end
   put(run, event_field(seq), record)
   return seq
 end

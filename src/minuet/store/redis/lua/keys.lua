@@ -4,7 +4,7 @@
 --: The partition, and the names of its keys.
 local base
 local LEASES, TIMERS, DEADLINES, ENDED, QUEUES, SLOTS, IDEMPOTENCY, UNLOGGED, BORN, RECORD, BEATS
-local WAKE, ENDS, UNREPORTED, NOTABLE
+local WAKE, ENDS, UNREPORTED, NOTABLE, FEED
 local RUN, READY, ASIDE
 
 local function use_partition(name)
@@ -15,6 +15,7 @@ local function use_partition(name)
   WAKE, ENDS, IDEMPOTENCY = base .. ':wake', base .. ':ends', base .. ':idempotency'
   UNLOGGED, BORN, RECORD = base .. ':unrecorded', base .. ':born', base .. ':record'
   BEATS, UNREPORTED, NOTABLE = base .. ':beats', base .. ':unreported', base .. ':notable'
+  FEED = base .. ':feed'
   RUN, READY, ASIDE = base .. ':run:', base .. ':ready:', base .. ':aside:'
 end
 

@@ -378,7 +378,7 @@ function put_run(old, run, live, awaited)
     free_slot(token)
     token[T_STATE], token.gone = 'gone', true
   end
-  run[R_NEW], run.replaces = true, true
+  run[R_NEW], run.replaces, run[R_FED] = true, true, 1
   runs[run[R_NAME]] = run
   touch_run(run)
   for _, one in ipairs(live) do
