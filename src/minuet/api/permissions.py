@@ -45,6 +45,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/events": ("viewer",),
     "GET /runs/{run_id}/graph": ("viewer",),
     "GET /runs/{run_id}/state": ("viewer",),
+    "GET /runs/{run_id}/logs": ("viewer",),
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
