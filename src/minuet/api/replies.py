@@ -504,6 +504,9 @@ class Task(Reply, frozen=True):
     attempt: int
     idempotency_key: str
     lease_ms: int
+    traceparent: Annotated[
+        str | None, Meta(description="Its place in a trace (W3C Trace Context), if it has one.")
+    ]
 
 
 class Settled(Reply, frozen=True):

@@ -417,6 +417,7 @@ RULES: dict[str, Rule] = {
     "stall_seconds": seconds(),
     "log_bytes": whole(0, 100_000_000),
     "log_retention_seconds": seconds(),
+    "watch_runs": optional(instance(bool)),
     "tune_process": instance(bool),
     "observer": optional(instance(Observer)),
     "tracer": optional(instance(Tracer)),

@@ -23,6 +23,7 @@ from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
 from minuet.nodes.secrets import NoSecrets
 from minuet.settings import Settings, masked
+from minuet.telemetry.setup import make_tracer
 
 
 def need_server() -> None:
@@ -43,10 +44,14 @@ def serve(arguments: Namespace) -> int:
             "`minuet dev` has a worker of its own"
         )
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    # Its metrics say how many runs are stalled.
+    options["watch_runs"] = True
     options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
     if options["secrets"] is None:
         # As for workers: others may write the documents.
         options["secrets"] = NoSecrets()
+    # It starts runs, and stands for workers over HTTP.
+    options["tracer"] = make_tracer() if arguments.settings["MINUET_TRACING"] else None
     options["observer"], registry = make_metrics()
     served = Served(App(arguments.store, **options), arguments, registry)
     return run(served.work, served.signals)
