@@ -536,6 +536,9 @@ class Ready(Reply, frozen=True):
     workers: Annotated[
         dict[str, int] | None, Meta(description="How many workers have which status.")
     ] = None
+    oldest_ms: Annotated[
+        int | None, Meta(description="How long the oldest node that can be run has waited.")
+    ] = None
 
 
 class Alive(Reply, frozen=True):

@@ -117,6 +117,7 @@ class Served:
     async def work(self) -> int:
         """Open the store, serve, and close it."""
         from minuet.api.application import Api
+        from minuet.api.connections import ConnectionLimits, raise_file_limit
         from minuet.api.front import Limits
         from minuet.api.serving import bind, serving, url_of
 
@@ -131,7 +132,10 @@ class Served:
             async with self._app:
                 await self._check_bind()
                 api = Api(self._app, self._access, limits, self._registry)
-                async with serving(api, sock):
+                connections = ConnectionLimits(
+                    connections=raise_file_limit(), body_bytes=limits.body_bytes
+                )
+                async with serving(api, sock, connections):
                     url = url_of(sock, arguments.host)
                     self._report_start(url)
                     await self._until_stopped()
