@@ -44,6 +44,8 @@ def serve(arguments: Namespace) -> int:
             "`minuet dev` has a worker of its own"
         )
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    # Of the workers over HTTP that it stands for.
+    options["lease_seconds"] = arguments.settings["MINUET_LEASE"]
     # Its metrics say how many runs are stalled.
     options["watch_runs"] = True
     options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
