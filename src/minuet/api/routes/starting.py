@@ -16,7 +16,7 @@ from minuet.api.describing import describes
 from minuet.api.documents import compile_document, find_warnings, source_of
 from minuet.api.errors import KeyReusedError
 from minuet.api.permissions import PREFIX, check_role, identity_of
-from minuet.api.showing import show_run
+from minuet.api.showing import show_started
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
 from minuet.app.limits import RunLimits
@@ -75,7 +75,7 @@ async def start_run(request: Request) -> Response:
             status=error.status,
             seq=error.seq,
         ) from None
-    shape = await show_run(facade, run.id)
+    shape = await show_started(facade, run.id)
     if isinstance(source, CompiledWorkflow):
         shape["diagnostics"] = await find_warnings(facade, source)
     return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run.id}")
