@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 
 from minuet.api.application import Api
-from minuet.api.local import is_loopback
 from minuet.api.connections import ConnectionLimits, Held, protocol_for
+from minuet.api.local import is_loopback
 from minuet.errors import ConfigError
 
 #: How long requests that are being answered may take when the server stops.
