@@ -1,6 +1,6 @@
 #!/bin/sh
-# Unpack Debian's Redis and PgBouncer, and openssl and strace, into the folder $1, with the libraries
-# that are missing here.
+# Unpack Debian's Redis and PgBouncer, and openssl, strace and promtool, into the folder $1, with the
+# libraries that are missing here.
 #
 # The tests start them from there. Nothing is installed, so no service of the system is started,
 # now or at the next boot, and root is needed only where apt has no lists of packages yet.
@@ -34,6 +34,13 @@ if ! download; then
         rm -rf "$folder"
         do_without
     fi
+fi
+# Of Prometheus only the tool that checks rules. It needs no library, so nothing else is fetched.
+if (cd "$folder/archives" && apt-get download -qq -o APT::Sandbox::User=root prometheus) >/dev/null 2>&1; then
+    mkdir -p "$folder/prometheus" "$folder/usr/bin"
+    dpkg -x "$folder"/archives/prometheus_*.deb "$folder/prometheus"
+    mv "$folder/prometheus/usr/bin/promtool" "$folder/usr/bin/"
+    rm -rf "$folder/prometheus" "$folder"/archives/prometheus_*.deb
 fi
 for archive in "$folder"/archives/*.deb; do
     dpkg -x "$archive" "$folder"

@@ -8,4 +8,4 @@ from datetime import UTC, datetime
 def moment(at_ms: int) -> str:
     """A time in milliseconds since 1970 as RFC 3339 writes it, in UTC."""
     seconds, ms = divmod(at_ms, 1000)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{ms:03d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{ms:03d}Z"

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 
 from minuet.api.access import Access
 from minuet.api.application import Api
+from minuet.api.connections import ConnectionLimits, Held
 from minuet.api.front import Limits
 from minuet.api.serving import bind, serving
 from minuet.app.app import App
@@ -30,8 +31,12 @@ PATIENCE_S = 60.0
 class Site:
     """A server, its App, and a client."""
 
-    def __init__(self, app: App, api: Api, client: httpx2.AsyncClient, url: str) -> None:
+    def __init__(
+        self, app: App, api: Api, client: httpx2.AsyncClient, url: str, held: Held
+    ) -> None:
         self.app = app
+        #: What its connections hold.
+        self.held = held
         self.api = api
         self.client = client
         self.url = url
@@ -77,18 +82,20 @@ async def open_site(
     access: Access | None = None,
     limits: Limits | None = None,
     registry: CollectorRegistry | None = None,
+    connections: ConnectionLimits | None = None,
     **options: Any,
 ) -> AsyncIterator[Site]:
+    held = Held()
     modules = [] if handlers is None else [handlers]
     with bind("127.0.0.1", 0) as sock:
         url = f"http://127.0.0.1:{sock.getsockname()[1]}"
         async with App(store, handlers=modules, **options) as app:
             api = Api(app, access, limits, registry)
             async with (
-                serving(api, sock),
+                serving(api, sock, connections, held),
                 httpx2.AsyncClient(base_url=url, timeout=PATIENCE_S) as client,
             ):
-                yield Site(app, api, client, url)
+                yield Site(app, api, client, url, held)
 
 
 @pytest.fixture

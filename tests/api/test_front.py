@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,7 +13,9 @@ from minuet.api.errors import TooManyRequestsError
 from minuet.api.front import Limits
 from minuet.api.local import is_loopback
 from minuet.api.pace import Pace
+from minuet.clock import ManualClock
 from minuet.errors import ConfigError
+from minuet.store.records import WorkerRecord
 
 from ..waiting import until
 from .conftest import Serve
@@ -178,6 +181,26 @@ async def test_health_says_how_the_workers_are(serve: Serve) -> None:
 
     assert ready["status"] == live["status"] == "ok"
     assert ready["workers"] == {"healthy": 1}
+    assert ready["oldest_ms"] == 0
+
+
+async def test_silent_workers_are_stale_after_15_seconds_and_dead_after_30(serve: Serve) -> None:
+    clock = ManualClock(time.time_ns() // 1_000_000 - 120_000)
+    document = {"name": "x", "nodes": [{"id": "a", "handler": "nobody"}]}
+    async with serve(worker=False, clock=clock) as site:
+        await site.start(document)
+        seen = []
+        for name in ("first", "second", "third"):
+            await site.app.store.register_worker(WorkerRecord(name))
+            clock.advance(15_001)
+            seen.append(await site.get("/health/ready"))
+
+    assert [one["workers"] for one in seen] == [
+        {"stale": 1},
+        {"stale": 1, "dead": 1},
+        {"stale": 1, "dead": 2},
+    ]
+    assert seen[0]["oldest_ms"] >= 120_000
 
 
 async def test_a_server_whose_store_is_away_is_not_ready(serve: Serve) -> None:

@@ -9,8 +9,10 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import httpx2
 import pytest
@@ -117,3 +119,54 @@ def test_answers_do_not_wait_for_acknowledgements() -> None:
     with bind("127.0.0.1", 0) as sock:
         # Only then asyncio turns Nagle's algorithm off.
         assert sock.proto == socket.IPPROTO_TCP
+
+
+@pytest.mark.shows("W-01")
+def test_a_server_that_stops_answers_what_waits_and_takes_nothing_more(spawn: Spawn) -> None:
+    server = spawn("server", "--port", "0", "--json")
+    url = read_event(server, "started")["url"]
+    address = (urlsplit(url).hostname or "", urlsplit(url).port or 0)
+    waits = {"name": "waits", "nodes": [{"id": "w", "type": "wait", "config": {"seconds": 600}}]}
+    run = httpx2.post(f"{url}/runs", json={"document": waits}).json()["run_id"]
+    worker = httpx2.post(f"{url}/api/v1/workers", json={"executors": ["x"]}).json()["worker_id"]
+    idle = socket.create_connection(address)
+    half = socket.create_connection(address)
+    half.sendall(b"POST /runs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n")
+    with (
+        httpx2.stream(
+            "GET", f"{url}/runs/{run}/events", headers={"Accept": "text/event-stream"}, timeout=60
+        ) as stream,
+        ThreadPoolExecutor() as threads,
+    ):
+        lines = stream.iter_lines()
+        while not next(lines).startswith("id: 2"):
+            pass
+        path = f"{url}/api/v1/workers/{worker}/exchange"
+        body = {"seq": 1, "take": 1, "wait_ms": 60_000}
+        polling = threads.submit(httpx2.post, path, json=body, timeout=60)
+        until_polled(url, worker)
+        server.send_signal(signal.SIGTERM)
+        # It ends as it should: nothing is cut off.
+        list(lines)
+        polled = polling.result(60)
+    code = server.wait(60)
+    out = server.communicate()[0]
+
+    assert polled.status_code == 200
+    assert polled.json()["tasks"] == []
+    assert [json.loads(line)["event"] for line in out.splitlines()] == ["stopping", "stopped"]
+    assert code == 0
+    assert idle.recv(1) == b""
+    assert half.recv(1_000).startswith(b"HTTP/1.1 503 ")
+    for one in (idle, half):
+        one.close()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+
+
+def until_polled(url: str, worker: str) -> None:
+    """Until the server has begun with the exchange of a worker."""
+    while True:
+        for one in httpx2.get(f"{url}/api/v1/workers").json()["items"]:
+            if one["id"] == worker:
+                return

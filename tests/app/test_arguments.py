@@ -130,7 +130,8 @@ def no_late_lines(monkeypatch: pytest.MonkeyPatch) -> None:
 async def usual(app: App, kind: type[Any], name: str) -> dict[str, Any]:
     """Arguments of a method that are right, those with a default left out."""
     run_id = await app.runs.create(DOCUMENT)
-    if name in ("follow", "follow_logs", "show_ended", "wait", "wait_ended", "result"):
+    ended = ("follow", "follow_logs", "show_ended", "show_started", "wait", "wait_ended", "result")
+    if name in ended:
         await app.cancel(run_id)
     run = await app.runs.get(run_id)
     compiled = app.workflows.compile(DOCUMENT)

@@ -7,11 +7,14 @@ opened no file, started no thread and run no event loop before it forks.
 Orders come as lines of JSON on stdin; answers go to stdout: `[token, pid]` for a child that
 was started, `[pid, status]` (a negative signal or an exit code) for one that has ended. When
 stdin ends, the nursery kills the children that are left and ends.
+
+The first argument names the module with the functions that children can do.
 """
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import select
@@ -20,7 +23,7 @@ import sys
 import traceback
 from typing import Any
 
-from tests.fault import tasks
+tasks = importlib.import_module(sys.argv[1])
 
 #: No child lives longer, whatever happens to the test that ordered it.
 SECONDS_MAX = 120

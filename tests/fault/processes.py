@@ -56,9 +56,9 @@ class Child:
 class Nursery:
     """Orders children from the process in `nursery.py`."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, tasks: str = "tests.fault.tasks") -> None:
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.fault.nursery"],
+            [sys.executable, "-m", "tests.fault.nursery", tasks],
             cwd=root,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -85,7 +85,7 @@ class Nursery:
         self._process.stdout.close()
 
     def start(self, task: str, **arguments: Any) -> Child:
-        """Have a child do one of the functions in `tasks.py`."""
+        """Have a child do one of the functions of the module."""
         assert self._process.stdin is not None
         self._tokens += 1
         token = f"#{self._tokens}"

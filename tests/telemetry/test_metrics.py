@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import msgspec
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from minuet.app.app import App
+from minuet.clock import ManualClock
 from minuet.nodes.handler import Task
 from minuet.store.exchange import Delivery, Done, Grant, Reply, RunHeader, Swept
 from minuet.telemetry.metrics import MOMENTS_MAX, WorkerMetrics
+
+from ..folding import Findings
 
 DOCUMENT = {
     "name": "shop",
@@ -144,3 +148,39 @@ def test_the_store_is_watched_too() -> None:
     assert scraped.value("minuet_exchange_seconds_count") == 1
     assert scraped.value("minuet_store_errors_total") == 1
     assert scraped.value("minuet_leases_expired_total") == 2
+
+
+def nothing() -> None:
+    pass
+
+
+@pytest.mark.shows("T-06")
+async def test_stalled_runs_and_wrong_counters_are_counted(histories: Findings) -> None:
+    scraped, clock = Scraped(), ManualClock()
+    placement = {"requires_capabilities": {"gpu": 8}}
+    node = {"id": "a", "handler": "telemetry.nobody", "placement": placement}
+    async with App("memory://", observer=WorkerMetrics(scraped.registry), clock=clock) as app:
+        app.handlers.add(Task(nothing, name="telemetry.nobody"))
+        runs = [(await app.start({"name": "stuck", "nodes": [node]})).id for _ in range(2)]
+        watch = app.runs._behind.stall_watch()
+        await watch.look()
+        names = ("minuet_runs_stalled", "workflow_counter_divergence")
+        before = [scraped.value(name) for name in names]
+        clock.advance(300_000)
+        (snapshot,) = [await app.store.read_snapshot("default", runs[0])]
+        assert snapshot is not None
+        wrong = msgspec.structs.replace(snapshot.run, counter=snapshot.run.counter + 7)
+        rows = msgspec.structs.replace(snapshot, run=wrong)
+        assert await app.store.put_run("default", rows, snapshot.run.seq)
+        await watch.look()
+        during = [scraped.value(name) for name in names]
+        for run in runs:
+            await app.cancel(run)
+        await watch.look()
+        after = [scraped.value(name) for name in names]
+    # The rows were made to differ from the history.
+    assert histories.take_differences()
+
+    assert before == [0, 0]
+    assert during == [2, 7]
+    assert after == [0, 0]

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
+from typing import Any
 
 import pytest
 from opentelemetry import trace
@@ -16,6 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from minuet.app.app import App
 from minuet.nodes.handler import Task
 from minuet.telemetry.tracing import OpenTelemetryTracer
+
+from ..api.conftest import open_site
 
 CHILD = {"name": "child", "nodes": [{"id": "inner", "handler": "telemetry.inner"}]}
 
@@ -161,3 +164,77 @@ async def test_whoever_starts_a_run_can_say_where_it_belongs() -> None:
     context = spans.nodes()["one"].context
     assert context is not None
     assert format(context.trace_id, "032x") == "a" * 32
+
+
+async def test_a_run_with_a_child_and_a_remote_worker_is_one_tree() -> None:
+    spans = Spans()
+    child = {"name": "child", "nodes": [{"id": "inner", "handler": "telemetry.far"}]}
+    document = {
+        "name": "traced",
+        "nodes": [
+            {"id": "far", "handler": "telemetry.far"},
+            {"id": "below", "type": "workflow", "config": {"workflow": child}},
+        ],
+    }
+    root = f"00-{'a' * 32}-{'b' * 16}-01"
+    seen: dict[str, str] = {}
+    async with open_site(tracer=spans.tracer, queues=["workflow"]) as site:
+        body = {"name": "remote", "executors": ["telemetry.far"]}
+        worker = (await site.post("/workers", body, 201))["worker_id"]
+        start = {"document": document, "idempotency_key": "one"}
+        run = await site.post("/runs", start, 201, headers={"traceparent": root})
+        # Another attempt of the same request is in a trace of its own.
+        again = await site.post(
+            "/runs", start, 201, headers={"traceparent": root.replace("b", "c")}
+        )
+        done: list[dict[str, object]] = []
+        for seq in range(1, 100):
+            asked: dict[str, Any] = {"seq": seq, "done": done, "take": 1, "wait_ms": 5_000}
+            reply = await site.post(f"/workers/{worker}/exchange", asked)
+            if len(seen) == 2 and not reply["tasks"]:
+                break
+            seen |= {task["node_id"]: task["traceparent"] for task in reply["tasks"]}
+            done = [{"task": task["task"], "result": 1} for task in reply["tasks"]]
+            if len(seen) == 2:
+                asked = {"seq": seq + 1, "done": done}
+                await site.post(f"/workers/{worker}/exchange", asked)
+                break
+        await site.app.wait(run["run_id"])
+
+    assert again["run_id"] == run["run_id"]
+    assert run["tags"] == {"traceparent": root}
+    all_of_them = spans._exporter.get_finished_spans()
+    by_id = {one.context.span_id: one for one in all_of_them if one.context is not None}
+    for one in all_of_them:
+        assert one.context is not None
+        assert one.context.trace_id == int("a" * 32, 16)
+        # Up to the request, over spans that there are.
+        above = one.parent
+        while above is not None and above.span_id != int("b" * 16, 16):
+            above = by_id[above.span_id].parent
+        assert above is not None
+    nodes = spans.nodes()
+    for name in ("far", "inner"):
+        context = nodes[name].context
+        assert context is not None
+        assert seen[name] == f"00-{context.trace_id:032x}-{context.span_id:016x}-01"
+
+
+async def test_a_trace_reaches_a_remote_worker_of_a_server_without_a_tracer() -> None:
+    root = f"00-{'a' * 32}-{'b' * 16}-01"
+    document = {"name": "traced", "nodes": [{"id": "far", "handler": "telemetry.far"}]}
+    async with open_site(worker=False) as site:
+        worker = (await site.post("/workers", {"executors": ["telemetry.far"]}, 201))["worker_id"]
+        for header in (root, "not-a-trace"):
+            await site.post("/runs", {"document": document}, 201, headers={"traceparent": header})
+        tasks: list[dict[str, object]] = []
+        done: list[dict[str, object]] = []
+        seq = 0
+        while len(tasks) < 2:
+            seq += 1
+            asked = {"seq": seq, "done": done, "take": 1, "wait_ms": 5_000}
+            reply = await site.post(f"/workers/{worker}/exchange", asked)
+            tasks += reply["tasks"]
+            done = [{"task": task["task"], "result": 1} for task in reply["tasks"]]
+
+    assert [task["traceparent"] for task in tasks] == [root, None]

@@ -54,3 +54,15 @@ def expected_seq(request: Request) -> int | None:
         problem = f'If-Match: expected the number of an event, such as "12", got {header!r:.100}'
         raise InputError([problem], argument="If-Match")
     return int(match[1])
+
+
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+def with_trace(request: Request, tags: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The tags of a run that the request starts: the trace of the request is its own, unless the
+    tags name another one. A header that is not valid is ignored, as its standard says."""
+    given = request.headers.get("traceparent", "")
+    if _TRACEPARENT.fullmatch(given) is None or "traceparent" in (tags or {}):
+        return tags
+    return {**(tags or {}), "traceparent": given}

@@ -56,6 +56,41 @@ class BodyTooLargeError(RequestError):
         )
 
 
+class EncodingError(RequestError):
+    """The body is compressed."""
+
+    code = "unsupported-encoding"
+    outcome = Outcome(INVALID, 415, "Encoding not supported")
+
+    def __init__(self, encoding: str) -> None:
+        super().__init__(f"bodies are not decompressed: send it without {encoding!r:.50}")
+
+
+class HeadTooLargeError(RequestError):
+    """The headers have more bytes than this server reads."""
+
+    code = "head-too-large"
+    outcome = Outcome(INVALID, 431, "Headers too large")
+
+    def __init__(self, limit: int) -> None:
+        super().__init__(f"the headers are larger than {limit:,} bytes")
+
+
+class SlowRequestError(RequestError):
+    """The request takes too long to arrive."""
+
+    code = "request-timeout"
+    outcome = Outcome(FAILED, 408, "Request too slow")
+
+
+class BusyError(RequestError):
+    """The server holds as much as it can."""
+
+    code = "server-busy"
+    outcome = Outcome(FAILED, 503, "Server busy")
+    headers = MappingProxyType({"Retry-After": "1"})
+
+
 class UnauthenticatedError(RequestError):
     """The request has no key, or a wrong one."""
 

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minuet.api.access import Access, bearer
 from minuet.api.answers import answer_problem
-from minuet.api.errors import BodyTooLargeError, UnauthenticatedError
+from minuet.api.errors import BodyTooLargeError, EncodingError, UnauthenticatedError
 from minuet.api.identity import ANYBODY, Gate
 from minuet.api.pace import Pace
 from minuet.api.permissions import OPEN, PREFIX, Call
@@ -137,6 +137,9 @@ class Front:
         """Refuse a body that is too large."""
         is_stream = path.startswith(STREAMED)
         limit = self._limits.blob_bytes if is_stream else self._limits.body_bytes
+        encoding = headers.get("content-encoding", "identity")
+        if encoding.lower() != "identity":
+            raise EncodingError(encoding)
         length = headers.get("content-length")
         if length is None:
             return _limited(receive, limit) if "transfer-encoding" in headers else receive

@@ -504,6 +504,9 @@ class Task(Reply, frozen=True):
     attempt: int
     idempotency_key: str
     lease_ms: int
+    traceparent: Annotated[
+        str | None, Meta(description="Its place in a trace (W3C Trace Context), if it has one.")
+    ]
 
 
 class Settled(Reply, frozen=True):
@@ -532,6 +535,9 @@ class Ready(Reply, frozen=True):
     store: str
     workers: Annotated[
         dict[str, int] | None, Meta(description="How many workers have which status.")
+    ] = None
+    oldest_ms: Annotated[
+        int | None, Meta(description="How long the oldest node that can be run has waited.")
     ] = None
 
 

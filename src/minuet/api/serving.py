@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Iterator
 import uvicorn
 
 from minuet.api.application import Api
+from minuet.api.connections import ConnectionLimits, Held, protocol_for
 from minuet.api.local import is_loopback
 from minuet.errors import ConfigError
 
@@ -62,11 +63,18 @@ class _Server(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(api: Api, sock: socket.socket) -> AsyncIterator[None]:
+async def serving(
+    api: Api,
+    sock: socket.socket,
+    limits: ConnectionLimits | None = None,
+    held: Held | None = None,
+) -> AsyncIterator[None]:
     """Serve while the block lasts. Then no request is taken any more, those that wait are ended,
     and the others are answered."""
+    limits = limits or ConnectionLimits(body_bytes=api.shared.limits.body_bytes)
     config = uvicorn.Config(
         api,
+        http=protocol_for(limits, held or Held()),
         lifespan="off",
         log_config=None,
         access_log=False,

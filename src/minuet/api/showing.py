@@ -13,3 +13,12 @@ async def show_run(facade: Facade, run_id: str, *, all_instances: bool = False) 
     each = await facade.runs.instances(run_id) if all_instances else None
     children = (await facade.runs.tree(run_id, levels=1)).children if row.children else ()
     return shapes.run(row, found, each, children)
+
+
+async def show_started(facade: Facade, run_id: str) -> shapes.Shape:
+    """A run that was just started, with as few reads as possible. One that a repeated request finds
+    may have children by now."""
+    row = await facade.runs.get(run_id)
+    if row.children:
+        return await show_run(facade, run_id)
+    return shapes.run(row, await facade.runs.show_started(row), None, ())

@@ -77,6 +77,8 @@ Rule = Callable[[Any], Any]
 
 def is_storable(name: str) -> bool:
     """Whether every store can hold this text. Documents are read with the same care."""
+    if name.isascii():
+        return "\0" not in name
     return "\0" not in name and not any("\ud800" <= character <= "\udfff" for character in name)
 
 
@@ -417,6 +419,7 @@ RULES: dict[str, Rule] = {
     "stall_seconds": seconds(),
     "log_bytes": whole(0, 100_000_000),
     "log_retention_seconds": seconds(),
+    "watch_runs": optional(instance(bool)),
     "tune_process": instance(bool),
     "observer": optional(instance(Observer)),
     "tracer": optional(instance(Tracer)),
@@ -433,40 +436,41 @@ def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result
     """Have every argument of a public method checked; see `RULES`."""
     signature = inspect.signature(method)
     named = [p for p in list(signature.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
-    rules = [(p.name, RULES.get(f"{method.__qualname__}.{p.name}") or RULES[p.name]) for p in named]
-    rest = next((p.name for p in signature.parameters.values() if p.kind is p.VAR_KEYWORD), "")
+    rules = {p.name: RULES.get(f"{method.__qualname__}.{p.name}") or RULES[p.name] for p in named}
+    has_rest = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
+    positions = [rules[p.name] for p in named if p.kind is p.POSITIONAL_OR_KEYWORD]
+    names = [p.name for p in named]
     error = ConfigError if method.__name__ == "__init__" else None
 
-    def check(given: dict[str, Any], name: str, rule: Rule) -> None:
+    def check(name: str, value: Any, rule: Rule) -> Any:
         try:
-            given[name] = rule(given[name])
+            return rule(value)
         except InvalidArgument as wrong:
-            raise _refusal(name, given[name], str(wrong), error) from None
+            raise _refusal(name, value, str(wrong), error) from None
 
-    def bind(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
-        bound = signature.bind(*arguments, **keywords)
-        for name, rule in rules:
-            if name in bound.arguments:
-                check(bound.arguments, name, rule)
-        more = bound.arguments.get(rest, {})
-        for name in more:
+    def check_all(arguments: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Any, ...]:
+        """The arguments to call the method with; `keywords` are replaced in place. Those that do
+        not fit the method are left to the call itself, which refuses them."""
+        given = arguments[:1]
+        for name, value, rule in zip(names, arguments[1:], positions, strict=False):
+            given += (check(name, value, rule),)
+        for name, value in keywords.items():
             # One without a rule is not an option; the method's constructor refuses it.
-            check(more, name, RULES.get(name, anything))
-        return bound
+            other = RULES.get(name, anything) if has_rest else anything
+            keywords[name] = check(name, value, rules.get(name, other))
+        return given + arguments[len(given) :]
 
     if inspect.iscoroutinefunction(method):
 
         @functools.wraps(method)
         async def call_async(*arguments: Any, **keywords: Any) -> Any:
-            bound = bind(arguments, keywords)
-            return await method(*bound.args, **bound.kwargs)
+            return await method(*check_all(arguments, keywords), **keywords)
 
         return cast(Callable[Parameters, Result], call_async)
 
     @functools.wraps(method)
     def call(*arguments: Any, **keywords: Any) -> Any:
-        bound = bind(arguments, keywords)
-        return method(*bound.args, **bound.kwargs)
+        return method(*check_all(arguments, keywords), **keywords)
 
     return cast(Callable[Parameters, Result], call)
 

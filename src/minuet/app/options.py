@@ -64,6 +64,7 @@ class OptionArguments(TypedDict, total=False):
     stall_seconds: Seconds
     log_bytes: int
     log_retention_seconds: Seconds
+    watch_runs: bool | None
     tenant: str
     tune_process: bool
     observer: Observer | None
@@ -125,6 +126,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     log_bytes: int = LOG_BYTES
     #: How long what nodes print and log is kept.
     log_retention_seconds: float = default_seconds("MINUET_LOG_RETENTION")
+    #: Look for stalled runs and log them. None: if the App has a worker for all runs.
+    watch_runs: bool | None = None
     #: Whose runs these are.
     tenant: str = DEFAULT_TENANT
     #: The process exists to run this App: let the garbage collector run less often.
@@ -144,6 +147,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     def retry_policy(self) -> Retry:
         """The retry policy of nodes that have none."""
         return self.retry or Retry()
+
+    @property
+    def watches_runs(self) -> bool:
+        """Whether it looks for stalled runs."""
+        if self.watch_runs is None:
+            return self.worker and not self.own_runs_only
+        return self.watch_runs
 
     @property
     def grace_s(self) -> float:

@@ -145,6 +145,12 @@ class Questions(Finder):
         return await self._result(run_id, replay(history), history, held.keys())
 
     @checked
+    async def show_started(self, run: Run) -> RunResult:
+        """How a run stands that was just started: what workers hold by now is not read."""
+        history = await self._reader.history(run.run)
+        return await self._result(run.run, replay(history), history)
+
+    @checked
     async def show_ended(self, run: Run) -> RunResult:
         """How a run that is over has ended: nothing of it runs, so its history is enough. It may
         have been retried since: what comes after its end does not count."""

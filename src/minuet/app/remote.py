@@ -30,6 +30,7 @@ from minuet.nodes.handler import REGISTERED, Handlers, Task
 from minuet.nodes.spec import Call, NodeType
 from minuet.store.exchange import Result
 from minuet.store.records import Key
+from minuet.telemetry.observer import TRACEPARENT, Tracer
 from minuet.types import TYPE_QUEUE, Json
 from minuet.worker.identity import Identity
 
@@ -77,12 +78,21 @@ class Exchanged(msgspec.Struct, frozen=True):
 class RemoteTask:
     """A task in the hands of a remote worker, or on its way there."""
 
-    def __init__(self, id: str, handler: str, config: Mapping[str, Json], context: Context) -> None:
+    def __init__(
+        self,
+        id: str,
+        handler: str,
+        config: Mapping[str, Json],
+        context: Context,
+        traceparent: str | None,
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.id = id
         self.handler = handler
         self.config = config
         self.context = context
+        #: Its place in a trace.
+        self.traceparent = traceparent
         self.key: Key = (context.run_id, context.token_node, context.scope_text)
         self.lease = context.lease_id
         #: What the remote worker has sent.
@@ -107,6 +117,7 @@ class RemoteTask:
             "attempt": context.attempt,
             "idempotency_key": context.idempotency_key,
             "lease_ms": lease_ms,
+            "traceparent": self.traceparent,
         }
 
 
@@ -128,6 +139,7 @@ class RemoteWorker:
         #: The id of the API key with which it has registered.
         self.key = key
         self._ids = engine.ids
+        self._tracer = engine.options.tracer or Tracer()
         self._concurrency = concurrency
         self.lease_ms = to_ms(engine.options.lease_seconds)
         self.token = engine.ids.token() + engine.ids.token()
@@ -193,7 +205,10 @@ class RemoteWorker:
 
     async def _run(self, handler: str, config: dict[str, Any], context: Context) -> Any:
         """Have the remote worker do a task."""
-        task = RemoteTask(self._ids.token(), handler, config, context)
+        # Without a tracer here, the worker may still have one.
+        trace = self._tracer.headers().get(TRACEPARENT) or context.tags.get(TRACEPARENT)
+        trace = trace if isinstance(trace, str) else None
+        task = RemoteTask(self._ids.token(), handler, config, context, trace)
         self._tasks[task.id] = task
         self._inbox.append(task)
         self._changed.set()

@@ -16,6 +16,7 @@ from minuet.app.options import Seconds, as_seconds
 from minuet.app.repairing import Repairing, change_run, keep_value
 from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
+from minuet.app.run_log import log_end
 from minuet.app.starting import Startable, Starter, limited
 from minuet.app.tenant import Tenant
 from minuet.app.workers import Workers
@@ -345,6 +346,7 @@ class Runs(Repairing):
         self._behind.abandon(run_id)
         with suppress(StoreUnavailableError):  # Then a worker does it.
             await report_named(self._store, self._tenant, run_id)
+        log_end(run)
         return run
 
     @checked

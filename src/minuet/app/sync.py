@@ -363,6 +363,7 @@ class SyncRuns(_Starting):
     list_open = blocking(Runs.list_open)
     show = blocking(Runs.show)
     show_ended = blocking(Runs.show_ended)
+    show_started = blocking(Runs.show_started)
     replay = blocking(Runs.replay)
     history = blocking(Runs.history)
     stored_events = blocking(Runs.stored_events)

@@ -7,12 +7,14 @@ the App has workers, a worker: tokens are taken for one tenant at a time.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Iterable
 from typing import Any
 
 from minuet.app.compiling import compile_child
 from minuet.app.handlers import make_handlers
 from minuet.app.options import Options, to_ms
+from minuet.app.run_log import RunLog, log
 from minuet.app.stalls import StallWatch
 from minuet.app.webhooks import Webhooks
 from minuet.bridge.programs import Loaded, Programs
@@ -21,6 +23,7 @@ from minuet.clock import Clock
 from minuet.errors import NotOpenError
 from minuet.ids import Ids
 from minuet.store.base import Store
+from minuet.telemetry.observer import Observer, Observers
 from minuet.webhooks.notifier import Notifier
 from minuet.worker.process import tune_process
 from minuet.worker.raised import RaisedHere
@@ -139,6 +142,8 @@ class Tenant:
         self.working: asyncio.Task[None] | None = None
         #: Looks for runs that make no progress.
         self._watching: asyncio.Task[None] | None = None
+        #: Logs what becomes of the runs that its workers work on.
+        self._run_log: RunLog | None = None
 
     def begin(self) -> None:
         """Start the worker, if the App has any."""
@@ -146,17 +151,22 @@ class Tenant:
             self.worker = self.make_worker(handlers=self.engine.handlers, raised=self.raised)
             loop = asyncio.get_running_loop()
             self.working = loop.create_task(self.worker.run())
-            if not self.engine.options.own_runs_only:
-                self._watching = loop.create_task(self.stall_watch().run())
+        if self.engine.options.watches_runs:
+            self._watching = asyncio.get_running_loop().create_task(self.stall_watch().run())
 
     def stall_watch(self) -> StallWatch:
         """What looks for runs that make no progress."""
-        stall_ms = to_ms(self.engine.options.stall_seconds)
-        return StallWatch(self.store, self.name, self.engine.clock, stall_ms)
+        options = self.engine.options
+        stall_ms = to_ms(options.stall_seconds)
+        return StallWatch(self.store, self.name, self.engine.clock, stall_ms, options.observer)
 
     def make_worker(self, **options: Any) -> Worker:
         """A worker of this tenant, made as the App says but for these options."""
         engine = self.engine
+        chosen = {**engine.options.of_worker(), **options}
+        if log.isEnabledFor(logging.INFO):
+            self._run_log = self._run_log or RunLog(self.store, self.name)
+            chosen["observer"] = Observers([chosen["observer"] or Observer(), self._run_log])
         return Worker(
             self.store,
             tenant=self.name,
@@ -164,7 +174,7 @@ class Tenant:
             ids=engine.ids,
             programs=engine.programs,
             compile_child=compile_child,
-            **{**engine.options.of_worker(), **options},
+            **chosen,
         )
 
     async def end(self) -> None:
@@ -178,6 +188,8 @@ class Tenant:
                 await self.working
             finally:
                 self.worker = self.working = None
+        if self._run_log is not None:
+            await self._run_log.end()
 
     def check_open(self) -> None:
         """NotOpenError unless the App can be used here and now."""

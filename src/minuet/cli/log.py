@@ -1,8 +1,9 @@
 """The log of a command: lines on standard error that say which run and node they are about.
 
-Warnings of everything are shown, and from INFO on what handlers say with `ctx.log`. `--log-level`
-sets one level for both. If the handlers' modules have set logging up to write to the terminal,
-that is left unchanged: otherwise lines would appear twice.
+Warnings of everything are shown, and from INFO on what handlers say with `ctx.log`; with
+MINUET_LOG=json also what becomes of runs. `--log-level` sets one level for all. If
+the handlers' modules have set logging up to write to the terminal, that is left unchanged:
+otherwise lines would appear twice.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from minuet.nodes.context import HANDLER_LOG, RunLogFilter
 from minuet.nodes.kept_output import KeepingHandler, not_kept
 from minuet.telemetry.observer import current_trace
 
+#: What becomes of runs: joins that wait, approvals, ends (`app.run_log`).
+RUNS_LOG = "minuet.runs"
+
 
 @contextlib.contextmanager
 def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
@@ -30,7 +34,8 @@ def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
     level: str | None = arguments.log_level
     as_json = arguments.settings["MINUET_LOG"] == "json"
     root, handlers_log = logging.getLogger(), logging.getLogger(HANDLER_LOG)
-    levels = root.level, handlers_log.level
+    runs_log = logging.getLogger(RUNS_LOG)
+    levels = root.level, handlers_log.level, runs_log.level
     theirs = [handler for handler in root.handlers if _writes_to_terminal(handler)]
     added = RunLogFilter()
     handler = _StderrHandler()
@@ -42,6 +47,8 @@ def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
     elif not theirs:
         handlers_log.setLevel(logging.INFO)
         handler.addFilter(_is_shown)
+        if as_json:
+            runs_log.setLevel(logging.INFO)
     for one in theirs:
         one.addFilter(added)
         # A live picture replaces the stream, which they have held since they were made.
@@ -60,6 +67,7 @@ def logging_to_stderr(arguments: Namespace) -> Iterator[None]:
             one.setStream(getattr(sys, one.stream.name))
         root.setLevel(levels[0])
         handlers_log.setLevel(levels[1])
+        runs_log.setLevel(levels[2])
 
 
 def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHandler[Any]]:
@@ -68,7 +76,7 @@ def _writes_to_terminal(handler: logging.Handler) -> TypeGuard[logging.StreamHan
 
 
 def _is_shown(record: logging.LogRecord) -> bool:
-    return record.levelno >= logging.WARNING or record.name == HANDLER_LOG
+    return record.levelno >= logging.WARNING or record.name in (HANDLER_LOG, RUNS_LOG)
 
 
 class _StderrHandler(logging.Handler):
@@ -121,6 +129,7 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
+        line |= getattr(record, "facts", {})
         for name in ("run_id", "node_id", "scope", "attempt"):
             value = getattr(record, name, None)
             if value:

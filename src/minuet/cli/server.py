@@ -23,6 +23,7 @@ from minuet.cli.worker_options import listed
 from minuet.errors import ConfigError
 from minuet.nodes.secrets import NoSecrets
 from minuet.settings import Settings, masked
+from minuet.telemetry.setup import make_tracer
 
 
 def need_server() -> None:
@@ -43,10 +44,16 @@ def serve(arguments: Namespace) -> int:
             "`minuet dev` has a worker of its own"
         )
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
+    # Of the workers over HTTP that it stands for.
+    options["lease_seconds"] = arguments.settings["MINUET_LEASE"]
+    # Its metrics say how many runs are stalled.
+    options["watch_runs"] = True
     options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
     if options["secrets"] is None:
         # As for workers: others may write the documents.
         options["secrets"] = NoSecrets()
+    # It starts runs, and stands for workers over HTTP.
+    options["tracer"] = make_tracer() if arguments.settings["MINUET_TRACING"] else None
     options["observer"], registry = make_metrics()
     served = Served(App(arguments.store, **options), arguments, registry)
     return run(served.work, served.signals)
@@ -112,6 +119,7 @@ class Served:
     async def work(self) -> int:
         """Open the store, serve, and close it."""
         from minuet.api.application import Api
+        from minuet.api.connections import ConnectionLimits, raise_file_limit
         from minuet.api.front import Limits
         from minuet.api.serving import bind, serving, url_of
 
@@ -126,7 +134,10 @@ class Served:
             async with self._app:
                 await self._check_bind()
                 api = Api(self._app, self._access, limits, self._registry)
-                async with serving(api, sock):
+                connections = ConnectionLimits(
+                    connections=raise_file_limit(), body_bytes=limits.body_bytes
+                )
+                async with serving(api, sock, connections):
                     url = url_of(sock, arguments.host)
                     self._report_start(url)
                     await self._until_stopped()

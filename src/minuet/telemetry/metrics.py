@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TypeVar
 
-from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from minuet.store.exchange import (
     Done,
@@ -110,6 +110,18 @@ class WorkerMetrics(Observer):
             "Leases that this process could not renew.",
             registry=registry,
         )
+        #: By tenant: runs that are stalled, and the largest divergence.
+        self._watched: dict[str, tuple[int, int]] = {}
+        self._stalled = Gauge(
+            "minuet_runs_stalled",
+            "Runs that wait for nobody and to which nothing happens.",
+            registry=registry,
+        )
+        self._divergence = Gauge(
+            "workflow_counter_divergence",
+            "By how much the counter of a run differs from its live tokens, at most.",
+            registry=registry,
+        )
 
     def exchanged(self, took_s: float, reply: Reply) -> None:
         self._took_s = took_s
@@ -152,6 +164,11 @@ class WorkerMetrics(Observer):
         elif isinstance(item, Failed):
             self._consumed.labels(workflow, node).inc()
             self._failures.labels(workflow, node, _type(item.error)).inc()
+
+    def watched(self, tenant: str, stalled: int, divergence: int) -> None:
+        self._watched[tenant] = (stalled, divergence)
+        self._stalled.set(sum(count for count, _ in self._watched.values()))
+        self._divergence.set(max(most for _, most in self._watched.values()))
 
 
 T = TypeVar("T")

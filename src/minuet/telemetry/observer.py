@@ -13,6 +13,9 @@ from typing import Any
 
 from minuet.store.exchange import Grant, Item, Reply, RunHeader, Swept
 
+#: The header of a request, and the tag of a run, with its place in a trace (W3C Trace Context).
+TRACEPARENT = "traceparent"
+
 #: Called with the error of an attempt that failed.
 Fail = Callable[[dict[str, Any]], None]
 
@@ -34,6 +37,10 @@ class Observer:
 
     def settled(self, grant: Grant, header: RunHeader, item: Item) -> None:
         """The store has applied an item."""
+
+    def watched(self, tenant: str, stalled: int, divergence: int) -> None:
+        """Some open runs of a tenant were looked at: how many of all are known to be stalled, and
+        by how much the counter of one differs from its live tokens at most."""
 
 
 class Observers(Observer):
@@ -61,6 +68,10 @@ class Observers(Observer):
     def settled(self, grant: Grant, header: RunHeader, item: Item) -> None:
         for one in self._all:
             one.settled(grant, header, item)
+
+    def watched(self, tenant: str, stalled: int, divergence: int) -> None:
+        for one in self._all:
+            one.watched(tenant, stalled, divergence)
 
 
 class Tracer:

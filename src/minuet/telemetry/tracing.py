@@ -15,10 +15,7 @@ from opentelemetry import propagate, trace
 from opentelemetry.trace import SpanKind, Status, StatusCode, TracerProvider
 
 from minuet.store.exchange import Grant, RunHeader
-from minuet.telemetry.observer import Fail, Tracer
-
-#: Which tag of a run holds its place in a trace.
-TAG = "traceparent"
+from minuet.telemetry.observer import TRACEPARENT, Fail, Tracer
 
 
 class OpenTelemetryTracer(Tracer):
@@ -31,7 +28,7 @@ class OpenTelemetryTracer(Tracer):
 
     @contextmanager
     def executing(self, grant: Grant, header: RunHeader, node_type: str) -> Iterator[Fail]:
-        parent = propagate.extract({TAG: str(header.tags.get(TAG, ""))})
+        parent = propagate.extract({TRACEPARENT: str(header.tags.get(TRACEPARENT, ""))})
         attributes: dict[str, str | int] = {
             "run_id": grant.run,
             "node_id": grant.node,
@@ -54,14 +51,14 @@ class OpenTelemetryTracer(Tracer):
 
     def tags(self, tags: dict[str, Any]) -> dict[str, Any]:
         """A caller that gives the tag itself knows better."""
-        if TAG in tags:
+        if TRACEPARENT in tags:
             return tags
         with self._tracer.start_as_current_span("run.start", kind=SpanKind.PRODUCER):
             return self.child_tags(tags)
 
     def child_tags(self, tags: dict[str, Any]) -> dict[str, Any]:
         carrier = self.headers()
-        return {**tags, TAG: carrier[TAG]} if TAG in carrier else tags
+        return {**tags, TRACEPARENT: carrier[TRACEPARENT]} if TRACEPARENT in carrier else tags
 
     def headers(self) -> dict[str, str]:
         carrier: dict[str, str] = {}

@@ -13,6 +13,7 @@ from minuet.api import replies
 from minuet.api.answers import JsonAnswer
 from minuet.api.context import All
 from minuet.api.describing import describes
+from minuet.api.routes.metrics import oldest_ms
 from minuet.app import shapes
 from minuet.errors import StoreError
 
@@ -30,7 +31,8 @@ async def live() -> Response:
 
 @router.get("/health/ready", **describes(replies.Ready))
 async def ready(shared: All) -> Response:
-    """Whether the store answers, and how many workers are healthy, stale, dead or draining.
+    """Whether the store answers, how many workers are healthy, stale, dead or draining, and how
+    long the oldest node that could run has waited.
 
     503 if the store does not answer, or the server is about to stop.
     """
@@ -40,8 +42,16 @@ async def ready(shared: All) -> Response:
             raise StoreError("the server is stopping")
         async with asyncio.timeout(STORE_S):
             found = [shapes.worker(one) for one in await app.workers.list()]
+            queues = await app.workers.queues()
     except (StoreError, TimeoutError) as error:
         text = str(error) or f"the store did not answer within {STORE_S:g} s"
         return JsonAnswer({"status": "unavailable", "store": text}, 503)
     counts = Counter(str(one["status"]) for one in found)
-    return JsonAnswer({"status": "ok", "store": app.durability, "workers": dict(counts)})
+    return JsonAnswer(
+        {
+            "status": "ok",
+            "store": app.durability,
+            "workers": dict(counts),
+            "oldest_ms": oldest_ms(queues),
+        }
+    )

@@ -16,6 +16,7 @@ from minuet.api.context import All, Here
 from minuet.api.describing import describes
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.workers import QueueView
 
 router = APIRouter(tags=["health"])
 
@@ -51,12 +52,10 @@ async def _gauges(facade: Facade) -> list[Metric]:
     by_status = {str(status): number for status, number in counts.open.items()}
     open_runs = _gauge("minuet_runs_open", "Runs that are not over.", "status", by_status)
     ready, running, oldest = Counter[str](), Counter[str](), Counter[str]()
-    now_ms = time.time_ns() // 1_000_000
     for one in await facade.workers.queues():
         ready[one.queue] += one.ready
         running[one.queue] += one.running
-        waited_ms = now_ms - (one.oldest_ms or now_ms)
-        oldest[one.queue] = max(oldest[one.queue], waited_ms)
+        oldest[one.queue] = max(oldest[one.queue], oldest_ms([one]))
     # What waits for something outside is not among them.
     live = GaugeMetricFamily("workflow_counter_value", "Tokens that are ready or that run.")
     live.add_metric([], ready.total() + running.total())
@@ -70,6 +69,12 @@ async def _gauges(facade: Facade) -> list[Metric]:
         _gauge("minuet_queue_oldest_ms", "How long the oldest node has waited.", "queue", oldest),
         _gauge("minuet_workers", "Workers that are known.", "status", listed),
     ]
+
+
+def oldest_ms(queues: Iterable[QueueView]) -> int:
+    """How long the oldest node that can be run has waited."""
+    now_ms = time.time_ns() // 1_000_000
+    return max((now_ms - (one.oldest_ms or now_ms) for one in queues), default=0)
 
 
 def _gauge(name: str, help: str, label: str, values: Mapping[str, int]) -> Metric:

@@ -10,13 +10,13 @@ from starlette.responses import Response
 
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_run
-from minuet.api.bodies import decode_body, read_body
+from minuet.api.bodies import decode_body, read_body, with_trace
 from minuet.api.context import Here, facade_of
 from minuet.api.describing import describes
 from minuet.api.documents import compile_document, find_warnings, source_of
 from minuet.api.errors import KeyReusedError
 from minuet.api.permissions import PREFIX, check_role, identity_of
-from minuet.api.showing import show_run
+from minuet.api.showing import show_started
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
 from minuet.app.limits import RunLimits
@@ -64,7 +64,7 @@ async def start_run(request: Request) -> Response:
             source,
             asked.inputs,
             idempotency_key=asked.idempotency_key,
-            tags=asked.tags,
+            tags=with_trace(request, asked.tags),
             limits=cast(RunLimits | None, asked.limits),
         )
     except RunConflictError as error:
@@ -75,7 +75,7 @@ async def start_run(request: Request) -> Response:
             status=error.status,
             seq=error.seq,
         ) from None
-    shape = await show_run(facade, run.id)
+    shape = await show_started(facade, run.id)
     if isinstance(source, CompiledWorkflow):
         shape["diagnostics"] = await find_warnings(facade, source)
     return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run.id}")
@@ -119,7 +119,7 @@ async def submit_workflow(request: Request, facade: Here) -> Response:
     compiled = compile_document(facade, document)
     view = await facade.workflows.deploy(compiled)
     name = f"{view.name}@{view.version}"
-    run = await facade.runs.create(name)
+    run = await facade.runs.create(name, tags=with_trace(request, None))
     answer = {
         "workflow_definition_id": name,
         "execution_id": run.id,
