@@ -231,6 +231,13 @@ class Questions(Finder):
             before = page[-1].run
 
     @checked
+    async def stall(self, run_id: str) -> Stall | None:
+        """How a run stalls: since when, and why; None: it does not."""
+        now_ms = self._behind.engine.clock.now_ms()
+        stall_ms = to_ms(self._behind.engine.options.stall_seconds)
+        return await find_stall(self._store, await self.get(run_id), now_ms, stall_ms)
+
+    @checked
     async def missing_handlers(self, run_id: str) -> list[str]:
         """The handlers that a run still needs and that this process does not have."""
         run = await self.get(run_id)

@@ -378,6 +378,7 @@ class SyncRuns(_Starting):
     held = blocking(Runs.held)
     unserved = blocking(Runs.unserved)
     stalled = blocking(Runs.stalled)
+    stall = blocking(Runs.stall)
     count = blocking(Runs.count)
     missing_handlers = blocking(Runs.missing_handlers)
     moved_store = blocking(Runs.moved_store)

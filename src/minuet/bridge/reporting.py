@@ -34,8 +34,8 @@ PAGE = 100
 
 
 async def report_run(store: Store, run: Run) -> None:
-    """Report a run as it was read, and note that this is done. If its parent still waits for it,
-    the store does not accept that, and it is reported again."""
+    """Report a run as it was read, and note that this is done. While its parent waits for it, the
+    store does not accept that, and it is reported again."""
     tenant = run.tenant
     if not str((run.error or {}).get("code", "")).startswith(MOVED):
         if run.parent_number and run.status in TERMINAL:

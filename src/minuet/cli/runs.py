@@ -9,10 +9,12 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
+from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
-from minuet.cli.approvals import asked_of, decide_command, people, show_command
+from minuet.cli.advice import advise
+from minuet.cli.approvals import decide_command, people
 from minuet.cli.handlers import recall, resume_command
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -28,9 +30,12 @@ from minuet.cli.output import (
     print_table,
     trace_text,
 )
-from minuet.cli.signal import awaited_signals, signal_command, signals_in
+from minuet.cli.signal import signal_command, signals_in
 from minuet.cli.steps import print_steps, wait_text
 from minuet.cli.stores import find_run, find_to_change, with_app
+
+#: Begins a reason that names the error of a node.
+OWN_ERROR = "its error: "
 
 #: Steps of a durable function that are shown with a run; `runs show RUN NODE` shows all.
 STEPS_SHOWN_MAX = 40
@@ -110,12 +115,8 @@ def show(arguments: Namespace) -> int:
         else:
             _print_result(result, each)
             await _print_relatives(app, run_id)
-            for name in awaited_signals(result):
-                command = signal_command(arguments.store, run_id, name)
-                print(f"Send signal {clean(repr(name))} with: {command}")
-            for id in asked_of(result):
-                print(f"Look at the approval: {show_command(arguments.store, id)}")
-                print(f"Decide it with: {decide_command(arguments.store, id)}")
+            async for line in advise(app, result, arguments.store):
+                print(line)
 
     return _ask(arguments, ask)
 
@@ -213,13 +214,18 @@ def why(arguments: Namespace) -> int:
                 asked = await app.approvals.show(id)
                 print(f"Who may decide: {people(asked)}")
                 print(f"Decide with: {decide_command(arguments.store, id)}")
+            elif explanation.status not in ("COMPLETED", "SKIPPED"):
+                result = await app.runs.show(run_id)
+                async for line in advise(app, result, arguments.store):
+                    print(line)
 
     return _ask(arguments, ask)
 
 
 def explanation_text(explanation: Explanation) -> str:
     """An explanation, one sentence a line; what the summary says is not said again."""
-    reasons = [reason for reason in explanation.reasons if reason not in explanation.summary]
+    summary = explanation.summary
+    reasons = [one for one in explanation.reasons if one.removeprefix(OWN_ERROR) not in summary]
     return "\n".join([explanation.summary, *(f"  - {reason}" for reason in reasons)])
 
 
@@ -271,7 +277,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
 
 
 def _ask(arguments: Namespace, ask: Callable[[App], Coroutine[Any, Any, None]]) -> int:
-    with_app(arguments, ask)
+    with_app(arguments, ask, **liveness_settings(arguments.settings))
     return outcomes.COMPLETED
 
 
@@ -298,12 +304,15 @@ def _print_result(result: RunResult, each: dict[str, NodeResult] | None = None) 
     generation = f", generation {result.generation}" if result.generation > 1 else ""
     workflow = _workflow_text(result.workflow, result.version)
     print(f"{workflow}: {paint(result.status)}{took}  (run {result.run_id}{generation})")
-    if result.error:
-        print(f"error: {clean(error_text(result.error))}")
+    if result.error and result.error.get("message") != "cancelled":
+        title = "reason" if result.status == "CANCELLED" else "error"
+        print(f"{title}: {clean(error_text(result.error))}")
+        if trace := trace_text(result.error):
+            print(trace)
     if result.compensated is not None:
         print(f"undone: {result.compensated}")
     nodes = result.nodes if each is None else each
-    _print_nodes(nodes)
+    _print_nodes(nodes, shown=result.error)
     for name, node in nodes.items():
         print_steps(name, node, most=STEPS_SHOWN_MAX)
     if result.status == "COMPLETED":
@@ -322,7 +331,8 @@ def _undone_text(found: Undoing | None) -> str:
     return "is being undone"
 
 
-def _print_nodes(nodes: dict[str, NodeResult]) -> None:
+def _print_nodes(nodes: dict[str, NodeResult], shown: dict[str, Any] | None = None) -> None:
+    """A table of nodes, and where their errors come from, but for one that was shown."""
     days = {format_moment(node.started_ms)[:10] for node in nodes.values() if node.started_ms}
     # All on one day, as usual: the day is in the title, and the rows are shorter.
     is_short = len(days) == 1
@@ -349,5 +359,5 @@ def _print_nodes(nodes: dict[str, NodeResult]) -> None:
     print_table(titles, rows, names=("node",))
     for name, node in nodes.items():
         trace = trace_text(node.error)
-        if trace:
-            print(f"\n{clean(name)}: {clean(error_text(node.error))}\n{trace}")
+        if trace and trace != trace_text(shown):
+            print(f"{clean(name)}: {clean(error_text(node.error))}\n{trace}")

@@ -12,12 +12,13 @@ from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import App
 from minuet.app.results import RunResult
+from minuet.cli.advice import retry_advice
 from minuet.cli.handlers import resume_command
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import error_text, format_duration, note, paint, print_json, trace_text
 from minuet.cli.process import StopSignals, handlers_print
 from minuet.cli.progress import Held, Progress, make_progress
-from minuet.cli.stores import command_line, is_memory, open_to_read
+from minuet.cli.stores import is_memory, open_to_read
 from minuet.cli.unserved import reporting_unserved
 from minuet.types import TERMINAL
 
@@ -26,11 +27,6 @@ FOLLOWED_MAX = 50
 
 #: For runs with more events, the store is not asked who works on what.
 EVENTS_ASKED_MAX = 500
-
-#: Errors that follow from the document and from outputs that are settled: a retry cannot help.
-FINAL_CODES = frozenset(
-    {"quorum_not_reached", "foreach_not_a_list", "exceeded_max_fanout", "exceeded_max_bytes"}
-)
 
 
 class Session:
@@ -196,11 +192,5 @@ def print_result(result: RunResult, store: str) -> None:
         trace = trace_text(result.error)
         if trace:
             note(trace)
-        if result.status != "FAILED" or is_memory(store):
-            return
-        if result.error.get("code") in FINAL_CODES:
-            note("A retry would fail in the same way: start another run after fixing it.")
-            return
-        undone = () if result.compensated is None else ("--undone",)
-        retry = command_line(store, "runs", "retry", result.run_id, *undone)
-        note(f"After fixing it: {retry}")
+        if result.status == "FAILED" and (advice := retry_advice(result, store)):
+            note(advice)

@@ -54,13 +54,18 @@ async def _poll(app: App, run_ids: list[str], store: str) -> None:
 
 def describe(one: Unserved, store: str) -> str:
     """What is missing, and what to do."""
-    words, lacking = ["worker"], f"serves queue {one.queue!r}"
+    lacking = f"serves queue {one.queue!r}"
     if one.handler is not None:
-        words += ["--handlers", "MODULE_OR_FILE"]
         lacking = f"has handler {one.handler!r} (queue {one.queue!r})"
     elif one.queue.startswith(TYPE_QUEUE):
-        words += ["--handlers", "MODULE_OR_FILE"]
         lacking = f"has node type {one.queue.removeprefix(TYPE_QUEUE)!r}"
     needs = f" and meets its placement constraints ({one.needs})" if one.needs else ""
-    command = command_line(store, *words)
+    command = worker_command(one, store)
     return f"node {one.node} waits: no live worker {lacking}{needs}. Start one with: {command}"
+
+
+def worker_command(one: Unserved, store: str) -> str:
+    """The command that starts a worker for it."""
+    needs_module = one.handler is not None or one.queue.startswith(TYPE_QUEUE)
+    handlers = ("--handlers", "MODULE_OR_FILE") if needs_module else ()
+    return command_line(store, "worker", *handlers)

@@ -178,7 +178,8 @@ class _Inquiry:
         if self._status == "FAILED":
             name = author_of(error.get("node") or "")
             return f"node {name!r} failed: {error.get('message', '')}"
-        return f"it was cancelled ({error.get('code', '')})"
+        why = error.get("code", "cancelled")
+        return "it was cancelled" if why == "cancelled" else f"it was cancelled ({why})"
 
     def _lacks_arrivals(self, node: Node, scope: Scope) -> Explanation:
         join = self.state.joins.get((node.id, encode(scope)))
