@@ -43,6 +43,8 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs/{run_id}/rollback": ("operator",),
     "POST /runs/{run_id}/signals/{name}": ("operator",),
     "GET /runs/{run_id}/events": ("viewer",),
+    "GET /runs/{run_id}/logs": ("viewer",),
+    "GET /events": ("viewer",),
     "GET /runs/{run_id}/graph": ("viewer",),
     "GET /runs/{run_id}/state": ("viewer",),
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),

@@ -23,7 +23,7 @@ from minuet.errors import (
     StoreUnavailableError,
 )
 from minuet.store.blob import blob_value
-from minuet.store.changes import Change, Repair, Start
+from minuet.store.changes import Change, Repair, ReportStall, Start
 from minuet.store.records import Run
 from minuet.types import TERMINAL
 
@@ -33,7 +33,7 @@ async def change_run(tenant: Tenant, run_id: str, change: Change, seq: int | Non
     tenant.check_open()
     if not is_storable(run_id):
         raise RunNotFoundError(run_id)
-    if not isinstance(change, Start):
+    if not isinstance(change, Start | ReportStall):
         change = msgspec.structs.replace(change, by=recorded_by(change.by))
     return await tenant.store.change_run(tenant.name, run_id, change, seq)
 
