@@ -13,6 +13,7 @@ from tests.waiting import until, until_waiting
 from tests.webhooks.sent import Inbox, make_notifier, send
 
 from minuet.app.app import App
+from minuet.app.links import Links
 from minuet.clock import ManualClock
 from minuet.errors import StoreUnavailableError
 from minuet.store.memory import MemoryStore
@@ -84,7 +85,9 @@ async def test_an_approval_is_sent_with_all_that_a_service_for_approvals_needs(
     assert data["ApprovalID"] == f"{run}:gate"
     assert (data["RunID"], data["Title"], data["Approver"]) == (run, "Pay 0?", "ada, eve")
     assert data["Deadline"] == "2023-11-16T22:13:20.000Z"
-    assert data["CallbackURL"] == (f"https://minuet.example.com/api/v1/approvals/{run}:gate/decide")
+    url, _, link = data["CallbackURL"].partition("?link=")
+    assert url == f"https://minuet.example.com/api/v1/approvals/{run}:gate/decide"
+    assert (await Links(scene.app).find(link, f"{run}:gate")) is not None
     assert (data["workflow"], data["payload"], data["status"]) == ("ask", {"n": 0}, "pending")
     assert await scene.outbox() == 0
 

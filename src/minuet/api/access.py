@@ -46,6 +46,8 @@ class Access(msgspec.Struct, frozen=True):
     primary: str | None = None
     #: How long a key that was found is taken as valid, in seconds.
     recheck_s: float = RECHECK_S
+    #: Host and port under which it is reached from outside; None: as its requests say.
+    public_host: str | None = None
     #: Who issues tokens beside the API keys.
     provider: Provider | None = None
 
@@ -65,7 +67,7 @@ class Access(msgspec.Struct, frozen=True):
                 f"{', '.join(sorted(self.hosts))} (MINUET_ALLOWED_HOSTS adds names)"
             )
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and urlsplit(origin).netloc not in (host, self.public_host):
             raise ForbiddenError(f"pages of {origin!r:.200} may not call this server")
 
 
@@ -89,14 +91,26 @@ def access_for(
     *,
     required: bool = False,
     provider: Provider | None = None,
+    public_url: str = "",
     insecure: bool = False,
     read_only: bool = False,
     primary: str | None = None,
 ) -> Access:
     """The access of a server that is bound to this address."""
     given = {name.lower() for name in names}
+    public = urlsplit(public_url)
+    if public.hostname and (given or is_loopback(host)):
+        given.add(_name_of(public.netloc))
     hosts: frozenset[str] | None = frozenset({*LOCAL, *given})
     if not is_loopback(host):
         hosts = frozenset({*LOCAL, host.lower(), *given}) if given else None
     is_required = required or not (is_loopback(host) or insecure)
-    return Access(key, is_required, hosts, read_only, primary, provider=provider)
+    return Access(
+        key,
+        is_required,
+        hosts,
+        read_only,
+        primary,
+        public_host=public.netloc.lower() or None,
+        provider=provider,
+    )

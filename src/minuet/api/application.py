@@ -21,6 +21,7 @@ from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import Front, Limits, internal_error
 from minuet.api.identity import Gate, KeyRing
 from minuet.api.oidc import TokenChecker
+from minuet.api.pages import answer_error
 from minuet.api.permissions import PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
@@ -40,6 +41,7 @@ from minuet.api.routes import (
     workflows,
 )
 from minuet.app.app import App
+from minuet.app.links import Links
 from minuet.errors import InputError, MinuetError
 
 if TYPE_CHECKING:
@@ -75,7 +77,12 @@ class Api:
         keys = KeyRing(app, recheck_s=access.recheck_s, writes=not access.read_only)
         tokens = None if access.provider is None else TokenChecker(access.provider)
         gate = Gate(
-            keys, self.shared.remote, tokens, operator_key=access.key, is_open=access.is_open
+            keys,
+            self.shared.remote,
+            Links(app),
+            tokens,
+            operator_key=access.key,
+            is_open=access.is_open,
         )
         often = _Often(
             [
@@ -161,7 +168,7 @@ def make_routes() -> FastAPI:
 
 async def _answer_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, MinuetError)
-    return answer_problem(error, request.url.path)
+    return answer_error(error, request.scope)
 
 
 async def _answer_invalid(request: Request, error: Exception) -> Response:

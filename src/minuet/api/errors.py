@@ -97,9 +97,11 @@ class UnauthenticatedError(RequestError):
     code = "unauthenticated"
     outcome = Outcome(INVALID, 401, "Authentication required")
 
-    def __init__(self) -> None:
+    def __init__(
+        self, message: str = "send an API key that is valid as `Authorization: Bearer KEY`"
+    ) -> None:
         self.headers = {"WWW-Authenticate": 'Bearer realm="minuet"'}
-        super().__init__("send an API key that is valid as `Authorization: Bearer KEY`")
+        super().__init__(message)
 
 
 class IssuerUnavailableError(RequestError):

@@ -7,15 +7,16 @@ import logging
 import re
 
 import msgspec
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, QueryParams
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from minuet.api.access import Access, bearer
 from minuet.api.answers import answer_problem
 from minuet.api.errors import BodyTooLargeError, EncodingError, UnauthenticatedError
-from minuet.api.identity import ANYBODY, Gate
+from minuet.api.identity import ANYBODY, Gate, Identity
 from minuet.api.pace import Pace
+from minuet.api.pages import answer_error
 from minuet.api.permissions import OPEN, PREFIX, Call
 from minuet.app.acting import acting_as
 from minuet.app.hub import KEPT_MAX
@@ -31,6 +32,17 @@ STREAMED = (f"{PREFIX}/blobs",)
 
 _WORD = re.compile(r"/([a-z-]+)(?:/|$)")
 _WORKER = re.compile(rf"{PREFIX}/workers/([^/]+)(?:/|$)")
+_DECIDE = re.compile(rf"{PREFIX}/approvals/([^/]+)/decide")
+
+#: Headers of every answer that does not say otherwise: it is data, and nobody should keep, guess,
+#: frame or run it.
+SAFE = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"cache-control", b"no-store"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+)
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -96,16 +108,18 @@ class Front:
             if call.end is not None:
                 await self._end(call, message["status"])
             is_begun = True
+            await safely(message)
+
+        async def safely(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message = {**message, "headers": _with_safe(message["headers"])}
             await send(message)
 
         try:
             headers = Headers(scope=scope)
             if path not in OPEN:
                 self._access.check(scope["method"], headers)
-                worker = _WORKER.match(path)
-                call.identity = await self._gate.identify(
-                    bearer(headers), worker[1] if worker else "", call.address
-                )
+                call.identity = await self._identify(scope, headers, path, call.address)
             scope["minuet.call"] = call
             if self._pace is not None:
                 self._pace.check(call.identity.shown or call.address, loop.time())
@@ -118,11 +132,19 @@ class Front:
             if is_begun:
                 _log.warning("%s %s was cut off: %s", scope["method"], path, error)
             else:
-                await answer_problem(error, path)(scope, receive, send)
+                await answer_error(error, scope)(scope, receive, safely)
         except Exception:
             _log.exception("%s %s failed because of a bug", scope["method"], path)
             if not is_begun:
-                await answer_problem(internal_error(), path)(scope, receive, send)
+                await answer_problem(internal_error(), path)(scope, receive, safely)
+
+    async def _identify(self, scope: Scope, headers: Headers, path: str, address: str) -> Identity:
+        given = bearer(headers)
+        if not given and b"link=" in scope["query_string"] and (found := _DECIDE.fullmatch(path)):
+            link = QueryParams(scope["query_string"]).get("link", "")
+            return await self._gate.identify_link(link, found[1], address)
+        worker = _WORKER.match(path)
+        return await self._gate.identify(given, worker[1] if worker else "", address)
 
     async def _end(self, call: Call, status: int) -> None:
         """Complete the entry of the audit log."""
@@ -146,6 +168,11 @@ class Front:
         if not length.isdecimal() or int(length) > limit:
             raise BodyTooLargeError(limit)
         return receive
+
+
+def _with_safe(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    given = {name for name, _ in headers}
+    return [*headers, *(one for one in SAFE if one[0] not in given)]
 
 
 def _limited(receive: Receive, limit: int) -> Receive:

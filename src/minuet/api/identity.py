@@ -22,6 +22,7 @@ from minuet.api.pace import Pace
 from minuet.app.acting import Actor
 from minuet.app.app import App
 from minuet.app.keys import KeyCells, StoredKey, id_in
+from minuet.app.links import Link, Links
 from minuet.app.remote import RemoteWorkers
 from minuet.app.roles import ROLES, Role, included
 from minuet.errors import MinuetError
@@ -53,6 +54,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
     shown: str = ""
     #: The id of its API key.
     key: str = ""
+    #: The link to an approval that it has opened: it may decide this one.
+    link: Link | None = None
     #: When its token expires, in seconds since 1970; None: it has none.
     expires: float | None = None
     #: The id of the worker over HTTP that it is: it may do only what concerns this one.
@@ -169,12 +172,14 @@ class Gate:
         self,
         keys: KeyRing,
         remote: RemoteWorkers,
+        links: Links,
         tokens: Tokens | None = None,
         *,
         operator_key: str | None,
         is_open: bool,
     ) -> None:
         self._keys = keys
+        self._links = links
         #: Checks tokens of an OpenID Connect provider.
         self._tokens = tokens
         self._remote = remote
@@ -194,6 +199,23 @@ class Gate:
         if given:
             self._wrong.check(address, asyncio.get_running_loop().time())
         raise UnauthenticatedError
+
+    async def identify_link(self, text: str, approval: str, address: str) -> Identity:
+        """Who has a link to this approval; UnauthenticatedError if it is not valid."""
+        now = asyncio.get_running_loop().time()
+        self._wrong.check_left(address, now)
+        link = await self._links.find(text, approval)
+        if link is None:
+            self._wrong.check(address, now)
+            raise UnauthenticatedError("the link is not valid, or its time is over")
+        return Identity(
+            name=link.by,
+            tenant=link.tenant,
+            roles=frozenset({"approver"}),
+            groups=link.approvers,
+            shown=f"link:{approval}",
+            link=link,
+        )
 
     async def _find(self, given: str, worker: str, address: str) -> Identity | None:
         if not given:

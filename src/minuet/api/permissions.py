@@ -58,6 +58,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "PUT /workflows/{name}/tags/{tag}": ("editor",),
     "GET /approvals": ("viewer",),
     "GET /approvals/{id}": ("viewer",),
+    "GET /approvals/{id}/decide": ("approver",),
     "POST /approvals/{id}/decide": ("approver",),
     "GET /dlq": ("viewer",),
     "GET /dlq/groups": ("viewer",),

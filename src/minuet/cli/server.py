@@ -110,6 +110,7 @@ class Served:
             listed(settings["MINUET_ALLOWED_HOSTS"]),
             required=arguments.require_key or settings["MINUET_REQUIRE_KEY"],
             provider=_read_provider(settings),
+            public_url=settings["MINUET_PUBLIC_URL"] or "",
             insecure=arguments.insecure,
             read_only=arguments.read_only,
             primary=arguments.primary,

@@ -18,6 +18,7 @@ from minuet.moments import moment
 from minuet.plan.plan import author_of
 from minuet.store.records import Run
 from minuet.types import Json
+from minuet.webhooks.addresses import Addresses
 
 
 class Notice(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +57,7 @@ def needs_history(window: Sequence[NumberedEvent]) -> bool:
 
 
 def find_notices(
-    run: Run, history: Sequence[NumberedEvent], after: int, public_url: str
+    run: Run, history: Sequence[NumberedEvent], after: int, addresses: Addresses
 ) -> Iterator[Notice]:
     """The notices of a run's events after one of them; those before only explain them."""
     named = name_events(history)
@@ -64,7 +65,7 @@ def find_notices(
         if seq <= after:
             continue
         about = {"run_id": run.run, "workflow": run.workflow, "parent": run.parent}
-        for kind, data in _of_event(run, named.get(seq), event, history[: place + 1], public_url):
+        for kind, data in _of_event(run, named.get(seq), event, history[: place + 1], addresses):
             yield Notice(
                 tenant=run.tenant,
                 run=run.run,
@@ -80,11 +81,11 @@ def _of_event(
     name: str | None,
     event: happened.Event,
     history: Sequence[NumberedEvent],
-    public_url: str,
+    addresses: Addresses,
 ) -> Iterator[tuple[str, dict[str, Json]]]:
     if name is not None and isinstance(event, happened.NodeWaiting | happened.NodeResumed):
         asked = _approval(history, (event.node, event.scope))
-        yield name, _about_approval(run, asked, public_url)
+        yield name, _about_approval(run, asked, history[-1][1], addresses)
     match event:
         case happened.NodeFailed() | happened.NodeHeld() if event.dead_letter:
             error: Any = event.error
@@ -116,7 +117,7 @@ def _approval(history: Iterable[NumberedEvent], place: Place) -> Asked:
     return find_approvals(own)[place]
 
 
-def _about_approval(run: Run, asked: Asked, public_url: str) -> dict[str, Json]:
+def _about_approval(run: Run, asked: Asked, at_ms: int, addresses: Addresses) -> dict[str, Json]:
     """An approval for those who decide: first what services for approvals ask for."""
     node, scope = asked.place
     id = approval_id(run.run, author_of(node), decode(scope))
@@ -128,7 +129,7 @@ def _about_approval(run: Run, asked: Asked, public_url: str) -> dict[str, Json]:
         "Title": question.get("title") or id,
         "Approver": ", ".join(question.get("approvers") or ()),
         "Deadline": None if asked.due_ms is None else moment(asked.due_ms),
-        "CallbackURL": f"{public_url}/api/v1/approvals/{id}/decide",
+        "CallbackURL": addresses.of_decision(run, id, asked, at_ms),
         **_place(node, scope),
         "description": question.get("description"),
         "approvers": question.get("approvers") or [],

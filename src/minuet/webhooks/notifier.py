@@ -19,6 +19,8 @@ from minuet.errors import MinuetError
 from minuet.ids import Ids
 from minuet.store.base import Store
 from minuet.store.records import Cell, CellChange
+from minuet.webhooks.addresses import Addresses
+from minuet.webhooks.links import make_secret
 from minuet.webhooks.outbox import (
     GONE,
     OUT,
@@ -76,7 +78,8 @@ class Notifier:
         self._receivers = tuple(receivers)
         self._sender = sender
         self._clock = clock
-        self._public_url = public_url.rstrip("/")
+        self._ids = ids
+        self._addresses = Addresses(public_url.rstrip("/"))
         self._give_up_ms = give_up_ms
         self._lease = _Lease(store, clock, ids, lease_ms)
         self._sending: dict[str, asyncio.Task[None]] = {}
@@ -112,7 +115,10 @@ class Notifier:
             if not await self._lease.hold():
                 return
             since_ms = self._clock.now_ms() - self._give_up_ms
-            await pass_on(self._store, self._receivers, self._public_url, since_ms)
+            if self._addresses.public_url and self._addresses.secret is None:
+                secret = await make_secret(self._store, self._ids)
+                self._addresses = Addresses(self._addresses.public_url, secret)
+            await pass_on(self._store, self._receivers, self._addresses, since_ms)
         except MinuetError as error:
             _log.info("webhooks are passed on later: %s", error)
             return

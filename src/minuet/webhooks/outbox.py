@@ -23,6 +23,7 @@ from minuet.errors import DamagedRowError
 from minuet.kernel.fold import NumberedEvent
 from minuet.store.base import Store
 from minuet.store.records import Cell, CellChange, Run
+from minuet.webhooks.addresses import Addresses
 from minuet.webhooks.notices import Notice, find_notices, needs_history
 from minuet.webhooks.receivers import Receiver
 
@@ -101,21 +102,21 @@ def changes_of(notice: Notice, receivers: Sequence[Receiver]) -> list[CellChange
 
 
 async def pass_on(
-    store: Store, receivers: Sequence[Receiver], public_url: str, since_ms: int
+    store: Store, receivers: Sequence[Receiver], addresses: Addresses, since_ms: int
 ) -> int:
     """Put what is notable into the outbox; how many runs there were. What happened before
     `since_ms` is left out: it would have been given up by now."""
     count, after = 0, ""
     while page := await store.list_notable(after=after, limit=PAGE):
         for run in page:
-            await pass_on_run(store, run, receivers, public_url, since_ms)
+            await pass_on_run(store, run, receivers, addresses, since_ms)
         count += len(page)
         after = page[-1].run
     return count
 
 
 async def pass_on_run(
-    store: Store, run: Run, receivers: Sequence[Receiver], public_url: str, since_ms: int
+    store: Store, run: Run, receivers: Sequence[Receiver], addresses: Addresses, since_ms: int
 ) -> None:
     """Put what is notable of a run into the outbox, as far as one page of its events goes."""
     after = run.notable - 1
@@ -134,7 +135,7 @@ async def pass_on_run(
         history = await HistoryReader(store, run.tenant).history(run.run, 0, upto)
     changes = [
         change
-        for notice in find_notices(run, history, after, public_url)
+        for notice in find_notices(run, history, after, addresses)
         if notice.at_ms >= since_ms
         for change in changes_of(notice, receivers)
     ]

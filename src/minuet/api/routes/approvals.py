@@ -2,26 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
+from urllib.parse import parse_qsl
 
+import msgspec
 from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_page
-from minuet.api.bodies import read_body
+from minuet.api.bodies import decode_body, read_body
 from minuet.api.context import Here, Who
 from minuet.api.describing import describes
+from minuet.api.errors import NotFoundError, UnauthenticatedError
+from minuet.api.pages import approval_page, decided_page
 from minuet.api.parameters import Cursor, Limit
 from minuet.app import shapes
 from minuet.app.acting import recorded_by
+from minuet.app.app import Facade
+from minuet.app.approvals import Approval
+from minuet.app.links import Link
+from minuet.errors import InputError
 
 router = APIRouter(tags=["approvals"])
 
 #: Who decides, if nobody says.
 ANONYMOUS = "anonymous"
 
+#: How the page of a link sends a decision.
+FORM = "application/x-www-form-urlencoded"
+
+LinkText = Annotated[str, Query(description="The link that was sent, in place of an API key.")]
 ApprovalId = Annotated[
     str,
     Path(
@@ -55,6 +67,18 @@ async def get_approval(facade: Here, id: ApprovalId) -> Response:
     return JsonAnswer(shapes.approval(await facade.approvals.show(id)))
 
 
+@router.get(
+    "/approvals/{id}/decide",
+    **describes(str, media="text/html; charset=utf-8", errors=(404,)),
+)
+async def show_decision(facade: Here, who: Who, id: ApprovalId, link: LinkText = "") -> Response:
+    """The page of a link to an approval, for people: what is asked, and a form for the decision.
+    Opening it decides nothing."""
+    if who.link is None:
+        raise NotFoundError("the page of an approval is opened with the link that was sent")
+    return approval_page(await _asked(facade, who.link), who.name)
+
+
 @router.post(
     "/approvals/{id}/decide",
     **describes(
@@ -64,13 +88,19 @@ async def get_approval(facade: Here, id: ApprovalId) -> Response:
         example={"decision": "approve", "comments": "Looks right.", "decided_by": "ada"},
     ),
 )
-async def decide_approval(request: Request, facade: Here, who: Who, id: ApprovalId) -> Response:
+async def decide_approval(
+    request: Request, facade: Here, who: Who, id: ApprovalId, link: LinkText = ""
+) -> Response:
     """Decide. The first decision wins; later ones are answered 409, with the approval as it stands.
 
     The same decision again, by the same person, changes nothing and is answered 200. Who decides
     is known from the API key; only a trusted one may send `decided_by` and `groups`.
     """
-    asked = await read_body(request, requests.Decide)
+    is_form = False
+    if who.link is not None:
+        await _asked(facade, who.link)
+        is_form = request.headers.get("content-type", "").startswith(FORM)
+    asked = await (_read_form(request) if is_form else read_body(request, requests.Decide))
     decision: Literal["approve", "reject"]
     decision = "approve" if asked.decision in ("approve", "approved") else "reject"
     found = await facade.approvals.decide(
@@ -81,6 +111,8 @@ async def decide_approval(request: Request, facade: Here, who: Who, id: Approval
         data=asked.data,
         groups=[*who.groups, *(asked.groups if who.is_trusted else ())],
     )
+    if is_form:
+        return decided_page(found)
     is_decided = found.decision is not None
     answer = {
         "approval_id": found.id,
@@ -88,3 +120,24 @@ async def decide_approval(request: Request, facade: Here, who: Who, id: Approval
         "next_nodes": found.leads_to[decision] if is_decided else [],
     }
     return JsonAnswer(answer)
+
+
+async def _asked(facade: Facade, link: Link) -> Approval:
+    """The approval that a link is for. The link of an earlier question is not valid for it."""
+    found = await facade.approvals.show(link.approval)
+    if found.created_ms != link.asked_ms:
+        raise UnauthenticatedError("the link is for an earlier question")
+    return found
+
+
+async def _read_form(request: Request) -> requests.Decide:
+    """A decision that the page of a link has sent."""
+    try:
+        fields: dict[str, Any] = dict(
+            parse_qsl((await request.body()).decode(), max_num_fields=10, strict_parsing=True)
+        )
+        data = fields.pop("data", "").strip()
+        fields["data"] = decode_body(data.encode(), Any) if data else None
+        return msgspec.convert(fields, requests.Decide)
+    except ValueError as error:
+        raise InputError([f"body: {error}"], argument="body") from None
