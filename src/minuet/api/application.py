@@ -29,6 +29,7 @@ from minuet.api.routes import (
     health,
     metrics,
     questions,
+    replica,
     runs,
     starting,
     workers,
@@ -51,7 +52,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, health, metrics),
+    *(dead_letters, exchange, workers, catalog, blobs, replica, health, metrics),
 )
 
 

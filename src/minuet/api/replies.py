@@ -479,6 +479,9 @@ class Ready(Reply, frozen=True):
     workers: Annotated[
         dict[str, int] | None, Meta(description="How many workers have which status.")
     ] = None
+    data_age_ms: Annotated[
+        int | None, Meta(description="Of a replica: how old its data is at most.")
+    ] = None
 
 
 class Alive(Reply, frozen=True):
