@@ -119,8 +119,10 @@ async def test_a_read_only_server_refuses_changes(serve: Serve) -> None:
 
     assert found["status"] == "COMPLETED"
     for answer in refused:
-        assert (answer.status_code, answer.json()["code"]) == (403, "read-only")
+        assert (answer.status_code, answer.json()["code"]) == (405, "read-only")
         assert "http://primary.test:7800" in answer.json()["detail"]
+        assert answer.headers["Minuet-Primary"] == "http://primary.test:7800"
+        assert answer.headers["Allow"] == "GET, HEAD"
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.com"])

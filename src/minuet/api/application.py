@@ -35,6 +35,7 @@ from minuet.api.routes import (
     keys,
     metrics,
     questions,
+    replica,
     runs,
     starting,
     workers,
@@ -58,7 +59,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, keys, audit, health, metrics),
+    *(dead_letters, exchange, workers, catalog, blobs, keys, audit, replica, health, metrics),
 )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 from fastapi import Depends
@@ -37,6 +38,13 @@ class Shared:
         self.feeds = Feeds(lambda: app.store, limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()
+        #: Of a read-only server: how old its data is at most.
+        self.age_ms: Callable[[], int | None] | None = None
+
+    @property
+    def data_age_ms(self) -> int | None:
+        """How old the data is at most; None: it is not a copy, or nobody knows."""
+        return None if self.age_ms is None else self.age_ms()
 
     def facade(self, request: Request) -> Facade:
         """The facade of the tenant that the request belongs to."""

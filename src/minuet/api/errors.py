@@ -126,9 +126,10 @@ class ReadOnlyError(RequestError):
     """The server only answers questions."""
 
     code = "read-only"
-    outcome = Outcome(FAILED, 403, "Server is read-only")
+    outcome = Outcome(FAILED, 405, "Server is read-only")
 
     def __init__(self, primary: str | None) -> None:
+        self.headers = {"Allow": "GET, HEAD", **({"Minuet-Primary": primary} if primary else {})}
         where = f"send it to {primary}" if primary else "send it to another server of the store"
         super().__init__(f"this server changes nothing: {where}")
 

@@ -84,6 +84,12 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "DELETE /keys/{id}": ("admin",),
     "GET /audit": ("admin",),
     "GET /metrics": ("viewer",),
+    # Rows as they are, with everything that runs were given.
+    "GET /replica/changes": ("admin",),
+    "GET /replica/runs": ("admin",),
+    "GET /replica/runs/{run_id}": ("admin",),
+    "GET /replica/blob": ("admin",),
+    "GET /replica/workflows": ("admin",),
 }
 
 

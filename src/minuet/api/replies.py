@@ -539,6 +539,9 @@ class Ready(Reply, frozen=True):
     oldest_ms: Annotated[
         int | None, Meta(description="How long the oldest node that can be run has waited.")
     ] = None
+    data_age_ms: Annotated[
+        int | None, Meta(description="Of a replica: how old its data is at most.")
+    ] = None
 
 
 class Alive(Reply, frozen=True):

@@ -196,9 +196,9 @@ class Feeds:
 
     async def read_page(
         self, wanted: Wanted, after: str | None, limit: int, wait_ms: int
-    ) -> tuple[list[Told], str]:
-        """Events after a position, and where the next page begins. If there are none, wait for
-        some."""
+    ) -> tuple[list[Told], str, bool]:
+        """Events after a position, where the next page begins, and whether there was more. If there
+        are none, wait for some."""
         reading = asyncio.ensure_future(
             self._store().read_feed(after, limit=limit, wait_ms=wait_ms)
         )
@@ -208,13 +208,14 @@ class Feeds:
             if wait_ms:
                 await asyncio.wait((reading, closing), return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
-                    return [], after or ""
+                    return [], after or "", True
             page = await reading
         finally:
             self._waiting -= 1
             reading.cancel()
             closing.cancel()
-        return [told for told in map(Told, page.entries) if wanted.has(told)], page.position
+        found = [told for told in map(Told, page.entries) if wanted.has(told)]
+        return found, page.position, page.more
 
     def close(self) -> None:
         """The server stops: those who wait get nothing more."""

@@ -6,6 +6,7 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 from minuet.blobs.address import make_blob_store
 from minuet.clock import Clock, SystemClock
@@ -16,6 +17,9 @@ from minuet.store.base import Store
 from minuet.store.logged.address import split_record
 from minuet.store.outside import keep_outside
 from minuet.store.retention import split_retention
+
+if TYPE_CHECKING:
+    from minuet.store.sqlite.copied import CopiedStore
 
 
 def chosen_store() -> str:
@@ -39,6 +43,31 @@ def make_store(url: str, *, blobs: str | None = None, clock: Clock | None = None
     if blobs is None or url.startswith("memory:"):
         return store
     return keep_outside(store, make_blob_store(blobs))
+
+
+def make_copied(url: str) -> CopiedStore:
+    """A SQLite file for a copy of another store."""
+    from minuet.store.sqlite.copied import CopiedStore
+
+    return CopiedStore(url)
+
+
+def make_reader(url: str) -> Store:
+    """A store that is only read: a PostgreSQL server may be a standby, and nothing is written to
+    it."""
+    if not url.startswith(("postgresql:", "postgres:")):
+        return make_store(url, blobs=chosen_blobs())
+    _need("asyncpg", "postgres")
+    from minuet.store.postgres.standby import PostgresReader
+
+    store, blobs = PostgresReader(url), chosen_blobs()
+    return store if blobs is None else keep_outside(store, make_blob_store(blobs))
+
+
+def read_age_ms(store: Store) -> int | None:
+    """How old the data of a store is at most that is only read; None: nobody knows."""
+    found: int | None = getattr(store, "age_ms", 0)
+    return found
 
 
 def _make_store(url: str, clock: Clock | None) -> Store:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
 from argparse import Namespace
+from collections.abc import AsyncIterator
 from importlib.util import find_spec
 from typing import Any
 
@@ -15,6 +17,7 @@ from minuet import outcomes
 from minuet.app.app import App
 from minuet.app.keys import KeyCells
 from minuet.app.options import OptionArguments, worker_settings
+from minuet.app.stores import make_reader, read_age_ms
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note
 from minuet.cli.process import StopSignals, run
@@ -55,8 +58,18 @@ def serve(arguments: Namespace) -> int:
     # It starts runs, and stands for workers over HTTP.
     options["tracer"] = make_tracer() if arguments.settings["MINUET_TRACING"] else None
     options["observer"], registry = make_metrics()
-    served = Served(App(arguments.store, **options), arguments, registry)
+    served = _make(arguments, options, registry)
     return run(served.work, served.signals)
+
+
+def _make(arguments: Namespace, options: OptionArguments, registry: Any) -> Served:
+    if not arguments.read_only:
+        return Served(App(arguments.store, **options), arguments, registry)
+    from minuet.cli.replica import is_copy, make_copy
+
+    if is_copy(arguments):
+        return make_copy(arguments, options, registry)
+    return Served(App(make_reader(arguments.store), **options), arguments, registry)
 
 
 def make_metrics() -> tuple[Any, Any]:
@@ -122,6 +135,7 @@ class Served:
         from minuet.api.application import Api
         from minuet.api.connections import ConnectionLimits, raise_file_limit
         from minuet.api.front import Limits
+        from minuet.api.replica import ReplicaApi
         from minuet.api.serving import bind, serving, url_of
 
         arguments, settings = self._arguments, self._arguments.settings
@@ -132,9 +146,15 @@ class Served:
         )
         with logging_to_stderr(arguments), sock:
             self.signals.install()
-            async with self._app:
+            async with self._app, self._beside():
                 await self._check_bind()
-                api = Api(self._app, self._access, limits, self._registry)
+                api: Api
+                if arguments.read_only:
+                    api = ReplicaApi(
+                        self._app, self._access, limits, self._registry, age_ms=self._age_ms
+                    )
+                else:
+                    api = Api(self._app, self._access, limits, self._registry)
                 connections = ConnectionLimits(
                     connections=raise_file_limit(), body_bytes=limits.body_bytes
                 )
@@ -154,6 +174,15 @@ class Served:
         arguments = self._arguments
         has_keys = await KeyCells.of(self._app).has_valid()
         check_bind(arguments.host, self._access, has_keys=has_keys, insecure=arguments.insecure)
+
+    @contextlib.asynccontextmanager
+    async def _beside(self) -> AsyncIterator[None]:
+        """What goes on while it serves."""
+        yield
+
+    def _age_ms(self) -> int | None:
+        """Of a read-only server: how old its data is at most."""
+        return read_age_ms(self._app.store)
 
     async def _until_stopped(self) -> None:
         await self.signals.came.wait()

@@ -34,7 +34,9 @@ def add_servers(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--primary",
         metavar="URL",
-        help="with --read-only: the server that changes are made at, for the answer",
+        help="with --read-only: the server that changes are made at. Its runs are copied to the "
+        "store, a SQLite file (default: minuet-replica.db), and answered from there, also while it "
+        "is down. With another store, nothing is copied: it is read itself, and may be a standby",
     )
     add_log_level(parser)
 

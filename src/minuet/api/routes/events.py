@@ -132,5 +132,5 @@ async def get_feed(
         return await stream_feed(shared, wanted, last_event_id or after)
     if wait_ms:
         check_room(shared)
-    found, position = await shared.feeds.read_page(wanted, after, limit, wait_ms)
+    found, position, _ = await shared.feeds.read_page(wanted, after, limit, wait_ms)
     return answer_page([told.shape for told in found], position)

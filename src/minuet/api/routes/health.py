@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from typing import Any
 
 from fastapi import APIRouter
 from starlette.responses import Response
@@ -47,11 +48,12 @@ async def ready(shared: All) -> Response:
         text = str(error) or f"the store did not answer within {STORE_S:g} s"
         return JsonAnswer({"status": "unavailable", "store": text}, 503)
     counts = Counter(str(one["status"]) for one in found)
-    return JsonAnswer(
-        {
-            "status": "ok",
-            "store": app.durability,
-            "workers": dict(counts),
-            "oldest_ms": oldest_ms(queues),
-        }
-    )
+    answer: dict[str, Any] = {
+        "status": "ok",
+        "store": app.durability,
+        "workers": dict(counts),
+        "oldest_ms": oldest_ms(queues),
+    }
+    if shared.age_ms is not None:
+        answer["data_age_ms"] = shared.data_age_ms
+    return JsonAnswer(answer)

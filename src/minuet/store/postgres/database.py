@@ -71,8 +71,10 @@ Work = Callable[[Link], Awaitable[Value]]
 class Database:
     """The server's database: reads and transactions on a bounded number of connections."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, read_only: bool = False) -> None:
         self.address = address
+        #: Nothing is written: then it may be a standby.
+        self.read_only = read_only
         self._texts = all_in_schema(address.schema)
         self._idle: list[Link] = []
         self._free = asyncio.Semaphore(address.connections)
@@ -119,6 +121,8 @@ class Database:
         self._refuse_if_closed()
         asyncpg = _driver()
         options: dict[str, Any] = {"statement_cache_size": 0} if self.address.pooled else {}
+        if self.read_only:
+            options["server_settings"] = {"default_transaction_read_only": "on"}
         connecting = asyncio.ensure_future(
             asyncpg.connect(
                 self.address.dsn, timeout=CONNECT_S, command_timeout=COMMAND_S, **options
@@ -171,9 +175,9 @@ class Database:
         # A name that leads to such a server from the start is wrong; one that does so later
         # may soon lead to the new primary.
         refused = StoreUnavailableError if self._was_usable else StoreUnusableError
-        if server["replica"]:
+        if server["replica"] and not self.read_only:
             raise refused(f"{shown} is a replica: name the primary server")
-        if server["read_only"]:
+        if server["read_only"] and not self.read_only:
             raise refused(
                 f"{shown} takes no changes (default_transaction_read_only is on): "
                 "switch it off, or name another server"

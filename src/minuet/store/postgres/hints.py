@@ -64,7 +64,9 @@ class Hints:
 
     def listen(self) -> None:
         """Begin to listen, unless this is done already. A pooler cannot pass hints on."""
-        if not self._listening and not self._database.address.pooled:
+        # A standby has no hints either.
+        is_told = not (self._database.address.pooled or self._database.read_only)
+        if not self._listening and is_told:
             self._listening = True
             self._start(self._listen())
 

@@ -43,6 +43,22 @@ async def open_schema(database: Database) -> None:
         raise
 
 
+async def open_schema_to_read(database: Database) -> None:
+    """Open a database whose schema is that of this code, and change nothing."""
+    schema, shown = database.address.schema, database.address.shown
+    await database.open()
+    try:
+        applied = await database.read(lambda link: _applied(link, schema))
+        if applied != _expected(read_migrations(_FOLDER)):
+            raise StoreUnusableError(
+                f"{shown}: the schema {schema} is not that of this version of Minuet, and is only "
+                "read here: let a server or worker of this version open the primary first"
+            )
+    except BaseException:
+        await database.close()
+        raise
+
+
 async def is_current(link: Link, schema: str) -> bool:
     """Whether there is nothing to do."""
     known = read_migrations(_FOLDER)

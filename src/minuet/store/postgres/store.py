@@ -85,11 +85,11 @@ class PostgresStore(SharedCells):
     # Whether it would gain has not been measured.
     overlaps = False
 
-    def __init__(self, url: str, *, clock: Clock | None = None) -> None:
+    def __init__(self, url: str, *, clock: Clock | None = None, read_only: bool = False) -> None:
         self._address = Address(url)
         self.retention_ms = self._address.retention_ms
         self._clock = clock
-        self._database = Database(self._address)
+        self._database = Database(self._address, read_only=read_only)
         self._ends = Ends(self._find_ended)
         self._hints = Hints(self._database, self._ends)
         #: By tenant and session.

@@ -127,6 +127,10 @@ def delete_runs(change: Change, tenant: str, runs: Sequence[str]) -> int:
     return _delete(change, [run for (run,) in change.db.execute(_DELETABLE_RUNS, asked)])
 
 
+def remove_runs(change: Change, runs: Sequence[str]) -> int:
+    return _delete(change, runs)
+
+
 def _delete_outdated(change: Change, retention_ms: int) -> int:
     """Delete runs that ended longer ago than they are kept; say how many."""
     asked = {"latest": change.now_ms - retention_ms, "limit": DELETED_PER_SWEEP}

@@ -58,3 +58,13 @@ FROM pg_attribute AS a
 JOIN pg_class AS c ON c.oid = a.attrelid
 JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = $1 AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped;
+
+-- name: standby_age
+-- How long ago what was replayed last was committed, in milliseconds; 0: nothing is missing that was
+-- received, and more would be.
+SELECT CASE
+    WHEN NOT pg_is_in_recovery() THEN 0
+    WHEN pg_last_wal_receive_lsn() = pg_last_wal_replay_lsn()
+        AND EXISTS (SELECT FROM pg_stat_wal_receiver WHERE status = 'streaming') THEN 0
+    ELSE floor(extract(epoch FROM clock_timestamp() - pg_last_xact_replay_timestamp()) * 1000)
+END::bigint;
