@@ -109,6 +109,13 @@ FAIL = workflow(task("fail", retry=1), name="failing", dlq_policy="all")
 GATE = workflow({"id": "gate", "type": "human", "human_config": {"title": "May it?"}}, name="gate")
 
 
+CHECKED: dict[str, Any] = {
+    "name": "checked",
+    "input": {"type": "object", "properties": {"n": {"type": "integer"}}},
+    "nodes": [{"id": "a", "type": "noop"}],
+}
+
+
 def handlers() -> Any:
     return module_of({"double": double, "fail": fail})
 
@@ -294,13 +301,6 @@ async def test_errors_are_those_of_an_app(error: type[Exception], call: Any) -> 
     theirs, ours = said
     assert type(ours) is type(theirs) or isinstance(ours, type(theirs))
     assert vars(ours).keys() >= vars(theirs).keys() - {"remainder", "diagnostics", "close", "tags"}
-
-
-CHECKED = {
-    "name": "checked",
-    "input": {"type": "object", "properties": {"n": {"type": "integer"}}},
-    "nodes": [{"id": "a", "type": "noop"}],
-}
 
 
 async def test_what_needs_the_store_is_refused_with_what_to_do_instead() -> None:

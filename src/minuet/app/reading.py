@@ -34,6 +34,7 @@ from minuet.app.workflows import WorkflowView
 from minuet.bridge.stalls import Stall
 from minuet.events import Event, decode_event
 from minuet.kernel.approvals import base_type
+from minuet.nodes.spec import NodeTypeInfo
 from minuet.scopes import encode
 from minuet.store.records import Run
 
@@ -64,7 +65,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, str]:
     }
 
 
-def _make(kind: type[Made], shape: Mapping[str, Any], **more: Any) -> Made:
+def _make(kind: type[Made], shape: Mapping[str, Any], /, **more: Any) -> Made:
     """A value of a type: fields of the same name, times by their names, and these."""
     found: dict[str, Any] = {}
     for name, field in _fields(kind).items():  # type: ignore[arg-type]
@@ -272,6 +273,22 @@ def read_workflow(shape: Shape) -> WorkflowView:
         message=shape["message"] or "",
         created_by=shape["created_by"] or "",
         newest=shape.get("newest", shape["version"]),
+    )
+
+
+def read_node_type(shape: Shape) -> NodeTypeInfo:
+    own = dict(shape["capabilities"])
+    can_retry, secrets = own.pop("supports_retry", True), own.pop("takes_secrets", False)
+    return _make(
+        NodeTypeInfo,
+        shape,
+        display_name="" if shape["display_name"] == shape["name"] else shape["display_name"],
+        icon=shape["icon"] or "",
+        image=shape["image"] or "",
+        capabilities=own,
+        # What else there is to know of its kind, the server does not say.
+        kind="io" if can_retry else "inline",
+        secrets_in_config=secrets,
     )
 
 

@@ -23,6 +23,7 @@ from minuet.cli.parser import (
     add_handling,
     add_limit,
     add_log_level,
+    add_place,
     add_store,
     add_timeout,
     add_working,
@@ -135,7 +136,7 @@ def _add_start(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--wait", action="store_true", help="wait until the run is over")
     add_timeout(parser, "with --wait: wait at most this many seconds; the run goes on")
-    add_store(parser)
+    add_place(parser)
     add_log_level(parser)
 
 

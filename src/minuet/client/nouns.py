@@ -22,7 +22,7 @@ from minuet.app.dead_letters import (
     LetterStatus,
     Retried,
 )
-from minuet.app.handlers import all_types, make_handlers
+from minuet.app.handlers import make_handlers
 from minuet.app.options import Seconds, duration_ms
 from minuet.app.retention import GRACE_S, Deleted, Retention
 from minuet.app.starting import Startable
@@ -41,7 +41,7 @@ from minuet.errors import (
     WorkflowNotFoundError,
 )
 from minuet.model import dump_document
-from minuet.nodes.spec import NodeType
+from minuet.nodes.spec import NodeTypeInfo
 from minuet.nodes.stream import BlobReference, pieces_of, reference_of
 from minuet.plan.plan import Plan
 from minuet.types import RunStatus
@@ -68,9 +68,9 @@ class RemoteWorkflows(Remote, Workflows):
         again, with its own node types and settings."""
         return compile_source(source)
 
-    def node_types(self) -> builtins.list[NodeType]:
-        """The node types that come with Minuet, and those that are registered in this process."""
-        return [one for one in all_types(self.handlers).values() if one.kind != "later"]
+    async def node_types(self) -> builtins.list[NodeTypeInfo]:
+        """The node types that workflows can use on the server."""
+        return [reading.read_node_type(one) for one in (await self._get("/node-types"))["items"]]
 
     def find_misplaced(self, plan: Plan) -> dict[str, str]:
         """None: a client has no worker."""

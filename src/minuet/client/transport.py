@@ -335,7 +335,8 @@ class _Server(msgspec.Struct, frozen=True):
 
 
 def _read_url(url: str) -> _Server:
-    text = url.strip().rstrip("/")
+    # What a server prints at its start has the prefix.
+    text = url.strip().rstrip("/").removesuffix(PREFIX)
     try:
         parts = urlsplit(text)
         port = parts.port
