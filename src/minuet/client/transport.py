@@ -37,6 +37,9 @@ CONNECTIONS_MAX = 200
 FIRST_PAUSE_S = 0.1
 LAST_PAUSE_S = 5.0
 
+#: How long another server is used before the first one is tried again.
+PREFERRED_S = 30.0
+
 #: A stream is silent for at most 15 seconds.
 STREAM_SILENCE_S = 60.0
 
@@ -81,8 +84,9 @@ class Transport:
                 raise ConfigError("the API key has characters that no key has")
             self._headers["authorization"] = f"Bearer {api_key}"
         self._pool: httpcore2.AsyncConnectionPool | None = None
-        #: The server that answered last.
+        #: The server that answered last, and since when.
         self._at = 0
+        self._since = 0.0
         #: How old the data of the last answer was, in seconds: a replica says so. None: it is new.
         self.age_s: float | None = None
 
@@ -167,8 +171,7 @@ class Transport:
     ) -> Answer:
         """Try each server once; _TryLater if none could do it at the moment."""
         later: _TryLater | None = None
-        for turn in range(len(self._servers)):
-            number = (self._at + turn) % len(self._servers)
+        for number in self._order():
             try:
                 async with self._send(number, method, target, data, headers, silence_s) as found:
                     content = await found.aread()
@@ -180,7 +183,7 @@ class Transport:
                 continue
             answer = Answer(found.status, _headers_of(found), content)
             if answer.status < 400:
-                self._at = number
+                self._use(number)
                 self.age_s = _age(answer.headers)
                 return answer
             refused = error_of(answer.status, content)
@@ -190,10 +193,22 @@ class Transport:
                 # Refused before anything was done; or it does not matter.
                 later = _TryLater(refused, _retry_after(answer.headers))
             else:
-                self._at = number
+                self._use(number)
                 raise refused
         assert later is not None
         raise later
+
+    def _order(self) -> list[int]:
+        """The servers: the one that answered last first. After a while, the first one again."""
+        now = asyncio.get_running_loop().time()
+        if self._at and now - self._since > PREFERRED_S:
+            self._use(0)
+        count = len(self._servers)
+        return [(self._at + turn) % count for turn in range(count)]
+
+    def _use(self, number: int) -> None:
+        if number != self._at:
+            self._at, self._since = number, asyncio.get_running_loop().time()
 
     def _lost(self, number: int, lost: _Lost) -> ServerUnavailableError:
         where = self._servers[number].text
@@ -243,8 +258,7 @@ class Transport:
     ) -> AsyncIterator[httpcore2.Response]:
         target = f"{PREFIX}{path}{_query(params)}"
         last: MinuetError | None = None
-        for turn in range(len(self._servers)):
-            number = (self._at + turn) % len(self._servers)
+        for number in self._order():
             sending = self._send(number, "GET", target, None, headers, STREAM_SILENCE_S)
             is_begun = False
             try:
@@ -254,7 +268,8 @@ class Transport:
                         if found.status in _GATEWAY or found.status == 429:
                             continue
                         raise last
-                    self._at, is_begun = number, True
+                    is_begun = True
+                    self._use(number)
                     yield found
                     return
             except _Lost as lost:
