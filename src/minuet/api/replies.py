@@ -571,6 +571,13 @@ class Task(Reply, frozen=True):
     ]
 
 
+class Step(Reply, frozen=True):
+    """A step of a task."""
+
+    known: Annotated[bool, Meta(description="Whether it has a result.")]
+    value: Any
+
+
 class Settled(Reply, frozen=True):
     """What became of a task that was handed in."""
 

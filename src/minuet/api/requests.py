@@ -238,6 +238,16 @@ class RegisterWorker(Body, frozen=True):
         dict[str, Any], Meta(description="What it offers to nodes with placement constraints.")
     ] = {}
     concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Tasks at once.")] = 1
+    retries: Annotated[
+        dict[str, Annotated[int, Meta(ge=0, le=1_000_000)]],
+        Meta(description="How often a handler is tried again, if the document does not say."),
+    ] = {}
+
+
+class KeepStep(Body, frozen=True):
+    """The result of a step."""
+
+    value: Any = None
 
 
 class TaskError(Body, frozen=True):
@@ -246,6 +256,29 @@ class TaskError(Body, frozen=True):
     type: str = "Error"
     message: str = ""
     retryable: bool = True
+    code: Annotated[str, Meta(max_length=100)] = "handler_raised"
+    verdict: Annotated[
+        Literal["final", "refused", "passing", "permanent", "open"] | None,
+        Meta(
+            description="Instead of `retryable`, if the retry policy of the node should decide: "
+            "`open`: the error says nothing about it; `permanent`: it would fail in the same way "
+            "again; `passing`: it asks for another attempt; `refused`: by a service; `final`: it "
+            "is never retried.",
+        ),
+    ] = None
+    names: Annotated[
+        list[str], Meta(description="More names by which a retry policy may mean it.")
+    ] = []
+    codes: Annotated[
+        list[str], Meta(description="HTTP statuses and the like, in the same way.")
+    ] = []
+    traceback: Annotated[
+        list[dict[str, Any]], Meta(description="`file`, `line`, `function` of each call.")
+    ] = []
+    after_ms: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="How long to wait before the next attempt, if it says so."),
+    ] = None
 
 
 class TaskDone(Body, frozen=True):

@@ -46,6 +46,24 @@ TIMEOUT_S = 60.0
 RETRIES = 5
 
 
+def make_transport(
+    url: str | Sequence[str] | None = None,
+    *,
+    api_key: str | None = None,
+    timeout: float = TIMEOUT_S,
+    retries: int = RETRIES,
+    certificates: ssl.SSLContext | None = None,
+) -> Transport:
+    """The way to a server, or several."""
+    return Transport(
+        _urls(url),
+        os.environ.get("MINUET_API_KEY") if api_key is None else api_key,
+        timeout_s=timeout,
+        retries=retries,
+        certificates=certificates,
+    )
+
+
 class AsyncClient(Facade):
     """A facade whose store and workers are behind a server.
 
@@ -67,12 +85,8 @@ class AsyncClient(Facade):
         retries: int = RETRIES,
         certificates: ssl.SSLContext | None = None,
     ) -> None:
-        self._transport = Transport(
-            _urls(url),
-            os.environ.get("MINUET_API_KEY") if api_key is None else api_key,
-            timeout_s=timeout,
-            retries=retries,
-            certificates=certificates,
+        self._transport = make_transport(
+            url, api_key=api_key, timeout=timeout, retries=retries, certificates=certificates
         )
         self._is_open = False
         self._documents = RemoteWorkflows(self._transport)
