@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     )
     from minuet.builder.node import Node
     from minuet.builder.workflow import Workflow
+    from minuet.client.client import AsyncClient, Client
     from minuet.errors import (
         AlreadyDecidedError,
         AmbiguousRunError,
@@ -65,6 +66,7 @@ if TYPE_CHECKING:
         KeyNotFoundError,
         LeaseLost,
         MinuetError,
+        NodeNotFoundError,
         NonRetryable,
         NotAnApproverError,
         NotOpenError,
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         RunNotFoundError,
         RunTimeoutError,
         SecretError,
+        ServerUnavailableError,
         ServiceError,
         ServiceRefusedError,
         ServiceUnavailableError,
@@ -108,10 +111,12 @@ __all__ = [
     "App",
     "ApprovalNotFoundError",
     "ApprovalTimeoutError",
+    "AsyncClient",
     "BlobError",
     "Call",
     "ChildDepthError",
     "ChildFailedError",
+    "Client",
     "ConditionError",
     "ConfigError",
     "Context",
@@ -131,6 +136,7 @@ __all__ = [
     "LeaseLost",
     "MinuetError",
     "Node",
+    "NodeNotFoundError",
     "NodeResult",
     "NonRetryable",
     "NotAnApproverError",
@@ -151,6 +157,7 @@ __all__ = [
     "RunTimeoutError",
     "SecretError",
     "SecretProvider",
+    "ServerUnavailableError",
     "ServiceError",
     "ServiceRefusedError",
     "ServiceUnavailableError",
@@ -191,6 +198,8 @@ __all__ = [
 #: Where the public names are; all others are errors.
 _HOMES = {
     "App": "minuet.app.app",
+    "AsyncClient": "minuet.client.client",
+    "Client": "minuet.client.client",
     "Call": "minuet.nodes.spec",
     **dict.fromkeys(
         ("agent", "child", "decision", "http", "human", "llm", "node", "noop", "transform", "wait"),

@@ -177,6 +177,12 @@ class RunNotFoundError(RunError, LookupError):
         super().__init__(f"there is no run {run_id!r}")
 
 
+class NodeNotFoundError(RunError, LookupError):
+    """The run has no such node, or the node no such instance."""
+
+    code = "node-not-found"
+
+
 class DamagedRowError(RunError):
     """Something that the store holds of a run cannot be read."""
 
@@ -378,6 +384,19 @@ class StoreUnavailableError(StoreError):
     """Nothing was written, or it is not known: the same call may be repeated."""
 
     code = "store-unavailable"
+
+
+class ServerUnavailableError(StoreUnavailableError):
+    """No server answered a client, or the answer was lost: the same call may be repeated.
+
+    `is_sent` says whether a server may have got the request, and done what it asks for.
+    """
+
+    code = "server-unavailable"
+
+    def __init__(self, message: str, *, is_sent: bool = False) -> None:
+        self.is_sent = is_sent
+        super().__init__(message)
 
 
 class StoreUnusableError(StoreError):

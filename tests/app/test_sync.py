@@ -24,15 +24,13 @@ from minuet.app.handle import RunHandle
 from minuet.app.keys import Keys
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
-from minuet.app.sync import (
-    SyncApp,
+from minuet.app.sync import SyncApp, SyncFacade, SyncRunHandle
+from minuet.app.sync_nouns import (
     SyncAudit,
     SyncBlobs,
     SyncDoctor,
-    SyncFacade,
     SyncKeys,
     SyncRetention,
-    SyncRunHandle,
     SyncRuns,
     SyncWorkers,
     SyncWorkflows,

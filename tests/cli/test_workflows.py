@@ -184,7 +184,7 @@ def test_the_list_for_programs_has_the_shape_of_a_workflow(deployed: Any, minuet
     (found,) = minuet("workflows", "list", "--json").json
 
     assert list(found) == [
-        *("name", "version", "digest", "tags", "created_at", "created_by", "message"),
+        *("name", "version", "newest", "digest", "tags", "created_at", "created_by", "message"),
         *("description", "document"),
     ]
     assert (found["version"], found["tags"]) == (2, {"canary": 2, "main": 1})

@@ -72,8 +72,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     "testing": BELOW_APP | {"app"},
     # Routes show what the app answers, as the terminal does.
     "api": {"minuet", "errors", "types", "outcomes", "plan", "app"},
+    # The facade once more, in terms of HTTP: it names the types of what it answers.
+    "client": BASE
+    | {"app", "api", "approvals", "bridge", "events", "model", "nodes", "plan", "scopes", "worker"},
     # The terminal shows what the app answers: it knows neither the engine nor the store.
-    "cli": (OUTSIDE | {"demo", "rehearsal", "testing", "api"})
+    "cli": (OUTSIDE | {"demo", "rehearsal", "testing", "api", "client"})
     - {"kernel", "bridge", "worker", "conditions"}
     - {"templates", "ids"},
     "__main__": {"cli"},

@@ -35,9 +35,11 @@ from minuet.api.routes import (
     keys,
     metrics,
     questions,
+    repairs,
     replica,
     runs,
     starting,
+    webhooks,
     workers,
     workflows,
 )
@@ -58,8 +60,9 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 
 #: In the order of the OpenAPI document.
 ROUTES = (
-    *(starting, runs, events, questions, workflows, approvals),
-    *(dead_letters, exchange, workers, catalog, blobs, keys, audit, replica, health, metrics),
+    *(starting, runs, events, questions, repairs, workflows, approvals),
+    *(dead_letters, exchange, workers, webhooks, catalog, blobs, keys, audit, replica),
+    *(health, metrics),
 )
 
 

@@ -93,6 +93,10 @@ class RunRow(Reply, frozen=True):
     tags: dict[str, Any]
     parent: str | None
     parent_node: str | None
+    parent_scope: Annotated[
+        list[int], Meta(description="Which instance of that node has started it.")
+    ]
+    child_count: Annotated[int, Meta(description="How often it has started a child run.")]
     submitted_by: str | None
     deadline_at: Moment | None
     dlq_count: int
@@ -100,6 +104,56 @@ class RunRow(Reply, frozen=True):
     started_at: Moment | None
     ended_at: Moment | None
     duration_ms: int | None
+
+
+class ListedRun(RunRow, frozen=True):
+    """A run in a list."""
+
+    stalled: Annotated[
+        str | None, Meta(description="What it waits for in vain, if stalled runs were asked for.")
+    ] = None
+    stalled_at: Annotated[
+        Moment | None, Meta(description="When something happened to it last.")
+    ] = None
+
+
+class Unserved(Reply, frozen=True):
+    """A node that is ready, in a queue that no live worker serves."""
+
+    node_id: str
+    queue: str
+    handler: str | None
+    needs: Annotated[str, Meta(description="Its placement constraints, in words.")]
+    name: Annotated[str, Meta(description="The queue with its constraints.")]
+
+
+class Deleted(Reply, frozen=True):
+    """What was deleted, or would be."""
+
+    runs: int
+
+
+class WebhookReceiver(Reply, frozen=True):
+    """A receiver of webhooks, and how it does."""
+
+    name: str
+    url: Annotated[str | None, Meta(description="null: this server does not know it any more.")]
+    events: list[str]
+    waiting: Annotated[int, Meta(description="Webhooks that it has not accepted yet.")]
+    oldest_at: Moment | None
+    given_up: int
+    failures: Annotated[int, Meta(description="Failed attempts since it last accepted one.")]
+    error: str | None
+    next_at: Moment | None
+    sent_at: Moment | None
+
+
+class WebhookTested(Reply, frozen=True):
+    """What became of a webhook that was sent to try a receiver."""
+
+    name: str
+    accepted: bool
+    error: str | None
 
 
 class ChildRun(Reply, frozen=True):
@@ -154,9 +208,16 @@ class RunAt(Reply, frozen=True):
     error: dict[str, Any] | None
     compensated: Literal["all", "partly"] | None
     duration_ms: int | None
+    version: int | None
+    tag: str | None
+    tags: dict[str, Any]
+    generation: int
     seq: int
     last_seq: Annotated[int, Meta(description="Number of its last event now.")]
     last_event_at: Moment
+    instances: Annotated[
+        dict[str, Node], Meta(description="Every instance of every node, if they were asked for.")
+    ] = {}
 
 
 class Event(Reply, frozen=True):
@@ -228,6 +289,7 @@ class Workflow(Reply, frozen=True):
 
     name: str
     version: int
+    newest: Annotated[int, Meta(description="The workflow's newest version.")]
     digest: str
     tags: dict[str, int]
     created_at: Moment
@@ -509,6 +571,13 @@ class Task(Reply, frozen=True):
     ]
 
 
+class Step(Reply, frozen=True):
+    """A step of a task."""
+
+    known: Annotated[bool, Meta(description="Whether it has a result.")]
+    value: Any
+
+
 class Settled(Reply, frozen=True):
     """What became of a task that was handed in."""
 
@@ -565,3 +634,6 @@ class Problem(Reply, frozen=True):
     run_status: Annotated[str | None, Meta(description="Of 409 and 412: how the run is.")] = None
     seq: Annotated[int | None, Meta(description="Of 409 and 412: its last event.")] = None
     approval: Approval | None = None
+    fields: Annotated[
+        dict[str, Any], Meta(description="The fields of the exception that Python programs get.")
+    ] = {}

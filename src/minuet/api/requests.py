@@ -45,6 +45,9 @@ class StartRun(Body, frozen=True):
     tags: Annotated[dict[str, Any] | None, Meta(description="Small values to find the run by.")] = (
         None
     )
+    start: Annotated[
+        bool, Meta(description="false: only create it; `POST /runs/{run_id}/start` starts it.")
+    ] = True
     limits: Annotated[
         dict[str, Any] | None,
         Meta(
@@ -89,6 +92,42 @@ class SendSignal(Body, frozen=True):
     ] = None
 
 
+#: A change is kept with who made it, and why.
+By = Annotated[str, Meta(description="Who does it, if the server does not know who calls.")]
+Why = Annotated[str, Meta(description="Kept in the history of the run.")]
+
+
+class StartCreated(Body, frozen=True):
+    """What a run that was only created is started with."""
+
+    inputs: Annotated[Any, Meta(description="The run's input.")] = None
+
+
+class Repair(Body, frozen=True):
+    """Why somebody decides what becomes of a node."""
+
+    by: By = ""
+    why: Why = ""
+
+
+class SetOutput(Body, frozen=True):
+    """The output that somebody gives a node."""
+
+    data: Annotated[Any, Meta(description="The output, as if its handler had returned it.")]
+    by: By = ""
+    why: Why = ""
+
+
+class EditLetter(Body, frozen=True):
+    """Another config for the node of a dead letter."""
+
+    config: Annotated[
+        dict[str, Any], Meta(description="For all its further attempts; templates are filled in.")
+    ]
+    by: By = ""
+    why: Why = ""
+
+
 class Trigger(Body, frozen=True):
     """What a submitted run is started with."""
 
@@ -103,6 +142,9 @@ class Deploy(Body, frozen=True):
     ]
     tag: Annotated[str, Meta(description="The tag that names the version from now on.")] = "main"
     message: Annotated[str, Meta(description="What has changed.")] = ""
+    by: Annotated[
+        str, Meta(description="Who deploys it, if the server does not know who calls.")
+    ] = ""
 
 
 class MoveTag(Body, frozen=True):
@@ -141,11 +183,19 @@ class RetryLetters(Body, frozen=True):
     node_id: str | None = None
     queue: str | None = None
     fingerprint: str | None = None
+    by: By = ""
+
+
+class RetryLetter(Body, frozen=True):
+    """Who retries a dead letter."""
+
+    by: By = ""
 
 
 class DiscardLetter(Body, frozen=True):
     """Why a dead letter is of no further interest."""
 
+    by: By = ""
     why: str = ""
 
 
@@ -188,6 +238,16 @@ class RegisterWorker(Body, frozen=True):
         dict[str, Any], Meta(description="What it offers to nodes with placement constraints.")
     ] = {}
     concurrency: Annotated[int, Meta(ge=1, le=10_000, description="Tasks at once.")] = 1
+    retries: Annotated[
+        dict[str, Annotated[int, Meta(ge=0, le=1_000_000)]],
+        Meta(description="How often a handler is tried again, if the document does not say."),
+    ] = {}
+
+
+class KeepStep(Body, frozen=True):
+    """The result of a step."""
+
+    value: Any = None
 
 
 class TaskError(Body, frozen=True):
@@ -196,6 +256,29 @@ class TaskError(Body, frozen=True):
     type: str = "Error"
     message: str = ""
     retryable: bool = True
+    code: Annotated[str, Meta(max_length=100)] = "handler_raised"
+    verdict: Annotated[
+        Literal["final", "refused", "passing", "permanent", "open"] | None,
+        Meta(
+            description="Instead of `retryable`, if the retry policy of the node should decide: "
+            "`open`: the error says nothing about it; `permanent`: it would fail in the same way "
+            "again; `passing`: it asks for another attempt; `refused`: by a service; `final`: it "
+            "is never retried.",
+        ),
+    ] = None
+    names: Annotated[
+        list[str], Meta(description="More names by which a retry policy may mean it.")
+    ] = []
+    codes: Annotated[
+        list[str], Meta(description="HTTP statuses and the like, in the same way.")
+    ] = []
+    traceback: Annotated[
+        list[dict[str, Any]], Meta(description="`file`, `line`, `function` of each call.")
+    ] = []
+    after_ms: Annotated[
+        Annotated[int, Meta(ge=0)] | None,
+        Meta(description="How long to wait before the next attempt, if it says so."),
+    ] = None
 
 
 class TaskDone(Body, frozen=True):

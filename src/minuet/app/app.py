@@ -68,13 +68,13 @@ class Facade:
     @property
     def runs(self) -> Runs:
         """Start runs, wait for them, ask about them and change them."""
-        self._engine.check_open()
+        self._check_open()
         return self._runs
 
     @property
     def approvals(self) -> Approvals:
         """What waits for a decision of people, and their decisions."""
-        self._engine.check_open()
+        self._check_open()
         return self._approvals
 
     @property
@@ -85,31 +85,31 @@ class Facade:
     @property
     def workers(self) -> Workers:
         """The workers of the store, and its queues."""
-        self._engine.check_open()
+        self._check_open()
         return self._workers
 
     @property
     def dead_letters(self) -> DeadLetters:
         """Node instances that failed for good: look at them, retry or discard them."""
-        self._engine.check_open()
+        self._check_open()
         return self._dead_letters
 
     @property
     def retention(self) -> Retention:
         """What the store keeps, and deleting what is old."""
-        self._engine.check_open()
+        self._check_open()
         return Retention(self._engine.store, self._tenant.name, self._engine.clock)
 
     @property
     def blobs(self) -> Blobs:
         """Contents that documents and inputs name by their references."""
-        self._engine.check_open()
+        self._check_open()
         return Blobs(self._engine.store, self._tenant.name)
 
     @property
     def webhooks(self) -> Webhooks:
         """Who is sent webhooks, and how that goes."""
-        self._engine.check_open()
+        self._check_open()
         return self._engine.webhooks
 
     @property
@@ -128,7 +128,7 @@ class Facade:
     @property
     def doctor(self) -> Doctor:
         """Whether the store is sound."""
-        self._engine.check_open()
+        self._check_open()
         engine = self._engine
         return Doctor(engine.store, self._tenant.name, engine.programs, engine.clock)
 
@@ -175,8 +175,11 @@ class Facade:
 
     async def list_tenants(self) -> list[str]:
         """Every tenant that has something in the store."""
-        self._engine.check_open()
+        self._check_open()
         return await self._engine.store.list_tenants()
+
+    def _check_open(self) -> None:
+        self._engine.check_open()
 
     # ── short forms ─────────────────────────────────────────────────────────────────────
 

@@ -36,7 +36,8 @@ from minuet.errors import (
     OutputError,
     RunNotFoundError,
 )
-from minuet.kernel.approvals import ApprovalStatus, Asked, find_approvals
+from minuet.kernel.approvals import ApprovalStatus as ApprovalStatus
+from minuet.kernel.approvals import Asked, find_approvals
 from minuet.kernel.program import Program, targets
 from minuet.kernel.scope import decode
 from minuet.plan.plan import author_of

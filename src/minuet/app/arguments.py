@@ -432,11 +432,15 @@ RULES: dict[str, Rule] = {
 }
 
 
-def checked(method: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
-    """Have every argument of a public method checked; see `RULES`."""
+def checked(
+    method: Callable[Parameters, Result], *, like: Callable[..., Any] | None = None
+) -> Callable[Parameters, Result]:
+    """Have every argument of a public method checked; see `RULES`. One that overrides another is
+    checked `like` that one."""
     signature = inspect.signature(method)
+    whose = method.__qualname__ if like is None else like.__qualname__
     named = [p for p in list(signature.parameters.values())[1:] if p.kind is not p.VAR_KEYWORD]
-    rules = {p.name: RULES.get(f"{method.__qualname__}.{p.name}") or RULES[p.name] for p in named}
+    rules = {p.name: RULES.get(f"{whose}.{p.name}") or RULES[p.name] for p in named}
     has_rest = any(p.kind is p.VAR_KEYWORD for p in signature.parameters.values())
     positions = [rules[p.name] for p in named if p.kind is p.POSITIONAL_OR_KEYWORD]
     names = [p.name for p in named]

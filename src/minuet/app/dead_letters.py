@@ -318,7 +318,10 @@ class DeadLetters:
             if per_second is not None:
                 await asyncio.sleep(due - loop.time())
                 due = max(due, loop.time() - 1) + 1 / per_second
-            yield await self._retry(await self._find(id), by)
+            yield await self._retry_one(id, by)
+
+    async def _retry_one(self, id: str, by: str) -> Retried:
+        return await self._retry(await self._find(id), by)
 
     async def _retry(self, letter: DeadLetter, by: str) -> Retried:
         id = _id(letter)

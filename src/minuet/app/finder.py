@@ -12,7 +12,7 @@ from minuet.store.base import Store
 
 # The facade returns these: callers need the type.
 from minuet.store.records import Run as Run
-from minuet.store.records import RunCounts
+from minuet.store.records import RunCounts as RunCounts
 from minuet.types import RunStatus
 
 #: Matching runs that are listed when a text is ambiguous.
@@ -58,7 +58,7 @@ class Finder:
         """
         if not text or not is_storable(text):
             raise RunNotFoundError(text)
-        if await self._store.read_run(self._tenant, text) is not None:
+        if await self._exists(text):
             return text
         # Ids are text in hex that sorts: all that begin with `text` come right before this.
         found = await self.list(before=f"{text}~", limit=MATCHES_MAX + 1)
@@ -69,6 +69,9 @@ class Finder:
             more = len(matching) > MATCHES_MAX
             raise AmbiguousRunError(text, matching[:MATCHES_MAX], more=more)
         return matching[0]
+
+    async def _exists(self, run_id: str) -> bool:
+        return await self._store.read_run(self._tenant, run_id) is not None
 
     @checked
     async def list(

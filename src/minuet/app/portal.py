@@ -23,7 +23,9 @@ _END = object()
 class Portal:
     """The way into an event loop in a thread of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, name: str = "SyncApp", instead: str = "App") -> None:
+        #: What uses it, and what a program with an event loop uses instead: for messages.
+        self._name, self._instead = name, instead
         #: Held while the loop is made or given up, and while a call is put into it: after the loop
         #: has been given up, nothing is put into it.
         self._lock = threading.Lock()
@@ -36,11 +38,13 @@ class Portal:
 
     def open(self) -> None:
         """Start the thread."""
-        _refuse_loop()
+        self._refuse_loop()
         self._refuse_fork()
         with self._lock:
             if self._loop is not None:
-                raise NotOpenError("this SyncApp is open already: close it before opening it again")
+                raise NotOpenError(
+                    f"this {self._name} is open already: close it before opening it again"
+                )
             loop = asyncio.new_event_loop()
             thread = threading.Thread(
                 target=_run, args=(loop,), name="minuet-sync-app", daemon=True
@@ -76,10 +80,10 @@ class Portal:
         except (concurrent.futures.CancelledError, StoreUnavailableError):
             if not self._is_closing:
                 raise
-            raise NotOpenError("this SyncApp was closed while a call waited") from None
+            raise NotOpenError(f"this {self._name} was closed while a call waited") from None
 
     def _wait(self, function: Callable[[], Awaitable[T]]) -> T:
-        _refuse_loop()
+        self._refuse_loop()
         future = self._put(function)
         try:
             return future.result()
@@ -121,16 +125,27 @@ class Portal:
         if self._loop is None:
             state = "is closed" if self._was_open else "was not opened"
             raise NotOpenError(
-                f"this SyncApp {state}: use it inside `with SyncApp(…) as app:`, or between "
-                "`app.open()` and `app.close()`"
+                f"this {self._name} {state}: use it inside `with {self._name}(…) as app:`, or "
+                "between `app.open()` and `app.close()`"
             )
         return self._loop
+
+    def _refuse_loop(self) -> None:
+        """A call blocks its thread: where an event loop runs, nothing else would."""
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        raise RuntimeError(
+            f"a {self._name} blocks, and an event loop is running here: use "
+            f"minuet.{self._instead} and await it"
+        )
 
     def _refuse_fork(self) -> None:
         # Before the lock is taken: a thread of the other process may have held it at the fork.
         if self._loop is not None and self._pid != os.getpid():
             raise NotOpenError(
-                f"this SyncApp was opened in process {self._pid}, and this is process "
+                f"this {self._name} was opened in process {self._pid}, and this is process "
                 f"{os.getpid()}: a fork does not copy its threads, so make one in each process, "
                 "after the fork"
             )
@@ -153,14 +168,3 @@ def _run(loop: asyncio.AbstractEventLoop) -> None:
         loop.run_until_complete(loop.shutdown_asyncgens())
         loop.run_until_complete(loop.shutdown_default_executor())
         loop.close()
-
-
-def _refuse_loop() -> None:
-    """A call blocks its thread: where an event loop runs, nothing else would."""
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return
-    raise RuntimeError(
-        "a SyncApp blocks, and an event loop is running here: use minuet.App and await it"
-    )

@@ -18,7 +18,8 @@ from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_re
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
-from minuet.bridge.history import LEVELS_MAX, HistoryReader, scope_of
+from minuet.bridge.history import LEVELS_MAX as LEVELS_MAX
+from minuet.bridge.history import HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
 from minuet.bridge.stalls import STALLING, Stall, find_stall
 from minuet.errors import InputError, RunNotFoundError

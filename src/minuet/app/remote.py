@@ -23,7 +23,7 @@ import msgspec
 
 from minuet.app.options import to_ms
 from minuet.app.tenant import Tenant
-from minuet.errors import InputError, LeaseLost, NonRetryable, Retryable, SessionError
+from minuet.errors import InputError, LeaseLost, SessionError
 from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context
 from minuet.nodes.handler import REGISTERED, Handlers, Task
@@ -32,7 +32,9 @@ from minuet.store.exchange import Result
 from minuet.store.records import Key
 from minuet.telemetry.observer import TRACEPARENT, Tracer
 from minuet.types import TYPE_QUEUE, Json
+from minuet.worker.failure import Examined, ReportedError, Verdict
 from minuet.worker.identity import Identity
+from minuet.worker.trace import clean
 
 if TYPE_CHECKING:
     from minuet.app.app import Facade
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 #: How long an exchange waits until the store has what was handed in. What is not settled then is
 #: not in the answer, and is to be sent again.
 SETTLE_S = 10.0
+
+#: How long a call waits for the one before, which it has overtaken.
+OVERTAKEN_S = 2.0
+OVERTAKEN_POLLS = 100
 
 #: Results that are remembered, to recognise those that are sent again.
 REMEMBERED_MAX = 1_000
@@ -58,8 +64,7 @@ class TaskResult(msgspec.Struct, frozen=True):
 
     task: str
     result: Any = None
-    #: Type, message, and whether another attempt may help.
-    error: tuple[str, str, bool] | None = None
+    error: Examined | None = None
     #: Given back, as if it had never been taken.
     released: bool = False
 
@@ -132,12 +137,14 @@ class RemoteWorker:
         executors: Sequence[str],
         queues: Sequence[str],
         concurrency: int,
+        retries: Mapping[str, int],
         key: str = "",
     ) -> None:
         engine = tenant.engine
         self.tenant, self.name = tenant.name, identity.name
         #: The id of the API key with which it has registered.
         self.key = key
+        self._retries = retries
         self._ids = engine.ids
         self._tracer = engine.options.tracer or Tracer()
         self._concurrency = concurrency
@@ -148,6 +155,9 @@ class RemoteWorker:
         self._revoked: list[str] = []
         self._remembered: OrderedDict[str, Settlement] = OrderedDict()
         self._changed = asyncio.Event()
+        #: How many calls wait for the one that is being answered, and whether any does.
+        self._queued = 0
+        self._is_called = asyncio.Event()
         self._turn = asyncio.Lock()
         self._seq = 0
         #: Whether the remote worker knows that it drains.
@@ -177,7 +187,9 @@ class RemoteWorker:
         for name in executors:
             plain = name.removeprefix(TYPE_QUEUE)
             if name == plain:
-                self._handlers.add(Task(self._handler(name), name=name))
+                self._handlers.add(
+                    Task(self._handler(name), name=name, retries=self._retries.get(name))
+                )
                 queues.append(f"task:{name}")
             if ":" not in plain:
                 self._handlers.add_type(self._type(plain))
@@ -222,7 +234,7 @@ class RemoteWorker:
             context.cancel()
             raise LeaseLost("the worker gave the task back")
         if answer.error is not None:
-            raise _error_of(*answer.error)
+            raise ReportedError(answer.error)
         return answer.result
 
     def _drop(self, task: RemoteTask) -> None:
@@ -271,7 +283,15 @@ class RemoteWorker:
         """Take results, renew tasks and hand out new ones. The same number again gets the same
         answer; SessionError if it is not the next one."""
         self._seen_at = asyncio.get_running_loop().time()
+        if seq == self._seq + 2:
+            await self._before(seq)
+        # A call that waits for tasks ends: the worker has something to hand in.
+        self._queued += 1
+        self._is_called.set()
         async with self._turn:
+            self._queued -= 1
+            if not self._queued:
+                self._is_called.clear()
             if seq == self._seq:
                 return self._reply
             if seq != self._seq + 1:
@@ -288,6 +308,13 @@ class RemoteWorker:
             self._seq, self._reply = seq, Exchanged(tasks, settled, revoked, draining)
             self._is_told = draining
             return self._reply
+
+    async def _before(self, seq: int) -> None:
+        """Wait for the call before this one, which was sent first and is still on its way."""
+        for _ in range(OVERTAKEN_POLLS):
+            if self._turn.locked() or seq <= self._seq + 1:
+                return
+            await asyncio.sleep(OVERTAKEN_S / OVERTAKEN_POLLS)
 
     async def _settle(self, done: Sequence[TaskResult]) -> list[dict[str, Json]]:
         waiting = []
@@ -348,6 +375,7 @@ class RemoteWorker:
     async def _wait(self, seconds: float, closing: asyncio.Event) -> None:
         """Wait for a task, or for something else that the remote worker should know."""
         stops = [closing.wait(), self._worker.stopping.wait(), self._changed.wait()]
+        stops.append(self._is_called.wait())
         self._changed.clear()
         if self._inbox or self._revoked:
             seconds = 0
@@ -360,6 +388,27 @@ class RemoteWorker:
         finally:
             for one in waits:
                 one.cancel()
+
+    # ── what a task asks for while it runs ──────────────────────────────────────────────
+
+    async def load_step(self, task_id: str, name: str) -> tuple[bool, Json]:
+        """Whether a step of a task has a result, and the result; LookupError if the task is not
+        this worker's."""
+        return await self._context(task_id).load_step(name)
+
+    async def keep_step(self, task_id: str, name: str, value: Any) -> Json:
+        """Keep the result of a step of a task; the first one stays, and is returned."""
+        try:
+            return await self._context(task_id).keep_step(name, value)
+        except LeaseLost:
+            raise LookupError(task_id) from None
+
+    def _context(self, task_id: str) -> Context:
+        task = self._tasks.get(task_id)
+        if task is None or task in self._inbox:
+            raise LookupError(task_id)
+        task.named_at = asyncio.get_running_loop().time()
+        return task.context
 
     # ── its end ─────────────────────────────────────────────────────────────────────────
 
@@ -420,6 +469,7 @@ class RemoteWorkers:
         queues: Sequence[str],
         capabilities: dict[str, Any],
         concurrency: int,
+        retries: Mapping[str, int] | None = None,
         key: str = "",
     ) -> RemoteWorker:
         """Stand for a remote worker from now on."""
@@ -436,6 +486,7 @@ class RemoteWorkers:
             queues=queues,
             concurrency=concurrency,
             key=key,
+            retries=retries or {},
         )
         self._workers[made.id] = made
         return made
@@ -462,8 +513,23 @@ class RemoteWorkers:
         await asyncio.gather(*(one.end() for one in self._workers.values()))
 
 
-def _error_of(kind: str, message: str, retryable: bool) -> Exception:
-    """What the handler here raises for a remote worker."""
-    base: type[Exception] = Retryable if retryable else NonRetryable
-    made: Exception = type(kind[:TYPE_MAX] or "Error", (base,), {})(message)
-    return made
+def reported(
+    kind: str,
+    message: str,
+    *,
+    retryable: bool,
+    code: str = "handler_raised",
+    verdict: Verdict | None = None,
+    names: Sequence[str] = (),
+    codes: Sequence[str] = (),
+    traceback: Sequence[Any] = (),
+    after_ms: int | None = None,
+) -> Examined:
+    """An error that a remote worker reports. One that knows no more says whether another attempt
+    may help; Minuet's own worker says what the retry policy of a node asks for."""
+    name = clean(kind[:TYPE_MAX]) or "Error"
+    record: dict[str, Any] = {"code": code, "type": name, "message": clean(message)}
+    if traceback:
+        record["traceback"] = list(traceback)
+    chosen: Verdict = ("passing" if retryable else "final") if verdict is None else verdict
+    return Examined(record, chosen, (name, "Exception", *names), (code, *codes), after_ms)

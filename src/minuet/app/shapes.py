@@ -33,11 +33,20 @@ if TYPE_CHECKING:
     from minuet.app.audit import AuditEntry
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.keys import NewKey, StoredKey
-    from minuet.app.results import NodeResult, RunResult, RunTree, StepView, Undoing, WaitView
+    from minuet.app.results import (
+        NodeResult,
+        RunResult,
+        RunTree,
+        StepView,
+        Undoing,
+        Unserved,
+        WaitView,
+    )
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.bridge.logs import LogLine
+    from minuet.bridge.stalls import Stall
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
     from minuet.nodes.spec import NodeTypeInfo
@@ -98,6 +107,8 @@ def row(run: Run) -> Shape:
         "tags": run.tags,
         "parent": run.parent,
         "parent_node": author_of(run.parent_node) or None,
+        "parent_scope": list(decode(run.parent_scope)),
+        "child_count": run.children,
         "submitted_by": run.tags.get("submitted_by"),
         "deadline_at": moment(run.deadline_ms),
         "dlq_count": run.dead_letters,
@@ -116,6 +127,26 @@ def child(found: RunTree) -> Shape:
         "scope": list(found.scope),
         "workflow": found.workflow,
         "status": found.status,
+    }
+
+
+def stalled(found: Stall) -> Shape:
+    """A run that makes no progress."""
+    return {
+        **row(found.run),
+        "stalled": found.explain(),
+        "stalled_at": moment(found.since_ms),
+    }
+
+
+def unserved(found: Unserved) -> Shape:
+    """A node that is ready, in a queue that no live worker serves."""
+    return {
+        "node_id": found.node,
+        "queue": found.queue,
+        "handler": found.handler,
+        "needs": found.needs,
+        "name": found.name,
     }
 
 
@@ -151,6 +182,10 @@ def replayed(
     shape = {
         **result(found),
         "nodes": nodes(found.nodes),
+        "version": found.version,
+        "tag": found.tag,
+        "tags": found.tags,
+        "generation": found.generation,
         "seq": found.seq,
         "last_seq": last_seq,
         "last_event_at": moment(found.last_event_ms),
@@ -441,6 +476,7 @@ def workflow(found: WorkflowView) -> Shape:
     return {
         "name": found.name,
         "version": found.version,
+        "newest": found.newest,
         "digest": found.digest,
         "tags": dict(found.tags),
         "created_at": moment(found.created_ms),
@@ -578,7 +614,17 @@ def problem(found: MinuetError, *, instance: str | None = None) -> Shape:
         shape["approval"] = approval(found.approval)
     if isinstance(found, RunConflictError):
         shape |= {"run_status": found.status, "seq": found.seq}
+    fields = {name: value for name, value in vars(found).items() if _is_plain(value)}
+    if fields:
+        shape["fields"] = fields
     return shape
+
+
+def _is_plain(value: object) -> bool:
+    """Whether a field of an error is the same after it was sent as JSON."""
+    if isinstance(value, list | tuple):
+        return all(isinstance(one, str) for one in value)
+    return value is None or isinstance(value, str | int | float)
 
 
 def _message(found: MinuetError) -> str:

@@ -13,9 +13,10 @@ import msgspec
 from minuet.events import Event, Place, StepRecorded
 from minuet.functions.steps import StepView, read_step
 from minuet.kernel.fold import Fold
-from minuet.kernel.program import Program
+from minuet.kernel.program import Program as Program
 from minuet.kernel.scope import decode, show
 from minuet.kernel.view import NodeView, node_views
+from minuet.plan.digest import decode_plan
 from minuet.plan.plan import HIDDEN, author_of, authored
 from minuet.types import UNDO
 
@@ -107,6 +108,11 @@ class Watch:
     def live(self) -> int:
         """How many node instances are not settled."""
         return self._fold.state.live()
+
+
+def read_program(data: bytes, digest: str) -> Program:
+    """The program of a plan, by its stored bytes."""
+    return Program(decode_plan(data), digest)
 
 
 def instance_name(node: str, scope: str | tuple[int, ...]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_store, count
+from minuet.cli.parser import Commands, Parser, add, add_place, count
 
 _ID = "id of the approval (RUN:NODE), or of its run if that asks for one decision only"
 
@@ -26,10 +26,10 @@ def add_approvals(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
     )
-    add_store(parser)
+    add_place(parser)
     parser = add(verbs, "show", "approvals:show", "show what is asked, and what was decided")
     parser.add_argument("id", metavar="ID", help=_ID)
-    add_store(parser)
+    add_place(parser)
     _add_decision(verbs, "approve")
     _add_decision(verbs, "reject")
 
@@ -64,4 +64,4 @@ def _add_decision(verbs: Commands[Parser], verb: str) -> None:
         default=[],
         help="a group that this person belongs to; may be given more than once",
     )
-    add_store(parser)
+    add_place(parser)

@@ -6,11 +6,11 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.approvals import Approval
 from minuet.app.results import RunResult
 from minuet.approvals import APPROVAL_WAIT, Verdict, id_of
-from minuet.cli.handlers import recall, resume_command
+from minuet.cli.handlers import goes_on
 from minuet.cli.inputs import read_data
 from minuet.cli.output import (
     brief,
@@ -29,7 +29,7 @@ from minuet.errors import ConfigError, NotAnApproverError
 def list_approvals(arguments: Namespace) -> int:
     """List approvals."""
 
-    async def ask(app: App) -> list[Approval]:
+    async def ask(app: Facade) -> list[Approval]:
         run = None if arguments.run is None else await find_run(app, arguments.run)
         status = None if arguments.status == "all" else arguments.status
         return await app.approvals.list(run, status=status, limit=arguments.limit)
@@ -62,7 +62,7 @@ def list_approvals(arguments: Namespace) -> int:
 def show(arguments: Namespace) -> int:
     """Show what is asked, and what was decided."""
 
-    async def ask(app: App) -> Approval:
+    async def ask(app: Facade) -> Approval:
         return await app.approvals.show(arguments.id)
 
     found = with_app(arguments, ask)
@@ -122,7 +122,7 @@ def _decide(arguments: Namespace, decision: Verdict) -> int:
     if not by:
         raise ConfigError("this machine does not say who you are: name the person with --as NAME")
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         try:
             found = await app.approvals.decide(
                 arguments.id,
@@ -144,8 +144,7 @@ def _decide(arguments: Namespace, decision: Verdict) -> int:
             note(f"{missing} more must approve.")
         run = await app.runs.get(found.run_id)
         if run.status == "RUNNING":
-            resume = resume_command(arguments.store, [run.run], recall(run.tags))
-            note(f"A worker goes on with the run, or: {resume}")
+            note(goes_on(arguments.store, run, what="the run"))
 
     with_app(arguments, ask)
     return outcomes.COMPLETED

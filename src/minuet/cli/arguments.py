@@ -23,6 +23,7 @@ from minuet.cli.parser import (
     add_handling,
     add_limit,
     add_log_level,
+    add_place,
     add_store,
     add_timeout,
     add_working,
@@ -135,7 +136,7 @@ def _add_start(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--wait", action="store_true", help="wait until the run is over")
     add_timeout(parser, "with --wait: wait at most this many seconds; the run goes on")
-    add_store(parser)
+    add_place(parser)
     add_log_level(parser)
 
 
@@ -146,7 +147,9 @@ def _add_worker(commands: Commands[Parser]) -> None:
         "worker:work",
         "run the nodes of a store's runs until it is stopped",
         "Run the nodes of all runs in a store, until Ctrl-C or SIGTERM.\n\n"
-        "Takes the nodes whose handlers it has and leaves the others to other workers.",
+        "Takes the nodes whose handlers it has and leaves the others to other workers.\n\n"
+        "With --url, it takes them from a server and needs no access to the store. It then runs\n"
+        "handlers and registered node types; durable functions need a worker on the store.",
     )
     parser.add_argument(
         "--queues",
@@ -156,7 +159,7 @@ def _add_worker(commands: Commands[Parser]) -> None:
         help="take only from these queues, and nodes that need no handler (default: the queues of "
         "all handlers that are loaded)",
     )
-    add_handling(parser, "$WORKER_CONCURRENCY, else 4")
+    add_handling(parser, "$WORKER_CONCURRENCY, else 4", remote=True)
 
 
 def _add_documents(commands: Commands[Parser]) -> None:

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from minuet import outcomes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.cli.output import print_json
-from minuet.cli.stores import find_run, is_memory, with_app
+from minuet.cli.stores import find_run, is_memory, open_place, with_app
 from minuet.errors import BlobError, ConfigError, HandlerError
 
 
@@ -24,7 +24,7 @@ def put(arguments: Namespace) -> int:
 
     async def work() -> dict[str, Any]:
         # A store that is not there yet is made: a document that names the blob comes next.
-        async with App(arguments.store, worker=False) as app:
+        async with open_place(arguments.store) as app:
             try:
                 return dict(await app.blobs.put(source))
             except OSError as error:
@@ -41,7 +41,7 @@ def put(arguments: Namespace) -> int:
 def get(arguments: Namespace) -> int:
     """Write the content of a blob to a file, or print it."""
 
-    async def work(app: App) -> int:
+    async def work(app: Facade) -> int:
         run = None if arguments.run is None else await find_run(app, arguments.run)
         reading = app.blobs.read(arguments.ref, run_id=run)
         try:

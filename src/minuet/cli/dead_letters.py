@@ -8,7 +8,7 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.watch import instance_name
 from minuet.cli.inputs import read_data
@@ -24,13 +24,13 @@ from minuet.cli.output import (
     print_table,
     trace_text,
 )
-from minuet.cli.stores import command_line, find_run, with_app
+from minuet.cli.stores import command_line, find_run, is_server, with_app
 from minuet.cli.user import user_name
 from minuet.errors import ConfigError, RunConflictError
 from minuet.types import Json
 
 
-async def _filters(app: App, arguments: Namespace) -> dict[str, Any]:
+async def _filters(app: Facade, arguments: Namespace) -> dict[str, Any]:
     run_id = None
     if arguments.run_id is not None:
         run_id = await find_run(app, arguments.run_id)
@@ -48,7 +48,7 @@ async def _filters(app: App, arguments: Namespace) -> dict[str, Any]:
 def list_letters(arguments: Namespace) -> int:
     """List dead letters, or count them by their causes."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         wanted = await _filters(app, arguments)
         status = None if arguments.status == "all" else arguments.status
         if arguments.group:
@@ -120,7 +120,7 @@ def _print_groups(found: list[LetterGroup], store: str) -> None:
 def show(arguments: Namespace) -> int:
     """Show a dead letter: input, error and history."""
 
-    async def ask(app: App) -> LetterDetails:
+    async def ask(app: Facade) -> LetterDetails:
         return await app.dead_letters.show(arguments.id)
 
     found = with_app(arguments, ask)
@@ -176,7 +176,7 @@ def _error(details: dict[str, Any]) -> str:
 def retry(arguments: Namespace) -> int:
     """Retry the runs of dead letters; 1 if one of them was left alone."""
 
-    async def ask(app: App) -> list[Retried]:
+    async def ask(app: Facade) -> list[Retried]:
         ids = arguments.ids
         if not ids:
             ids = await _selected(app, arguments)
@@ -197,12 +197,14 @@ def retry(arguments: Namespace) -> int:
     else:
         runs = [one.run_id for one in done if one.is_retried]
         more = runs if len(runs) == 1 else []
-        resume = command_line(arguments.store, "resume", *more)
-        print(f"{count} of {len(done)} retried. Workers go on with them, or: {resume}")
+        text = f"{count} of {len(done)} retried. Workers go on with them"
+        if not is_server(arguments.store):
+            text += f", or: {command_line(arguments.store, 'resume', *more)}"
+        print(text)
     return outcomes.COMPLETED if count == len(done) else outcomes.FAILED
 
 
-async def _selected(app: App, arguments: Namespace) -> list[str]:
+async def _selected(app: Facade, arguments: Namespace) -> list[str]:
     """The ids of all pending dead letters that the options select. They are found before the first
     is retried: one that fails again would be found again."""
     wanted = await _filters(app, arguments)
@@ -218,7 +220,7 @@ def edit(arguments: Namespace) -> int:
     config = read_data(arguments.input)
     by = arguments.by or user_name()
 
-    async def ask(app: App) -> DeadLetterView:
+    async def ask(app: Facade) -> DeadLetterView:
         return await app.dead_letters.edit(arguments.id, config, by=by, why=arguments.why)
 
     letter = with_app(arguments, ask)
@@ -235,7 +237,7 @@ def discard(arguments: Namespace) -> int:
 
     by = arguments.by or user_name()
 
-    async def ask(app: App) -> list[DeadLetterView | RunConflictError]:
+    async def ask(app: Facade) -> list[DeadLetterView | RunConflictError]:
         # All are found before the first is changed.
         ids = [(await app.dead_letters.get(id)).id for id in arguments.ids]
         answers: list[DeadLetterView | RunConflictError] = []

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from minuet import outcomes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.doctor import Doctor, Finding, Repair
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import with_app
@@ -25,7 +25,7 @@ REPORT_S = 2.0
 def doctor(arguments: Namespace) -> int:
     """Check every invariant on every run; with --repair, repair what can be repaired."""
 
-    async def work(app: App) -> tuple[Diagnosis, Treatment | None]:
+    async def work(app: Facade) -> tuple[Diagnosis, Treatment | None]:
         found = await examine(app.doctor)
         found.store = app.durability
         found.stalled = [(one.run.run, one.explain()) for one in await app.runs.stalled()]

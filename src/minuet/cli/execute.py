@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from types import ModuleType
 
-from minuet.app.app import App
+from minuet.app.app import App, Facade
 from minuet.app.compiling import read_source
 from minuet.cli.handlers import (
     find_beside,
@@ -109,7 +109,7 @@ def _make_app(arguments: Namespace, modules: Sequence[ModuleType], *, own_runs_o
     return App(arguments.store, **options)
 
 
-async def _runs_to_resume(reader: App, named: list[str]) -> list[str]:
+async def _runs_to_resume(reader: Facade, named: list[str]) -> list[str]:
     """The runs named, or all that are open; paused ones only if they are named."""
     if named:
         found = [await find_run(reader, text) for text in named]
@@ -135,7 +135,7 @@ async def _print_others(app: App, store: str) -> None:
         note(f"{count} {are} left alone; go on with: {command}")
 
 
-async def _check_handlers(reader: App, arguments: Namespace, run_ids: Sequence[str]) -> None:
+async def _check_handlers(reader: Facade, arguments: Namespace, run_ids: Sequence[str]) -> None:
     """Refuse to continue runs that need handlers that are not here: they would not end."""
     for run_id in run_ids:
         missing = await reader.runs.missing_handlers(run_id)

@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
+from minuet.app.finder import Run
 from minuet.cli.output import note
-from minuet.cli.stores import command_line
+from minuet.cli.stores import command_line, is_server
 from minuet.errors import DocumentError
 from minuet.model import Document
 from minuet.nodes.handler import Handlers
@@ -100,3 +101,11 @@ def resume_command(store: str, runs: Sequence[str], handlers: Sequence[str]) -> 
     """The command that continues these runs."""
     words = [word for name in handlers for word in ("--handlers", name)]
     return command_line(store, "resume", *runs, *words)
+
+
+def goes_on(place: str, run: Run, *, what: str = "it") -> str:
+    """Who goes on with a run that was changed."""
+    if is_server(place):
+        return f"A worker goes on with {what}."
+    command = resume_command(place, [run.run], recall(run.tags))
+    return f"A worker goes on with {what}, or: {command}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from minuet.cli.parser import Commands, Parser, add, add_person, add_store, count
+from minuet.cli.parser import Commands, Parser, add, add_person, add_place, count
 
 _ID = "id of a dead letter; the run in it may be the beginning of its id"
 
@@ -32,10 +32,10 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
     )
-    add_store(parser)
+    add_place(parser)
     parser = add(verbs, "show", "dead_letters:show", "show a dead letter: input, error and history")
     parser.add_argument("id", metavar="ID", help=_ID)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "retry",
@@ -48,7 +48,7 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     parser.add_argument("ids", metavar="ID", nargs="*", help=_ID)
     _add_filters(parser)
     _add_rate(parser)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "discard",
@@ -60,7 +60,7 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     parser.add_argument("ids", metavar="ID", nargs="+", help=_ID)
     parser.add_argument("--why", metavar="TEXT", default="", help="stored with the dead letters")
     add_person(parser)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "edit",
@@ -79,7 +79,7 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("--why", metavar="TEXT", default="", help="kept in the history of the run")
     add_person(parser)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "reprocess",
@@ -91,7 +91,7 @@ def add_dead_letters(commands: Commands[Parser]) -> None:
     parser.add_argument("--node-id", metavar="NODE", help="only of this node")
     _add_rate(parser)
     parser.set_defaults(ids=[], queue=None, fingerprint=None)
-    add_store(parser)
+    add_place(parser)
 
 
 def _add_filters(parser: Parser) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import NoReturn
+from typing import Any, NoReturn
 
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
@@ -56,6 +56,41 @@ def add(
     return parser
 
 
+def add_place(parser: Parser) -> None:
+    """Where a command looks and acts: a store, or a server of one."""
+    add_store(parser)
+    parser.add_argument(
+        "--url",
+        metavar="URL",
+        help="do it through the server at this address instead; several, separated by commas: the "
+        "next one is used when one cannot be reached (default: $MINUET_URL; $MINUET_API_KEY is "
+        "the key)",
+    )
+
+
+def add_store_only(parser: Parser, why: str) -> None:
+    """Where a command works that needs the store itself; `why` says what for."""
+    add_store(parser)
+    parser.add_argument(
+        "--url",
+        action=_Refused,
+        why=why,
+        help=argparse.SUPPRESS,
+        default=argparse.SUPPRESS,
+    )
+
+
+class _Refused(argparse.Action):
+    """An option that other commands have, and that means nothing here."""
+
+    def __init__(self, *arguments: Any, why: str, **named: Any) -> None:
+        self._why = why
+        super().__init__(*arguments, **named)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> NoReturn:
+        parser.error(f"--url does not work here: {self._why}; use --store URL where the store is")
+
+
 def add_store(parser: Parser, dest: str = "store") -> None:
     parser.add_argument(
         "--store",
@@ -87,9 +122,12 @@ def add_limit(parser: Parser) -> None:
     )
 
 
-def add_handling(parser: Parser, concurrency: str) -> None:
-    """Options of all commands that run handlers."""
-    add_store(parser)
+def add_handling(parser: Parser, concurrency: str, *, remote: bool = False) -> None:
+    """Options of all commands that run handlers; `remote`: also those of a server's runs."""
+    if remote:
+        add_place(parser)
+    else:
+        add_store_only(parser, "it runs nodes in this process, on the store itself")
     parser.add_argument(
         "--handlers",
         metavar="MODULE_OR_FILE",

@@ -8,8 +8,8 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
-from minuet.cli.handlers import recall, resume_command
+from minuet.app.app import Facade
+from minuet.cli.handlers import goes_on
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, paint, print_json
 from minuet.cli.stores import find_to_change, with_app
@@ -47,19 +47,18 @@ def take_back(arguments: Namespace) -> int:
 
 
 def _repair(
-    arguments: Namespace, done: str, change: Callable[[App, str, str], Awaitable[Any]]
+    arguments: Namespace, done: str, change: Callable[[Facade, str, str], Awaitable[Any]]
 ) -> int:
     by = arguments.by or user_name()
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run = await change(app, await find_to_change(app, arguments.run), by)
         if arguments.output == "json":
             print_json(shapes.row(run))
             return
         print(f"{clean(arguments.node)} {done}; run {run.run} is {paint(run.status)}")
         if run.status == "RUNNING":
-            resume = resume_command(arguments.store, [run.run], recall(run.tags))
-            print(f"A worker goes on with it, or: {resume}")
+            print(goes_on(arguments.store, run))
 
     with_app(arguments, ask)
     return outcomes.COMPLETED

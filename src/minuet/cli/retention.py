@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator
 import msgspec
 
 from minuet import outcomes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.retention import GRACE_S, Deleted
 from minuet.cli.output import clean, note, print_json
 from minuet.cli.stores import find_run, with_app
@@ -29,7 +29,7 @@ def delete_runs(arguments: Namespace) -> int:
     if arguments.runs and arguments.status:
         raise ConfigError("--status goes with --older-than")
 
-    async def work(app: App) -> Deleted:
+    async def work(app: Facade) -> Deleted:
         found = await _delete_runs(app, arguments, dry_run=True)
         if not arguments.dry_run and found.runs:
             _confirm(arguments, f"Delete {_count(found.runs, 'run')} of {masked(arguments.store)}?")
@@ -39,7 +39,7 @@ def delete_runs(arguments: Namespace) -> int:
     return _print(arguments, with_app(arguments, work), runs_only=True)
 
 
-async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Deleted:
+async def _delete_runs(app: Facade, arguments: Namespace, *, dry_run: bool) -> Deleted:
     if not arguments.runs:
         deleting = app.retention.delete_older(
             arguments.older_than / 1000, statuses=arguments.status, dry_run=dry_run
@@ -56,7 +56,7 @@ async def _delete_runs(app: App, arguments: Namespace, *, dry_run: bool) -> Dele
 def collect(arguments: Namespace) -> int:
     """Remove what is no longer needed."""
 
-    async def work(app: App) -> Deleted:
+    async def work(app: Facade) -> Deleted:
         runs = Deleted()
         if arguments.older_than is not None:
             tenants = await app.list_tenants()

@@ -10,7 +10,7 @@ from minuet.cli.parser import (
     add_dry_run,
     add_older_than,
     add_person,
-    add_store,
+    add_place,
     add_yes,
     count,
     number,
@@ -41,7 +41,7 @@ def add_runs(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
     )
-    add_store(parser)
+    add_place(parser)
     parser = _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
     parser.add_argument(
         "node",
@@ -118,20 +118,20 @@ def add_runs(commands: Commands[Parser]) -> None:
     )
     add_dry_run(parser)
     add_yes(parser)
-    add_store(parser)
+    add_place(parser)
 
 
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
     parser = add(verbs, name, function, summary)
     parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
-    add_store(parser)
+    add_place(parser)
     return parser
 
 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser = add(verbs, name, f"runs:{name}", summary)
     parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
-    add_store(parser)
+    add_place(parser)
     return parser
 
 
@@ -147,7 +147,7 @@ def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         help="kept in the history of the run",
     )
     add_person(parser)
-    add_store(parser)
+    add_place(parser)
     return parser
 
 
@@ -175,4 +175,4 @@ def add_signal(commands: Commands[Parser]) -> None:
         metavar="KEY",
         help="sending a signal again with this key changes nothing",
     )
-    add_store(parser)
+    add_place(parser)

@@ -8,14 +8,14 @@ from typing import Any
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.advice import advise
 from minuet.cli.approvals import decide_command, people
-from minuet.cli.handlers import recall, resume_command
+from minuet.cli.handlers import goes_on
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
     brief,
@@ -44,7 +44,7 @@ STEPS_SHOWN_MAX = 40
 def list_runs(arguments: Namespace) -> int:
     """List runs, the newest first."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         if arguments.stalled:
             _print_stalled(arguments, await app.runs.stalled(limit=arguments.limit))
             return
@@ -102,7 +102,7 @@ def _workflow_text(workflow: str, version: int | None) -> str:
 def show(arguments: Namespace) -> int:
     """Show how a run stands."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run_id = await find_run(app, arguments.run)
         if arguments.node is not None:
             _print_instances(arguments, await app.runs.instances(run_id, arguments.node))
@@ -121,7 +121,7 @@ def show(arguments: Namespace) -> int:
     return _ask(arguments, ask)
 
 
-async def _print_relatives(app: App, run_id: str) -> None:
+async def _print_relatives(app: Facade, run_id: str) -> None:
     run = await app.runs.get(run_id)
     if run.parent is not None:
         node = instance_name(run.parent_node, run.parent_scope)
@@ -133,7 +133,7 @@ async def _print_relatives(app: App, run_id: str) -> None:
 def tree(arguments: Namespace) -> int:
     """Show a run with its child runs, and theirs."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         found = await app.runs.tree(await find_run(app, arguments.run))
         if arguments.output == "json":
             print_json(shapes.tree(found))
@@ -158,7 +158,7 @@ def _branches(found: RunTree, before: str = "", below: str = "") -> list[str]:
 def replay(arguments: Namespace) -> int:
     """Show how a run stood after an event."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run_id = await find_run(app, arguments.run)
         last = (await app.runs.get(run_id)).seq
         at = arguments.at or last
@@ -176,7 +176,7 @@ def replay(arguments: Namespace) -> int:
 def events(arguments: Namespace) -> int:
     """List a run's history."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run_id = await find_run(app, arguments.run)
         if arguments.output == "json":
             print_json(await app.runs.events(run_id, after=arguments.after))
@@ -199,7 +199,7 @@ def events(arguments: Namespace) -> int:
 def why(arguments: Namespace) -> int:
     """Explain why a node is in its state."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run_id = await find_run(app, arguments.run)
         explanation = await app.runs.explain(run_id, arguments.node)
         if arguments.output == "json":
@@ -259,16 +259,15 @@ def rollback(arguments: Namespace) -> int:
     return _change(arguments, lambda app, run: app.runs.rollback(run, to=arguments.to))
 
 
-def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) -> int:
-    async def ask(app: App) -> None:
+def _change(arguments: Namespace, change: Callable[[Facade, str], Awaitable[Any]]) -> int:
+    async def ask(app: Facade) -> None:
         run = await change(app, await find_to_change(app, arguments.run))
         if arguments.output == "json":
             print_json(shapes.row(run))
             return
         print(f"run {run.run} is {paint(run.status)}")
         if run.status in ("RUNNING", "COMPENSATING"):
-            resume = resume_command(arguments.store, [run.run], recall(run.tags))
-            print(f"A worker goes on with it, or: {resume}")
+            print(goes_on(arguments.store, run))
 
     return _ask(arguments, ask)
 
@@ -276,7 +275,7 @@ def _change(arguments: Namespace, change: Callable[[App, str], Awaitable[Any]]) 
 # ── printing ────────────────────────────────────────────────────────────────────────────────
 
 
-def _ask(arguments: Namespace, ask: Callable[[App], Coroutine[Any, Any, None]]) -> int:
+def _ask(arguments: Namespace, ask: Callable[[Facade], Coroutine[Any, Any, None]]) -> int:
     with_app(arguments, ask, **liveness_settings(arguments.settings))
     return outcomes.COMPLETED
 

@@ -11,7 +11,7 @@ from minuet.cli.parser import (
     add,
     add_handling,
     add_log_level,
-    add_store,
+    add_store_only,
 )
 
 PORT = 7800
@@ -26,7 +26,7 @@ def add_servers(commands: Commands[Parser]) -> None:
         "Serve the HTTP API of a store until Ctrl-C or SIGTERM. It runs no nodes: workers do.\n\n"
         "On an address that other machines reach, clients need an API key: see `minuet keys`.",
     )
-    add_store(parser)
+    add_store_only(parser, "it is a server itself")
     _add_address(parser)
     parser.add_argument(
         "--read-only", action="store_true", help="answer questions only, and refuse all changes"

@@ -7,19 +7,37 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.cli.output import clean, note, print_json, print_table
+from minuet.cli.places import is_server
+from minuet.errors import ConfigError
 from minuet.settings import Settings, find_unknown, masked, read_settings
 from minuet.settings.table import TABLE
 
 
 def settle(arguments: Namespace) -> None:
-    """Read the settings and fill in the store that the command line left open.
+    """Read the settings and fill in the store, or the server, that the command line left open.
 
-    ConfigError lists all problems.
+    A server takes the place of the store: `cli.stores` opens a client for it. ConfigError lists all
+    problems.
     """
-    given = ("MINUET_STORE",) if arguments.store else ()
+    url = _server(arguments)
+    given = ("MINUET_STORE",) if arguments.store or url else ()
     settings = _read(given)
     arguments.settings = settings
-    arguments.store = settings.complete_store(arguments.store or settings.store)
+    arguments.store = url or settings.complete_store(arguments.store or settings.store)
+
+
+def _server(arguments: Namespace) -> str | None:
+    """The server that a command goes to; None: to no server."""
+    if "url" not in arguments:
+        return None
+    if arguments.url is not None and arguments.store is not None:
+        raise ConfigError("--store and --url both say where to look: give one of them")
+    url: str | None = arguments.url
+    if url is None and arguments.store is None:
+        url = os.environ.get("MINUET_URL", "").strip() or None
+    if url is not None and not is_server(url):
+        raise ConfigError(f"{url!r:.200} is not the URL of a server: write http://HOST:PORT")
+    return url
 
 
 def show(arguments: Namespace) -> int:

@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.results import RunResult, WaitView
 from minuet.cli.inputs import read_data
 from minuet.cli.output import clean, note, paint, print_json
@@ -17,7 +17,7 @@ def send(arguments: Namespace) -> int:
     """Send a signal, and say what has become of it."""
     data = read_data(arguments.data)
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         run_id = await find_to_change(app, arguments.run)
         run = await app.runs.signal(
             run_id, arguments.name, data, idempotency_key=arguments.idempotency_key

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from minuet import outcomes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.compiling import compile_source, encode_input, is_name
 from minuet.app.handlers import make_handlers
 from minuet.app.workflows import WorkflowView
@@ -80,7 +80,7 @@ def _read_deployed(name: str, arguments: Namespace) -> dict[str, Any]:
     settle(arguments)
     check_names(arguments.store, name)
 
-    async def ask(app: App) -> WorkflowView:
+    async def ask(app: Facade) -> WorkflowView:
         return await app.workflows.get(name)
 
     view = with_app(arguments, ask)

@@ -7,9 +7,8 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow, is_name
-from minuet.app.options import OptionArguments, worker_settings
+from minuet.app.options import worker_settings
 from minuet.app.results import RunResult
 from minuet.cli.inputs import file_and_input, read_input, read_limit_options
 from minuet.cli.log import logging_to_stderr
@@ -17,7 +16,7 @@ from minuet.cli.output import note, print_json
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.session import print_result
 from minuet.cli.sources import find_source, python_file
-from minuet.cli.stores import check_names, command_line, is_memory
+from minuet.cli.stores import check_names, command_line, is_memory, open_place
 from minuet.cli.unserved import reporting_unserved
 from minuet.errors import ConfigError, RunTimeoutError
 
@@ -27,8 +26,7 @@ def start(arguments: Namespace) -> int:
     file, values = file_and_input(arguments)
     if is_memory(arguments.store):
         raise ConfigError("memory:// ends with this process: no worker would find the run")
-    options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
-    app = App(arguments.store, **options)
+    app = open_place(arguments.store, **worker_settings(arguments.settings))
     value, limits = read_input(values), read_limit_options(arguments.limit)
     workflow: str | CompiledWorkflow = file
     if is_name(file) and python_file(file) is None:

@@ -8,7 +8,8 @@ from minuet.cli.parser import (
     add,
     add_dry_run,
     add_older_than,
-    add_store,
+    add_place,
+    add_store_only,
     add_timeout,
     add_yes,
     age,
@@ -24,7 +25,7 @@ def add_fleet(commands: Commands[Parser]) -> None:
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
     parser = add(verbs, "list", "workers:list_workers", "list the workers of a store")
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "drain",
@@ -35,14 +36,14 @@ def add_fleet(commands: Commands[Parser]) -> None:
     parser.add_argument("worker", metavar="WORKER", help="name, id, or the beginning of an id")
     parser.add_argument("--wait", action="store_true", help="wait until it has ended")
     add_timeout(parser, "with --wait: wait at most this many seconds")
-    add_store(parser)
+    add_place(parser)
     parser = add(
         commands,
         "queues",
         "workers:queues",
         "show what waits, what runs, and who serves it",
     )
-    add_store(parser)
+    add_place(parser)
 
 
 def add_blobs(commands: Commands[Parser]) -> None:
@@ -62,14 +63,14 @@ def add_blobs(commands: Commands[Parser]) -> None:
         "documents, and for ctx.open in handlers. It is kept while a stored plan names it.",
     )
     parser.add_argument("file", metavar="FILE", help="a file; `-` reads standard input")
-    add_store(parser)
+    add_place(parser)
     parser = add(verbs, "get", "blobs:get", "print the content of a blob, or write it to a file")
     parser.add_argument("ref", metavar="REF", help="cas://sha256:…")
     parser.add_argument("file", metavar="FILE", nargs="?", help="write it there (default: print)")
     parser.add_argument(
         "--run", metavar="RUN", help="a run whose own blobs are found as well: its id, or `latest`"
     )
-    add_store(parser)
+    add_place(parser)
 
 
 def add_operations(commands: Commands[Parser]) -> None:
@@ -79,7 +80,7 @@ def add_operations(commands: Commands[Parser]) -> None:
         action="store_true",
         help="repair runs that disagree with their history, and say what was changed",
     )
-    add_store(parser)
+    add_store_only(parser, "it reads what the store holds, row by row")
     parser = add(
         commands,
         "gc",
@@ -97,7 +98,7 @@ def add_operations(commands: Commands[Parser]) -> None:
     )
     add_dry_run(parser)
     add_yes(parser)
-    add_store(parser)
+    add_store_only(parser, "it removes what belongs to the whole store, of all tenants")
     _add_migrate(commands)
     parser = add(
         commands,

@@ -1,4 +1,4 @@
-"""The store that a command works on, and the run in it that the user names."""
+"""The store or the server that a command works on, and the run in it that the user names."""
 
 from __future__ import annotations
 
@@ -8,27 +8,32 @@ import shlex
 from argparse import Namespace
 from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
-from minuet.app.app import App
+from minuet.app.app import App, Facade
 from minuet.app.options import OptionArguments
+from minuet.cli.places import is_memory as is_memory
+from minuet.cli.places import is_server as is_server
 from minuet.errors import ConfigError, RunNotFoundError
 from minuet.settings import masked, read_settings
 from minuet.settings.table import DEFAULT_STORE
 
+if TYPE_CHECKING:
+    from minuet.client.client import AsyncClient
+
 Answer = TypeVar("Answer")
+
+#: What a command works with.
+Place: TypeAlias = "App | AsyncClient"
 
 #: Names of the newest run.
 LATEST = ("latest", "last")
 
 
-def is_memory(url: str) -> bool:
-    """Whether the store ends with the process."""
-    return url.startswith("memory:")
-
-
 def command_line(url: str, *words: str) -> str:
-    """A `minuet` command on this store, to be pasted into a shell."""
+    """A `minuet` command on this store or server, to be pasted into a shell."""
+    if is_server(url):
+        return shlex.join(["minuet", *words, "--url", url])
     # The store that the environment chooses. It is named all the same, because the shell that the
     # command is pasted into may have another environment; but not if it holds a password.
     chosen = read_settings(os.environ, given=("MINUET_STORE",)).store or DEFAULT_STORE
@@ -45,6 +50,8 @@ def file_of(url: str) -> Path | None:
 
 def exists(url: str) -> bool:
     """Whether there can be runs in the store already."""
+    if is_server(url):
+        return True
     file = file_of(url)
     return not is_memory(url) and (file is None or file.exists())
 
@@ -58,8 +65,18 @@ def check_names(url: str, name: str) -> None:
         )
 
 
-def open_to_read(url: str, **options: Unpack[OptionArguments]) -> App:
-    """An App without a worker, on a store that exists; ConfigError when it does not."""
+def open_place(url: str, **options: Unpack[OptionArguments]) -> Place:
+    """An App without a worker on a store, or the client of a server."""
+    if is_server(url):
+        from minuet.client.client import AsyncClient
+
+        return AsyncClient(url)
+    chosen: OptionArguments = {**options, "worker": False}
+    return App(url, **chosen)
+
+
+def open_to_read(url: str, **options: Unpack[OptionArguments]) -> Place:
+    """As `open_place`, on a store that exists; ConfigError when it does not."""
     if is_memory(url):
         raise ConfigError("memory:// is a new store in every process: there is nothing in it")
     if not exists(url):
@@ -67,16 +84,15 @@ def open_to_read(url: str, **options: Unpack[OptionArguments]) -> App:
             f"there is no store at {file_of(url)} yet: `minuet run` or `minuet start` makes it. "
             "Name another one with --store or MINUET_STORE"
         )
-    chosen: OptionArguments = {**options, "worker": False}
-    return App(url, **chosen)
+    return open_place(url, **options)
 
 
 def with_app(
     arguments: Namespace,
-    ask: Callable[[App], Coroutine[Any, Any, Answer]],
+    ask: Callable[[Facade], Coroutine[Any, Any, Answer]],
     **options: Unpack[OptionArguments],
 ) -> Answer:
-    """Open the store of a command, do something with it, and close it."""
+    """Open the store or the server of a command, do something with it, and close it."""
 
     async def work() -> Answer:
         async with open_to_read(arguments.store, **options) as app:
@@ -85,7 +101,7 @@ def with_app(
     return asyncio.run(work())
 
 
-async def find_run(app: App, text: str) -> str:
+async def find_run(app: Facade, text: str) -> str:
     """The id of the run with this id or this beginning of an id; or `latest`, which is never a
     child run."""
     if text not in LATEST:
@@ -103,7 +119,7 @@ async def find_run(app: App, text: str) -> str:
     return run.run
 
 
-async def find_to_change(app: App, text: str) -> str:
+async def find_to_change(app: Facade, text: str) -> str:
     """As `find_run`, but `latest` is refused: it may not be the run that the user means."""
     if text in LATEST:
         raise ConfigError(

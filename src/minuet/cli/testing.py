@@ -7,7 +7,7 @@ from argparse import Namespace
 from typing import Any
 
 from minuet import outcomes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.compiling import read_source
 from minuet.cli.handlers import load_handlers
 from minuet.cli.output import clean, note, print_json
@@ -23,7 +23,7 @@ COMMAND = "minuet test"
 def export(arguments: Namespace) -> int:
     """Print a run, with all that belongs to it."""
 
-    async def ask(app: App) -> None:
+    async def ask(app: Facade) -> None:
         recording = await app.runs.export(await find_run(app, arguments.run))
         sys.stdout.write(recording.encode().decode())
         for ref in recording.left_out:

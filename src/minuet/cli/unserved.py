@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.results import Unserved
 from minuet.cli.output import note
 from minuet.cli.stores import command_line
@@ -22,7 +22,9 @@ RUNS_MAX = 50
 
 
 @asynccontextmanager
-async def reporting_unserved(app: App, run_ids: Collection[str], store: str) -> AsyncIterator[None]:
+async def reporting_unserved(
+    app: Facade, run_ids: Collection[str], store: str
+) -> AsyncIterator[None]:
     """Watch runs for as long as the block lasts."""
     polling = asyncio.create_task(_poll(app, list(run_ids)[:RUNS_MAX], store))
     try:
@@ -32,7 +34,7 @@ async def reporting_unserved(app: App, run_ids: Collection[str], store: str) -> 
         await asyncio.gather(polling, return_exceptions=True)
 
 
-async def _poll(app: App, run_ids: list[str], store: str) -> None:
+async def _poll(app: Facade, run_ids: list[str], store: str) -> None:
     reported: set[str] = set()
     pause = FIRST_S
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_store
+from minuet.cli.parser import Commands, Parser, add, add_place
 
 
 def add_webhooks(commands: Commands[Parser]) -> None:
@@ -16,7 +16,7 @@ def add_webhooks(commands: Commands[Parser]) -> None:
     parser = add(
         verbs, "list", "webhooks:list_receivers", "list receivers, and what waits for them"
     )
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "test",
@@ -26,4 +26,4 @@ def add_webhooks(commands: Commands[Parser]) -> None:
         "accepted.",
     )
     parser.add_argument("name", metavar="NAME", help="name of the receiver, as `list` shows it")
-    add_store(parser)
+    add_place(parser)

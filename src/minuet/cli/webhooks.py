@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.options import OptionArguments, worker_settings
 from minuet.app.webhooks import WebhookReceiver
 from minuet.cli.output import brief, clean, format_short_age, print_json, print_table
@@ -17,7 +17,7 @@ from minuet.cli.worker_options import listed
 def list_receivers(arguments: Namespace) -> int:
     """List receivers, and what waits for them."""
 
-    async def ask(app: App) -> list[WebhookReceiver]:
+    async def ask(app: Facade) -> list[WebhookReceiver]:
         return await app.webhooks.list()
 
     found = with_app(arguments, ask, **_options(arguments))
@@ -46,7 +46,7 @@ def list_receivers(arguments: Namespace) -> int:
 def test(arguments: Namespace) -> int:
     """Send a receiver a webhook."""
 
-    async def ask(app: App) -> str | None:
+    async def ask(app: Facade) -> str | None:
         return await app.webhooks.test(arguments.name)
 
     error = with_app(arguments, ask, **_options(arguments))

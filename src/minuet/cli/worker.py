@@ -23,7 +23,7 @@ from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
 from minuet.cli.process import StopSignals, handlers_print, run
-from minuet.cli.stores import is_memory
+from minuet.cli.stores import is_memory, is_server
 from minuet.cli.worker_options import read_worker_options
 from minuet.errors import ConfigError, StoreUnavailableError
 from minuet.nodes.secrets import NoSecrets
@@ -41,7 +41,11 @@ NAMES_MAX = 20
 
 
 def work(arguments: Namespace) -> int:
-    """Work on a store until a signal comes."""
+    """Work on a store, or for a server, until a signal comes."""
+    if is_server(arguments.store):
+        from minuet.cli.remote_worker import work_for_server
+
+        return work_for_server(arguments)
     if is_memory(arguments.store):
         raise ConfigError("memory:// is a new store in every process: a worker finds nothing in it")
     settings = arguments.settings

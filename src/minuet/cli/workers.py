@@ -6,7 +6,7 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.options import liveness_settings
 from minuet.app.workers import QueueView, WorkerView
 from minuet.cli.output import clean, format_age, format_duration, note, print_json, print_table
@@ -20,7 +20,7 @@ NAMES_MAX = 4
 def list_workers(arguments: Namespace) -> int:
     """List the workers of a store."""
 
-    async def ask(app: App) -> int:
+    async def ask(app: Facade) -> int:
         workers = await app.workers.list()
         if arguments.output == "json":
             print_json([shapes.worker(worker) for worker in workers])
@@ -39,7 +39,7 @@ def list_workers(arguments: Namespace) -> int:
 def drain(arguments: Namespace) -> int:
     """Ask a worker to take nothing more and to end; perhaps wait until it has."""
 
-    async def ask(app: App) -> int:
+    async def ask(app: Facade) -> int:
         worker = await app.workers.find(arguments.worker)
         if not await app.workers.drain(worker.id):
             raise ConfigError(f"the worker {worker.name} has just ended")
@@ -64,7 +64,7 @@ def drain(arguments: Namespace) -> int:
 def queues(arguments: Namespace) -> int:
     """Show what waits and what runs, queue by queue, and who serves it."""
 
-    async def ask(app: App) -> int:
+    async def ask(app: Facade) -> int:
         found = await app.workers.queues()
         if arguments.output == "json":
             print_json([shapes.queue(queue) for queue in found])

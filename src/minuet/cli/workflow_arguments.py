@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import WORKFLOW_FILE, Commands, Parser, add, add_store, count
+from minuet.cli.parser import WORKFLOW_FILE, Commands, Parser, add, add_place, count
 
 _REFERENCE = "name, name@tag or name@version; a name alone means its tag main"
 
@@ -24,7 +24,7 @@ def add_deploy(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "-m", "--message", metavar="TEXT", default="", help="stored with the version: what is new"
     )
-    add_store(parser)
+    add_place(parser)
 
 
 def add_workflows(commands: Commands[Parser]) -> None:
@@ -40,10 +40,10 @@ def add_workflows(commands: Commands[Parser]) -> None:
     parser.add_argument(
         "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
     )
-    add_store(parser)
+    add_place(parser)
     parser = add(verbs, "show", "workflows:show", "show a version of a workflow and its document")
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "tag",
@@ -54,4 +54,4 @@ def add_workflows(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("workflow", metavar="WORKFLOW", help=_REFERENCE)
     parser.add_argument("tag", metavar="TAG", help="the tag, new or moved")
-    add_store(parser)
+    add_place(parser)

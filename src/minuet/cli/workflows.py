@@ -11,9 +11,9 @@ import msgspec
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow, compile_source
-from minuet.app.options import OptionArguments, worker_settings
+from minuet.app.options import worker_settings
 from minuet.app.workflows import WorkflowView
 from minuet.cli.output import (
     brief,
@@ -27,7 +27,7 @@ from minuet.cli.output import (
 )
 from minuet.cli.problems import print_diagnostics
 from minuet.cli.sources import find_source, python_file
-from minuet.cli.stores import command_line, is_memory, with_app
+from minuet.cli.stores import Place, command_line, is_memory, open_place, with_app
 from minuet.cli.user import user_name
 from minuet.errors import ConfigError, DocumentError, MinuetError
 from minuet.model import dump_document, read_mapping
@@ -37,8 +37,7 @@ def deploy(arguments: Namespace) -> int:
     """Store workflows as new versions: all of them, or none if one has a problem."""
     if is_memory(arguments.store):
         raise ConfigError("memory:// ends with this process: nobody would find what is deployed")
-    options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
-    app = App(arguments.store, **options)
+    app = open_place(arguments.store, **worker_settings(arguments.settings))
     compiled: list[CompiledWorkflow] = []
     wrong: list[DocumentError] = []
     for file in arguments.files:
@@ -67,7 +66,7 @@ def deploy(arguments: Namespace) -> int:
 
 
 async def _deploy(
-    app: App, arguments: Namespace, compiled: list[CompiledWorkflow]
+    app: Place, arguments: Namespace, compiled: list[CompiledWorkflow]
 ) -> list[WorkflowView]:
     done: list[WorkflowView] = []
     async with app:
@@ -126,7 +125,7 @@ def _describe_deployed(view: WorkflowView, tag: str) -> str:
 def list_workflows(arguments: Namespace) -> int:
     """List deployed workflows by name."""
 
-    async def ask(app: App) -> list[WorkflowView]:
+    async def ask(app: Facade) -> list[WorkflowView]:
         return await app.workflows.list(after=arguments.after, limit=arguments.limit)
 
     found = with_app(arguments, ask)
@@ -160,7 +159,7 @@ def _tags_text(view: WorkflowView) -> str:
 def show(arguments: Namespace) -> int:
     """Show a version of a workflow and its document."""
 
-    async def ask(app: App) -> WorkflowView:
+    async def ask(app: Facade) -> WorkflowView:
         return await app.workflows.get(arguments.workflow)
 
     view = with_app(arguments, ask)
@@ -185,7 +184,7 @@ def show(arguments: Namespace) -> int:
 def tag(arguments: Namespace) -> int:
     """Have a tag name a version that is deployed."""
 
-    async def ask(app: App) -> WorkflowView:
+    async def ask(app: Facade) -> WorkflowView:
         return await app.workflows.tag(arguments.workflow, arguments.tag)
 
     view = with_app(arguments, ask)

@@ -104,6 +104,13 @@ _NAMES: dict[News, str] = {
 }
 
 
+def base_type(name: str) -> str:
+    """The type of an event by the name that people see (`name_events`)."""
+    if name in _NAMES.values():
+        return "node.waiting"
+    return "node.resumed" if name == "approval.decided" else name
+
+
 def name_events(history: Iterable[NumberedEvent]) -> dict[int, str]:
     """What events of approvals are called in the history that people see, by their numbers."""
     names = EventNames()

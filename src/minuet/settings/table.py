@@ -235,6 +235,12 @@ TABLE: tuple[Setting, ...] = (
         "webhooks name the addresses of decisions there.",
     ),
     Setting(
+        name="MINUET_URL",
+        kind="text",
+        help="The server that client commands and `minuet.Client` use: `http://127.0.0.1:7800`. "
+        "Several are separated by commas: the next one is used when one cannot be reached.",
+    ),
+    Setting(
         name="MINUET_API_KEY",
         kind="secret",
         help="For clients: the API key that they send to a server. For a server: a key that opens "

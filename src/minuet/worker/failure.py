@@ -136,6 +136,11 @@ class Examined(msgspec.Struct, frozen=True):
     #: The time until the next attempt that it asks for.
     after_ms: int | None = None
 
+    def masked(self, mask: Mask) -> Examined:
+        """Without what must not be kept."""
+        record = mask.data(msgspec.json.encode(self.record), self.record)
+        return self if record is self.record else msgspec.structs.replace(self, record=record)
+
     def under(self, policy: Policy) -> AttemptFailed:
         """The failure that it means under a policy."""
         return AttemptFailed(
@@ -157,8 +162,18 @@ class Examined(msgspec.Struct, frozen=True):
         return policy.is_written or self.verdict != "permanent"
 
 
+class ReportedError(Exception):
+    """What a handler in a worker over HTTP has raised, as that worker reports it."""
+
+    def __init__(self, examined: Examined) -> None:
+        self.examined = examined
+        super().__init__(examined.record.get("message", ""))
+
+
 def examine(error: BaseException, mask: Mask = NO_MASK) -> Examined:
     """An exception as data, without what must not be kept."""
+    if type(error) is ReportedError:
+        return error.examined.masked(mask)
     # By its type: a user's exception may claim to be of any class.
     kind, record = type(error), describe(error, mask)
     after_ms = _milliseconds(error) if issubclass(kind, Retryable) else None

@@ -204,8 +204,10 @@ class Invocations:
     def _own_config(self, assignment: Assignment, node: Node) -> dict[str, Json]:
         """The rendered config, as a copy: the function may change it, and all runs share the
         plan's."""
-        assert assignment.loaded is not None
-        found = assignment.config or assignment.loaded.config(node)
+        found = assignment.config
+        if found is None:
+            assert assignment.loaded is not None
+            found = assignment.loaded.config(node)
         if found.is_constant:
             return found.copy_constant()
         secrets: dict[str, str] = {}

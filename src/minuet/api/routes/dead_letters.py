@@ -120,19 +120,38 @@ async def retry_dead_letters(request: Request, facade: Here) -> Response:
         ids = ids[:RETRIED_MAX]
     if len(ids) > RETRIED_MAX:
         raise InputError([f"ids: expected at most {RETRIED_MAX:,}"], argument="ids")
-    return await _retry(facade, ids)
+    return await _retry(facade, ids, asked.by)
 
 
-@router.post("/dlq/{id}/retry", **describes(replies.Retried, body=requests.Nothing, errors=(404,)))
+@router.post(
+    "/dlq/{id}/retry", **describes(replies.Retried, body=requests.RetryLetter, errors=(404,))
+)
 async def retry_dead_letter(request: Request, facade: Here, id: LetterId) -> Response:
     """Retry a dead letter: its run goes on in its next generation."""
-    await read_body(request, requests.Nothing)
-    return await _retry(facade, [id])
+    asked = await read_body(request, requests.RetryLetter)
+    return await _retry(facade, [id], asked.by)
 
 
-async def _retry(facade: Facade, ids: list[str]) -> Response:
-    items = [shapes.retried_letter(one) async for one in facade.dead_letters.retry(ids)]
+async def _retry(facade: Facade, ids: list[str], by: str) -> Response:
+    items = [shapes.retried_letter(one) async for one in facade.dead_letters.retry(ids, by=by)]
     return JsonAnswer({"items": items})
+
+
+@router.post(
+    "/dlq/{id}/edit",
+    **describes(
+        replies.DeadLetter,
+        body=requests.EditLetter,
+        errors=(404, 409),
+        example={"config": {"amount": 12}, "why": "the amount was wrong"},
+    ),
+)
+async def edit_dead_letter(request: Request, facade: Here, id: LetterId) -> Response:
+    """Give the node of a pending dead letter another config. It stays pending until it is
+    retried."""
+    asked = await read_body(request, requests.EditLetter)
+    letter = await facade.dead_letters.edit(id, asked.config, by=asked.by, why=asked.why)
+    return JsonAnswer(shapes.dead_letter(letter))
 
 
 @router.post(
@@ -147,4 +166,5 @@ async def _retry(facade: Facade, ids: list[str]) -> Response:
 async def discard_dead_letter(request: Request, facade: Here, id: LetterId) -> Response:
     """Mark a pending dead letter as of no further interest. Its run stays FAILED."""
     asked = await read_body(request, requests.DiscardLetter)
-    return JsonAnswer(shapes.dead_letter(await facade.dead_letters.discard(id, why=asked.why)))
+    letter = await facade.dead_letters.discard(id, by=asked.by, why=asked.why)
+    return JsonAnswer(shapes.dead_letter(letter))

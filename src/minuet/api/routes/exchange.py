@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Path
@@ -15,13 +17,20 @@ from minuet.api.answers import JsonAnswer
 from minuet.api.bodies import decode_body, read_body
 from minuet.api.context import All, Here, Shared, shared_of
 from minuet.api.describing import describes
-from minuet.api.errors import ForbiddenError, TooManyRequestsError, UnauthenticatedError
+from minuet.api.errors import (
+    ForbiddenError,
+    NotFoundError,
+    TooManyRequestsError,
+    UnauthenticatedError,
+)
 from minuet.api.permissions import PREFIX, identity_of
 from minuet.api.routes.workers import unknown
-from minuet.app.remote import RemoteWorker, TaskResult
+from minuet.app.remote import RemoteWorker, TaskResult, reported
 
 router = APIRouter(tags=["workers"])
 
+TaskId = Annotated[str, Path(description="`task` of a task that the worker holds.")]
+StepName = Annotated[str, Path(description="Name of a step.")]
 WorkerId = Annotated[str, Path(description="`worker_id` of the registration.")]
 
 
@@ -54,6 +63,7 @@ async def register_worker(request: Request, shared: All, facade: Here) -> Respon
         capabilities=asked.capabilities,
         concurrency=asked.concurrency,
         key=identity_of(request.scope).key,
+        retries=asked.retries,
     )
     answer = {"worker_id": made.id, "token": made.token, "lease_ms": made.lease_ms}
     return JsonAnswer(answer, 201, headers={"Location": f"{PREFIX}/workers/{made.id}"})
@@ -84,7 +94,7 @@ async def exchange(request: Request) -> Response:
         TaskResult(
             one.task,
             one.result,
-            None if one.error is None else (one.error.type, one.error.message, one.error.retryable),
+            None if one.error is None else _error_of(one.error),
             one.released,
         )
         for one in asked.done
@@ -93,6 +103,58 @@ async def exchange(request: Request) -> Response:
         asked.seq, done, asked.renew, asked.take, asked.wait_ms, shared.closing
     )
     return JsonAnswer(msgspec.structs.asdict(found))
+
+
+def _error_of(found: requests.TaskError) -> Any:
+    return reported(
+        found.type,
+        found.message,
+        retryable=found.retryable,
+        code=found.code,
+        verdict=found.verdict,
+        names=found.names,
+        codes=found.codes,
+        traceback=found.traceback,
+        after_ms=found.after_ms,
+    )
+
+
+@router.get(
+    "/workers/{id}/tasks/{task}/steps/{name:path}", **describes(replies.Step, errors=(404,))
+)
+async def get_step(
+    request: Request, shared: All, id: WorkerId, task: TaskId, name: StepName
+) -> Response:
+    """The result of a step of a task that the worker holds, if it has one: from an earlier attempt,
+    perhaps of another worker."""
+    worker = _find(request, shared, id)
+    with _task_of(task):
+        known, value = await worker.load_step(task, name)
+    return JsonAnswer({"known": known, "value": value})
+
+
+@router.put(
+    "/workers/{id}/tasks/{task}/steps/{name:path}",
+    **describes(replies.Step, body=requests.KeepStep, errors=(404,), example={"value": 7}),
+)
+async def keep_step(
+    request: Request, shared: All, id: WorkerId, task: TaskId, name: StepName
+) -> Response:
+    """Keep the result of a step of a task that the worker holds. The first one stays, and is the
+    answer."""
+    worker = _find(request, shared, id)
+    asked = await read_body(request, requests.KeepStep)
+    with _task_of(task):
+        value = await worker.keep_step(task, name, asked.value)
+    return JsonAnswer({"known": True, "value": value})
+
+
+@contextmanager
+def _task_of(id: str) -> Iterator[None]:
+    try:
+        yield
+    except LookupError:
+        raise NotFoundError(f"the worker does not hold the task {id!r:.100} (any more)") from None
 
 
 @router.delete("/workers/{id}", **describes(status=204, errors=(404,)))

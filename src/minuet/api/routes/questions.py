@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -13,11 +11,10 @@ from minuet.api import replies
 from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.context import Here
 from minuet.api.describing import describes
-from minuet.api.errors import NotFoundError
 from minuet.api.parameters import NodeName, RunId
 from minuet.api.routes.events import SEQ_MAX
 from minuet.app import shapes
-from minuet.errors import RunError
+from minuet.app.questions import LEVELS_MAX
 from minuet.plan.render import to_graph, to_mermaid
 
 router = APIRouter(tags=["runs"])
@@ -47,25 +44,28 @@ async def get_state(
         int | None,
         Query(ge=1, le=SEQ_MAX, description="Number of an event; without it, the last one."),
     ] = None,
+    instances: Annotated[
+        bool, Query(description="Also every instance of every node, as `instances`.")
+    ] = False,
 ) -> Response:
     """A run as it was after one of its events."""
     last = (await facade.runs.get(run_id)).seq
-    found = await facade.runs.replay(run_id, at=last if at is None else at)
-    return JsonAnswer(shapes.replayed(found, last))
+    at = last if at is None else at
+    found = await facade.runs.replay(run_id, at=at)
+    each = await facade.runs.instances(run_id, at=at) if instances else None
+    return JsonAnswer(shapes.replayed(found, last, each))
 
 
 @router.get("/runs/{run_id}/nodes/{node}", **describes(dict[str, replies.Node], errors=(404,)))
 async def get_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     """All instances of a node, or one of them, by their names."""
-    with _node_of(run_id):
-        return JsonAnswer(shapes.nodes(await facade.runs.instances(run_id, node)))
+    return JsonAnswer(shapes.nodes(await facade.runs.instances(run_id, node)))
 
 
 @router.get("/runs/{run_id}/why/{node}", **describes(replies.Explanation, errors=(404,)))
 async def explain_node(facade: Here, run_id: RunId, node: NodeName) -> Response:
     """Why a node, or one instance of it, has not run, or is in its state."""
-    with _node_of(run_id):
-        return JsonAnswer(shapes.explanation(await facade.runs.explain(run_id, node)))
+    return JsonAnswer(shapes.explanation(await facade.runs.explain(run_id, node)))
 
 
 @router.get("/runs/{run_id}/logs", **describes(replies.LogLine, page=True, errors=(404,)))
@@ -82,17 +82,26 @@ async def get_logs(
 
 
 @router.get("/runs/{run_id}/tree", **describes(dict[str, Any], errors=(404,)))
-async def get_tree(facade: Here, run_id: RunId) -> Response:
+async def get_tree(
+    facade: Here,
+    run_id: RunId,
+    levels: Annotated[
+        int, Query(ge=1, le=LEVELS_MAX, description="How many levels below the run.")
+    ] = LEVELS_MAX,
+) -> Response:
     """A run with its child runs, and theirs."""
-    return JsonAnswer(shapes.tree(await facade.runs.tree(run_id)))
+    return JsonAnswer(shapes.tree(await facade.runs.tree(run_id, levels=levels)))
 
 
-@contextmanager
-def _node_of(run_id: str) -> Iterator[None]:
-    """A node that the run does not have is not found."""
-    try:
-        yield
-    except RunError as error:
-        if type(error) is not RunError:
-            raise
-        raise NotFoundError(f"run {run_id}: {error}") from None
+@router.get("/runs/{run_id}/unserved", **describes(replies.Unserved, page=True, errors=(404,)))
+async def list_unserved(facade: Here, run_id: RunId) -> Response:
+    """Nodes of a run that are ready, and that no live worker serves: one for each queue."""
+    return answer_page(map(shapes.unserved, await facade.runs.unserved(run_id)), None)
+
+
+@router.get("/runs/{run_id}/export", **describes(dict[str, Any], errors=(404,)))
+async def export_run(facade: Here, run_id: RunId) -> Response:
+    """A run and its child runs with their histories, plans and large values, as one value: what
+    `minuet test` plays again."""
+    recording = await facade.runs.export(run_id)
+    return Response(recording.encode(), media_type="application/json")

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minuet.api import replies, requests
-from minuet.api.answers import answer_page, answer_run
+from minuet.api.answers import JsonAnswer, answer_page, answer_run
 from minuet.api.bodies import expected_seq, read_body
 from minuet.api.context import Here
 from minuet.api.describing import describes
@@ -30,7 +30,7 @@ Status = Literal["PENDING", "RUNNING", "PAUSED", "COMPENSATING", "COMPLETED", "F
 SEARCHED_MAX = 10_000
 
 
-@router.get("/runs", **describes(replies.RunRow, page=True))
+@router.get("/runs", **describes(replies.ListedRun, page=True))
 async def list_runs(
     facade: Here,
     status: Annotated[list[Status], Query(description="Only these; repeatable.")] = [],  # noqa: B006
@@ -43,6 +43,13 @@ async def list_runs(
         ),
     ] = None,
     before: Annotated[str | None, Query(description="Only runs older than this one.")] = None,
+    stalled: Annotated[
+        bool,
+        Query(
+            description="Only runs that wait for nobody, and to which nothing happens. The other "
+            "filters do not count, and there is one page."
+        ),
+    ] = False,
     limit: Limit = 100,
     cursor: Cursor = None,
 ) -> Response:
@@ -50,6 +57,8 @@ async def list_runs(
 
     A page of runs with a tag may be short, or empty, although there is a next one.
     """
+    if stalled:
+        return answer_page(map(shapes.stalled, await facade.runs.stalled(limit=limit)), None)
     after: str | None = cursor or before
     found: list[shapes.Shape] = []
     searched = 0
@@ -91,6 +100,27 @@ async def get_run(
 ) -> Response:
     """A run with its input, output and nodes."""
     return answer_run(await show_run(facade, run_id, all_instances=instances))
+
+
+@router.get(
+    "/runs/{run_id}/summary",
+    **describes(replies.RunRow, errors=(404,), headers={"ETag": "The number of its last event."}),
+)
+async def get_summary(facade: Here, run_id: RunId) -> Response:
+    """A run without its output and nodes: its history is not read, so this is the cheapest way to
+    ask how a run is."""
+    return answer_run(shapes.row(await facade.runs.get(run_id)))
+
+
+@router.delete("/runs/{run_id}", **describes(replies.Deleted, errors=(404, 409)))
+async def delete_run(
+    facade: Here,
+    run_id: RunId,
+    dry_run: Annotated[bool, Query(description="Delete nothing; say whether it could be.")] = False,
+) -> Response:
+    """Delete a run that is over, with all that belongs to it."""
+    deleted = await facade.runs.delete([run_id], dry_run=dry_run)
+    return JsonAnswer({"runs": deleted.runs})
 
 
 # ── changes ─────────────────────────────────────────────────────────────────────────────────
@@ -186,7 +216,7 @@ async def _change(
 
 
 @router.post(
-    "/runs/{run_id}/signals/{name}",
+    "/runs/{run_id}/signals/{name:path}",
     **describes(
         replies.RunRow,
         body=requests.SendSignal,

@@ -15,8 +15,10 @@ from minuet.api.context import Here, facade_of
 from minuet.api.describing import describes
 from minuet.api.documents import compile_document, find_warnings, source_of
 from minuet.api.errors import KeyReusedError
+from minuet.api.parameters import RunId
 from minuet.api.permissions import PREFIX, check_role, identity_of
 from minuet.api.showing import show_started
+from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.compiling import CompiledWorkflow
 from minuet.app.limits import RunLimits
@@ -59,6 +61,8 @@ async def start_run(request: Request) -> Response:
         # Who writes documents chooses which handlers are called, and with what.
         check_role(identity_of(request.scope), ("editor",))
     source = await source_of(facade, asked)
+    if not asked.start:
+        return await _create(facade, asked, source)
     try:
         run = await facade.runs.start(
             source,
@@ -75,10 +79,42 @@ async def start_run(request: Request) -> Response:
             status=error.status,
             seq=error.seq,
         ) from None
-    shape = await show_started(facade, run.id)
+    return await _answer_started(facade, run.id, source)
+
+
+async def _answer_started(facade: Facade, run_id: str, source: CompiledWorkflow | str) -> Response:
+    shape = await show_started(facade, run_id)
     if isinstance(source, CompiledWorkflow):
         shape["diagnostics"] = await find_warnings(facade, source)
-    return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run.id}")
+    return answer_run(shape, 201, Location=f"{PREFIX}/runs/{run_id}")
+
+
+async def _create(
+    facade: Facade, asked: requests.StartRun, source: CompiledWorkflow | str
+) -> Response:
+    """Only create a run."""
+    if asked.inputs is not None or asked.idempotency_key is not None:
+        problem = "start: a run that is only created gets its input when it is started, and no key"
+        raise InputError([problem], argument="start")
+    limits = cast(RunLimits | None, asked.limits)
+    run = await facade.runs.create(source, tags=asked.tags, limits=limits)
+    return await _answer_started(facade, run.id, source)
+
+
+@router.post(
+    "/runs/{run_id}/start",
+    **describes(
+        replies.RunRow,
+        body=requests.StartCreated,
+        errors=(404, 409),
+        example={"inputs": {"name": "Ada"}},
+        headers={"ETag": "The number of its last event."},
+    ),
+)
+async def start_created_run(request: Request, facade: Here, run_id: RunId) -> Response:
+    """Start a run that was only created."""
+    asked = await read_body(request, requests.StartCreated)
+    return answer_run(shapes.row(await facade.runs.trigger(run_id, asked.inputs)))
 
 
 # ── in two steps ────────────────────────────────────────────────────────────────────────────

@@ -43,7 +43,7 @@ async def deploy_workflow(request: Request, facade: Here) -> Response:
     """
     asked = await read_body(request, requests.Deploy)
     compiled = compile_document(facade, asked.document)
-    view = await facade.workflows.deploy(compiled, asked.tag, asked.message)
+    view = await facade.workflows.deploy(compiled, asked.tag, asked.message, by=asked.by)
     warnings = await find_warnings(facade, compiled)
     shape = {**shapes.workflow(view), "is_new": view.is_new, "diagnostics": warnings}
     return JsonAnswer(shape, 201)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from minuet.errors import RunError
+from minuet.errors import NodeNotFoundError
 from minuet.events import Place
 from minuet.kernel.explain.skip import Reason, explain_choice, explain_run, explain_skip
 from minuet.kernel.explain.undo import explain_undo
@@ -53,7 +53,7 @@ class Explanation(msgspec.Struct, frozen=True):
 def explain(
     program: Program, fold: Fold, node_id: str, *, facts: Mapping[Place, Fact] | None = None
 ) -> Explanation:
-    """Say why a node or an instance is in its state. RunError if it does not exist."""
+    """Say why a node or an instance is in its state. NodeNotFoundError if it does not exist."""
     node, scope = find_node(program, node_id)
     answer = _Inquiry(program, fold, facts or {}).answer(node, scope)
     undone = explain_undo(program, fold, answer.node, answer.scope, answer.status, facts or {})
@@ -63,22 +63,22 @@ def explain(
 
 
 def find_node(program: Program, text: str) -> tuple[Node, Scope | None]:
-    """The named node, and its instance if one is named. RunError if there is no such node."""
+    """The named node, and its instance if one is named. NodeNotFoundError if there is none."""
     name, scope = read_reference(text)
     node = program.nodes.get(name)
     if node is None or HIDDEN in name:
         known = [name for name in program.nodes if HIDDEN not in name]
         close = get_close_matches(name, known, 1)
         hint = f"; did you mean {close[0]!r}?" if close else ""
-        raise RunError(f"the run has no node {name!r}{hint}")
+        raise NodeNotFoundError(f"the run has no node {name!r}{hint}")
     return node, scope
 
 
-def no_instance(node: str, scope: Scope, known: Sequence[str]) -> RunError:
+def no_instance(node: str, scope: Scope, known: Sequence[str]) -> NodeNotFoundError:
     """The error for an instance that does not exist. It lists those that do."""
     more = "… " if len(known) > INSTANCES_LISTED_MAX else ""
     listed = f"it has {more}{', '.join(known[-INSTANCES_LISTED_MAX:])}" if known else "it has none"
-    return RunError(f"node {node!r} has no instance {show(scope)}; {listed}")
+    return NodeNotFoundError(f"node {node!r} has no instance {show(scope)}; {listed}")
 
 
 class _Inquiry:

@@ -1,0 +1,148 @@
+"""`minuet worker --url`: run handlers for the runs of a server, until it is stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from argparse import Namespace
+from typing import Any
+
+import msgspec
+
+from minuet import outcomes
+from minuet.app.handlers import make_handlers
+from minuet.app.options import Options
+from minuet.cli.handlers import load_handlers
+from minuet.cli.log import logging_to_stderr
+from minuet.cli.output import clean, format_duration, note
+from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
+from minuet.cli.worker_options import read_worker_options
+from minuet.client.client import make_transport
+from minuet.client.worker import HttpWorker
+from minuet.errors import ConfigError
+
+#: Seconds between two checks for something to report.
+REPORT_S = 5.0
+
+#: Names printed in one line; of more, only how many there are.
+NAMES_MAX = 20
+
+
+def work_for_server(arguments: Namespace) -> int:
+    """Work for a server until a signal comes."""
+    settings = arguments.settings
+    modules = load_handlers(arguments.handlers)
+    handlers = make_handlers(modules)
+    given = read_worker_options(arguments, modules)
+    options = Options(
+        name=given.get("name"),
+        capabilities=dict(given.get("capabilities") or {}),
+        egress_allow=list(given.get("egress_allow") or ()),
+    )
+    identity = options.identity()
+    transport = make_transport(arguments.store)
+    worker = HttpWorker(
+        transport,
+        handlers,
+        name=identity.name,
+        concurrency=arguments.concurrency or settings["WORKER_CONCURRENCY"],
+        queues=arguments.queues,
+        capabilities=identity.capabilities,
+        executors=arguments.executor,
+        drain_s=settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"],
+        egress=options.egress,
+    )
+    if not (worker.executors or arguments.queues):
+        where = ", ".join(arguments.handlers)
+        raise ConfigError(
+            f"{where} registers no handlers: write @minuet.task above a function"
+            if where
+            else "a worker for a server runs handlers only: name them with --handlers "
+            "MODULE_OR_FILE (nodes that need none are run by the server)"
+        )
+    shift = RemoteShift(worker, arguments, transport)
+    return run(shift.work, shift.signals)
+
+
+class RemoteShift:
+    """From the start of a worker for a server to its end."""
+
+    def __init__(self, worker: HttpWorker, arguments: Namespace, transport: Any) -> None:
+        self._worker = worker
+        self._arguments = arguments
+        self._transport = transport
+        self._as_json: bool = arguments.output == "json"
+        self._out = sys.stdout
+        self.signals = StopSignals(worker.drain_s)
+        self.signals.unfinished = worker.unfinished
+        self._reported: dict[str, int] = {}
+
+    async def work(self) -> int:
+        """Register, work, drain, and report what was done."""
+        with logging_to_stderr(self._arguments), handlers_print_to_stderr(self._as_json):
+            self.signals.install()
+            self._transport.open()
+            began = time.monotonic()
+            try:
+                self._report_start()
+                working = asyncio.ensure_future(self._worker.run())
+                came = asyncio.ensure_future(self.signals.came.wait())
+                while not (working.done() or came.done()):
+                    await asyncio.wait(
+                        (working, came), timeout=REPORT_S, return_when=asyncio.FIRST_COMPLETED
+                    )
+                    self._report_progress()
+                came.cancel()
+                self.signals.watch()
+                self._report_stopping(is_asked=working.done())
+                self._worker.stop()
+                await working
+            finally:
+                await self._transport.close()
+        counts = msgspec.structs.asdict(self._worker.counts)
+        took = format_duration(int((time.monotonic() - began) * 1000))
+        text = f"worker {os.getpid()} stopped after {took}: {_counts_text(counts)}"
+        self._report("stopped", text, seconds=round(time.monotonic() - began, 3), **counts)
+        return outcomes.COMPLETED
+
+    def _report(self, event: str, text: str, **facts: Any) -> None:
+        """A line for people, or a JSON object on a line of its own."""
+        if self._as_json:
+            record = {"event": event, "at_ms": time.time_ns() // 1_000_000, **facts}
+            print(msgspec.json.encode(record).decode(), file=self._out, flush=True)
+        else:
+            note(f"{time.strftime('%H:%M:%S')} {text}")
+
+    def _report_start(self) -> None:
+        worker, url = self._worker, self._arguments.store
+        names = worker.executors
+        shown = ", ".join(map(clean, names)) if len(names) <= NAMES_MAX else f"{len(names)}"
+        self._report(
+            "started",
+            f"worker {clean(worker.name)} ({os.getpid()}) started for {url}, "
+            f"{worker.concurrency} at once; handlers: {shown}",
+            pid=os.getpid(),
+            name=worker.name,
+            url=url,
+            concurrency=worker.concurrency,
+            handlers=names,
+        )
+
+    def _report_progress(self) -> None:
+        counts = msgspec.structs.asdict(self._worker.counts)
+        if counts != self._reported and any(counts.values()):
+            self._reported = counts
+            self._report("progress", _counts_text(counts), **counts)
+
+    def _report_stopping(self, *, is_asked: bool) -> None:
+        drain_s = self._worker.drain_s
+        why = "asked to drain" if is_asked else "stopping"
+        text = f"{why}: running handlers get up to {drain_s:g} s to finish"
+        self._report("stopping", text, signal=self.signals.number, drain_seconds=drain_s)
+
+
+def _counts_text(counts: dict[str, int]) -> str:
+    parts = [f"{count} {name}" for name, count in counts.items() if count]
+    return f"nodes: {', '.join(parts)}" if parts else "no nodes"
