@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -81,7 +82,16 @@ class Hand:
 # ── any store to any ────────────────────────────────────────────────────────────────────────
 
 
-@pytest.fixture(params=ONE_OF_EACH)
+#: To move a run is to read it and to put it: each store does both with each of two others, and
+#: `make faults` has all of them do it with all.
+PAIRS = [
+    (here, there)
+    for (number, here), (place, there) in itertools.product(enumerate(ONE_OF_EACH), repeat=2)
+    if (place - number) % len(ONE_OF_EACH) in (0, 1, 2) or "MINUET_TEST_BLOWS" in os.environ
+]
+
+
+@pytest.fixture
 async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     store = FACTORIES[request.param](tmp_path, None)  # type: ignore[arg-type]
     await store.open()
@@ -89,7 +99,7 @@ async def source(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
     await store.close()
 
 
-@pytest.fixture(params=ONE_OF_EACH)
+@pytest.fixture
 async def target(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
     (tmp_path / "target").mkdir()
     store = FACTORIES[request.param](tmp_path / "target", None)  # type: ignore[arg-type]
@@ -99,6 +109,7 @@ async def target(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterato
 
 
 @pytest.mark.shows("W-09")
+@pytest.mark.parametrize(("source", "target"), PAIRS, indirect=True)
 async def test_runs_end_in_any_other_store_as_they_would_have_ended(
     source: Store, target: Store
 ) -> None:

@@ -1,4 +1,4 @@
-"""Twelve seconds of the soak that `make soak` makes of half an hour: it finds nothing wrong, and it
+"""Six seconds of the soak that `make soak` makes of half an hour: it finds nothing wrong, and it
 ends what it started, also when it is interrupted."""
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def processes_of(folder: Path) -> list[str]:
 
 @pytest.mark.slow
 def test_a_short_soak_finds_nothing_wrong_and_leaves_a_page(root: Path, tmp_path: Path) -> None:
-    process = soak(root, tmp_path, "--store", "sqlite", "--minutes", "0.2")
+    process = soak(root, tmp_path, "--store", "sqlite", "--minutes", "0.1")
     _, told = process.communicate(timeout=240)
 
     assert process.returncode == 0, told

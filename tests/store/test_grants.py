@@ -199,6 +199,7 @@ async def test_what_several_tokens_need_is_in_an_answer_once(world: Any) -> None
 
 async def test_a_token_whose_outputs_are_too_large_comes_without_them(world: Any) -> None:
     await arrive(world, ["join"], 65)
+    world.looks = False  # It has been looked at, and takes a second.
     await world.start("other")
     request = world.request(take=(Take(("", "q"), 100),))
 
