@@ -728,6 +728,30 @@ def test_a_rejection_without_a_path_and_an_approval_without_an_end_are_reported(
     assert "rejection_path" in found["unhandled-failure"]["hint"]
 
 
+def test_nodes_that_are_held_are_tried_again_skipped_or_let_fail(folder: Any, minuet: Any) -> None:
+    folder.write(
+        "hold.yaml",
+        "name: hold\non_dlq: hold\nnodes:\n  - {id: pay, handler: pay}\n"
+        "  - {id: each, handler: each, foreach: {items: [1, 2]}, dependencies: [pay]}\n",
+    )
+
+    called = minuet("simulate", "hold.yaml", "--seeds", "30", "--json")
+
+    # What people decide is not a mistake of the document.
+    assert called.code == 0
+    assert called.json["ends"].keys() == {"COMPLETED", "FAILED", "WAITS"}
+    found = {one["code"]: one for one in called.json["findings"]}
+    assert found.keys() == {"repeated", "waits"}
+    assert "is held, and the run waits until somebody decides" in found["waits"]["message"]
+    missing = {"tried again", "skipped by somebody", "it fails by somebody"}
+    for seed in range(60):
+        story = minuet("simulate", "hold.yaml", "--seed", str(seed)).out
+        missing = {what for what in missing if what not in story}
+        if not missing:
+            break
+    assert not missing
+
+
 @pytest.mark.parametrize(
     "config",
     [

@@ -48,7 +48,7 @@ async def advise(app: App, result: RunResult, store: str) -> AsyncIterator[str]:
         command = command_line(store, "dlq", "retry", letter.id)
         yield f"Try {clean(letter.node_id)} again: {command}"
     if held:
-        yield "Or change its config (dlq edit), go on without it (runs skip), fail (dlq discard)."
+        yield "Or change its config (dlq edit), skip it (runs skip) or fail (dlq discard)."
     for name in awaited_signals(result):
         command = signal_command(store, run, name)
         yield f"Send signal {clean(repr(name))} with: {command}"

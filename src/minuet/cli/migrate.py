@@ -93,7 +93,7 @@ async def _follow(mover: Mover, report: Report) -> None:
         raise StoreUnavailableError(hint) from error
     finally:
         progress.close()
-        report.blobs = mover.blobs
+        report.blobs, report.webhooks = mover.blobs, mover.webhooks
 
 
 class Progress:
@@ -132,7 +132,7 @@ class Report:
         self._problems: list[Outcome] = []
         self.problem_count = 0
         self.done = 0
-        self.blobs = 0
+        self.blobs = self.webhooks = 0
         self._versions = 0
         self._refused: list[WorkflowOutcome] = []
 
@@ -161,6 +161,7 @@ class Report:
             "already_there": self._counts["there"],
             "elsewhere": self._counts["elsewhere"],
             "blobs": self.blobs,
+            "webhooks": self.webhooks,
             "versions": self._versions,
             "workflow_problems": [msgspec.to_builtins(one) for one in self._refused],
             "problems": [problem.to_json() for problem in self._problems],
@@ -188,6 +189,9 @@ class Report:
         if self._versions:
             versions = f"{self._versions} version{'' if self._versions == 1 else 's'}"
             print(f"{versions} of deployed workflows {verb.replace('moved', 'copied')}.")
+        if self.webhooks:
+            webhooks = f"{self.webhooks} webhook{'' if self.webhooks == 1 else 's'}"
+            print(f"{webhooks} that {'is' if self.webhooks == 1 else 'are'} to be sent {verb}.")
         if self.problem_count - len(self._refused):
             count = self.problem_count - len(self._refused)
             note(

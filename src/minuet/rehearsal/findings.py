@@ -9,8 +9,9 @@ import msgspec
 from minuet.kernel.program import targets
 from minuet.plan.plan import FLOW, Node, Plan, author_of
 from minuet.rehearsal.handlers import Start
-from minuet.rehearsal.stage import Seen, StageSetup
+from minuet.rehearsal.stage import LET_FAIL, Seen, StageSetup
 from minuet.rehearsal.watch import Turn, all_turns
+from minuet.store.records import HOLD_WAIT
 
 #: An error makes a run fail or hang. A warning deserves a look.
 Severity: TypeAlias = Literal["error", "warning"]
@@ -95,7 +96,8 @@ class Findings:
             self._note(seen, finding)
 
     def _add_failure(self, seen: Seen) -> None:
-        if seen.failed is not None:
+        # What somebody let fail was held: the document says what happens to it.
+        if seen.failed is not None and seen.failed[1].get("code") != LET_FAIL:
             node, error = seen.failed
             kind, message = error.get("type"), str(error.get("message"))
             text = f"{kind}: {message}" if kind and kind not in message else message
@@ -120,6 +122,17 @@ class Findings:
 
         for wait in seen.waits:
             node, _, what = wait.partition(": ")
+            if what.startswith(f"{HOLD_WAIT} "):
+                finding = Finding(
+                    "warning",
+                    "waits",
+                    node,
+                    "the node failed and is held, and the run waits until somebody decides",
+                    "have somebody look at `minuet dlq list`, or at the webhook "
+                    "`dead_letter.created`",
+                )
+                self._note(seen, finding)
+                continue
             finding = Finding(
                 "warning",
                 "waits",

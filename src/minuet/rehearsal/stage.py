@@ -23,11 +23,12 @@ import msgspec
 from minuet.app.app import App
 from minuet.app.compiling import CompiledWorkflow, compile_child, compile_source
 from minuet.approvals import APPROVAL_WAIT, Verdict, id_of
+from minuet.errors import RunConflictError, RunNotFoundError
 from minuet.events import Event, Place, RunFailed, decode_event
 from minuet.ids import SeededIds
 from minuet.kernel.program import Program
 from minuet.nodes.io.human import HUMAN
-from minuet.plan.plan import FLOW, author_of
+from minuet.plan.plan import FLOW, HIDDEN, author_of
 from minuet.rehearsal.fields import Shape
 from minuet.rehearsal.handlers import Cast, Role, SimulatedSecrets, Start
 from minuet.rehearsal.scenario import Scenario, draw_scenario
@@ -46,9 +47,11 @@ from minuet.simulation.server import Server
 from minuet.simulation.store import SimStore
 from minuet.simulation.streams import Streams
 from minuet.simulation.surroundings import errors_logged
+from minuet.store.changes import Repair, RepairAction
 from minuet.store.records import (
     CHILD_SIGNAL,
     FLOW_WAIT,
+    HOLD_WAIT,
     LIVE_STATES,
     SIGNAL_WAIT,
     Key,
@@ -83,6 +86,12 @@ CLOSE_MS = 500
 SIGNALS_SENT = 0.75
 SIGNAL_S = 0.5
 APPROVED = 0.6
+
+#: How often somebody retries a node that is held. After that, it is skipped or fails.
+HELD_RETRIES_MAX = 2
+
+#: The code of the error with which it fails then.
+LET_FAIL = "let_fail"
 
 #: A line of the story: seconds since the start, the store's time, and what happened.
 Line: TypeAlias = tuple[float, int, str | Event]
@@ -303,22 +312,23 @@ class Stage:
             self.fail(BrokenRule("client", f"it ended with {type(error).__name__}: {error}"))
 
     def _send_signals(self, waiting: list[Token]) -> None:
-        """Send most of the signals that the run waits for, and decide most of what it asks people.
-        The others never come."""
+        """Send most of the signals that the run waits for, and decide most of what it asks people,
+        and what becomes of most nodes that are held. The others never come."""
         for token in waiting:
             wait = (token.key, token.wait_event)
-            if token.wait not in (SIGNAL_WAIT, APPROVAL_WAIT) or wait in self._awaited:
+            if token.wait not in (SIGNAL_WAIT, APPROVAL_WAIT, HOLD_WAIT) or wait in self._awaited:
                 continue
             self._awaited.add(wait)
             chance = random.Random(f"{self.streams.seed}/{wait}")
             if chance.random() >= SIGNALS_SENT:
                 continue
+            self._sending += 1
             if token.wait == APPROVAL_WAIT:
-                self._sending += 1
                 self._client_process.spawn(self._decide(token, chance))
+            elif token.wait == HOLD_WAIT:
+                self._client_process.spawn(self._repair(token, chance))
             else:
                 data = draw_output(chance, self._setup.shapes.get(token.node, Shape()))
-                self._sending += 1
                 self._client_process.spawn(self._send(token, data, f"{wait}"))
 
     async def _send(self, token: Token, data: Json, id: str) -> None:
@@ -334,6 +344,23 @@ class Stage:
         await self._client.decide(
             id_of(token.wait_key), decision, person, lambda form: draw_schema(chance, form)
         )
+        self._sending -= 1
+
+    async def _repair(self, token: Token, chance: random.Random) -> None:
+        """Decide what becomes of a node that failed and is held."""
+        await asyncio.sleep(SIGNAL_S)
+        retries = sum(key == token.key for key, _ in self._awaited) - 1
+        actions: list[RepairAction] = ["fail"]
+        if HIDDEN not in token.node:  # The list of a foreach needs all its places.
+            actions.append("skip")
+        if retries < HELD_RETRIES_MAX:
+            actions += ["retry", "retry"]
+        action = chance.choice(actions)
+        error = {"code": LET_FAIL, "message": "it failed and was held, and somebody let it fail"}
+        change = Repair(token.node, token.scope, action, by="somebody", error=error)
+        store = SimStore(self.server)
+        with contextlib.suppress(RunConflictError, RunNotFoundError):
+            await self._client.repeat(lambda: store.change_run(token.tenant, token.run, change))
         self._sending -= 1
 
     # ── playing ─────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Literal
 
+from minuet.app.move.cells import CellMover
 from minuet.app.move.transfer import Outcome, Transfer, was_open_here
 from minuet.app.move.workflows import WorkflowCopier, WorkflowOutcome
 from minuet.clock import Clock
@@ -18,6 +19,7 @@ from minuet.errors import ConfigError
 from minuet.store.base import Store
 from minuet.store.records import Run
 from minuet.types import OPEN, TERMINAL
+from minuet.webhooks.outbox import OUT
 
 #: Runs read in one page, and runs moved at the same time.
 PAGE = 200
@@ -44,6 +46,7 @@ class Mover:
     ) -> None:
         self._source = source
         self._workflows = WorkflowCopier(source, target, dry_run=dry_run)
+        self._cells = CellMover(source, target, dry_run=dry_run)
         self._only, self._wait, self._dry_run = only, wait, dry_run
         self._transfer = Transfer(
             source, target, clock, come_from=come_from, to=to, wait=wait, dry_run=dry_run
@@ -53,6 +56,11 @@ class Mover:
     def blobs(self) -> int:
         """How many blobs were copied, plans included."""
         return self._transfer.blobs + self._workflows.blobs
+
+    @property
+    def webhooks(self) -> int:
+        """How many webhooks that are still to be sent were moved."""
+        return self._cells.webhooks
 
     async def count(self) -> int:
         """How many runs there are to move."""
@@ -84,8 +92,11 @@ class Mover:
             yield outcome
 
     async def move(self) -> AsyncIterator[Outcome]:
-        """Move all runs; what became of each."""
+        """Move all runs, and the cells; what became of each run."""
         await self._check_idle()
+        if self._only != "finished":
+            # Before the runs: what happened to them first is sent first.
+            await self._cells.move()
         busy: list[tuple[str, str]] = []
         group: list[Run] = []
         async for run in self._runs():
@@ -105,6 +116,9 @@ class Mover:
                 found = await self._source.read_run(tenant, name)
                 for outcome in await self._move_group([found] if found else [], busy):
                     yield outcome
+        if self._only != "finished" and not self._dry_run:
+            # A process that still sends may have passed something on meanwhile.
+            await self._cells.move(OUT)
 
     async def _move_group(self, runs: list[Run], busy: list[tuple[str, str]]) -> list[Outcome]:
         """Move some runs at once; those that have to wait are added to `busy`."""
