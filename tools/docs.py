@@ -25,6 +25,7 @@ from minuet.app import arguments
 from minuet.app.dead_letters import DeadLetters
 from minuet.app.doctor import Doctor
 from minuet.app.options import Options
+from minuet.app.roles import MEANING
 from minuet.app.runs import Runs
 from minuet.app.workers import Workers
 from minuet.app.workflows import Workflows
@@ -57,6 +58,7 @@ def pages() -> dict[Path, str]:
     settings, python = REFERENCE / "settings.md", REFERENCE / "python.md"
     http = REFERENCE / "http.md"
     architecture = ROOT / "ARCHITECTURE.md"
+    access = ROOT / "docs" / "guides" / "access.md"
     return {
         REFERENCE / "workflow.schema.json": schema_text(),
         document: with_tables(document.read_text("utf-8")),
@@ -66,6 +68,7 @@ def pages() -> dict[Path, str]:
         cli: cli.read_text("utf-8").split(BEGIN)[0] + BEGIN + commands_text(),
         settings: settings.read_text("utf-8").split(BEGIN)[0] + BEGIN + settings_text(),
         python: _with_reference(python.read_text("utf-8").split(BEGIN)[0]),
+        access: _with_table(access.read_text("utf-8"), roles_text()),
         architecture: _with_table(architecture.read_text("utf-8"), packages_text()),
     }
 
@@ -134,14 +137,21 @@ def routes_text() -> str:
             summary = found["description"].partition("\n\n")[0]
             answers = ", ".join(code for code in found["responses"] if code.isdecimal())
             route = f"{method.upper()} {path.removeprefix('/api/v1')}"
-            row = f"| `{route}` | {_cell(summary)} | {answers} |"
+            roles = " or ".join(found.get("x-roles", ["–"]))
+            row = f"| `{route}` | {_cell(summary)} | {roles} | {answers} |"
             sections.setdefault(found["tags"][0], []).append(row)
-    head = "| route | | answers |\n|---|---|---|\n"
+    head = "| route | | role | answers |\n|---|---|---|---|\n"
     parts = [
         f"\n## {title.capitalize()}\n\n{head}" + "\n".join(rows) + "\n"
         for title, rows in sections.items()
     ]
     return "".join(parts) + _codes_text()
+
+
+def roles_text() -> str:
+    """What each role may do."""
+    rows = "\n".join(f"| `{role}` | {meaning} |" for role, meaning in MEANING.items())
+    return f"| role | may |\n|---|---|\n{rows}\n"
 
 
 def _codes_text() -> str:

@@ -20,6 +20,7 @@ from minuet.app.roles import ROLES, Role, included
 
 from ..waiting import until
 from .conftest import Serve, Site
+from .contract import document
 
 CLOSED = Access(is_required=True, recheck_s=0)
 
@@ -60,6 +61,20 @@ def test_every_route_says_which_role_it_needs() -> None:
 
     assert found - exempt == set(NEEDED)
     assert exempt <= found
+
+
+def test_the_document_says_which_role_an_operation_needs() -> None:
+    found = {
+        f"{method.upper()} {path.removeprefix(PREFIX)}": operation
+        for path, operations in document()["paths"].items()
+        for method, operation in operations.items()
+    }
+    open_to_all = {name for name, one in found.items() if one.get("security") == []}
+
+    assert open_to_all == {f"GET {path}" for path in EXEMPT}
+    assert document()["security"] == [{"bearer": []}]
+    assert {name for name, one in found.items() if not one.get("x-roles")} == open_to_all
+    assert found["GET /blobs/{ref}"]["x-roles"] == ["viewer", "worker"]
 
 
 @pytest.mark.shows("U-14")

@@ -160,6 +160,67 @@ async def test_who_calls_too_often_is_asked_to_wait(serve: Serve) -> None:
     assert second.headers["retry-after"] == "100"
 
 
+@pytest.mark.shows("U-15")
+async def test_each_key_has_requests_of_its_own(serve: Serve) -> None:
+    access = Access(is_required=True)
+    async with serve(access=access, limits=Limits(per_second=0.01)) as site:
+        keys = [await site.app.keys.create(name, ["viewer"]) for name in ("ada", "bob")]
+        headers = [{"Authorization": f"Bearer {one.text}"} for one in keys]
+        statuses = [
+            (await site.client.get("/node-types", headers=headers[number])).status_code
+            for number in (0, 0, 1, 1)
+        ]
+
+    assert statuses == [200, 429, 200, 429]
+
+
+@pytest.mark.shows("U-15", "U-16")
+async def test_a_tenant_may_have_so_many_open_runs(serve: Serve) -> None:
+    waiting = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
+    async with serve(access=Access(is_required=True), limits=Limits(open_runs=2)) as site:
+        ours = await site.app.keys.create("ada", ["editor"])
+        theirs = await site.app.for_tenant("other").keys.create("bob", ["editor"])
+        ada, bob = ({"Authorization": f"Bearer {one.text}"} for one in (ours, theirs))
+        runs = [await site.post("/runs", {"document": waiting}, 201, headers=ada) for _ in "12"]
+        refused = await site.client.post("/runs", json={"document": waiting}, headers=ada)
+        submitted = await site.client.post("/api/v1/workflow", json=waiting, headers=ada)
+        await site.post("/runs", {"document": waiting}, 201, headers=bob)
+        await site.app.cancel(runs[0]["run_id"])
+
+        async def started() -> bool:
+            answer = await site.client.post("/runs", json={"document": waiting}, headers=ada)
+            return answer.status_code == 201
+
+        await until(site.app.store, started)
+
+    for answer in (refused, submitted):
+        assert (answer.status_code, answer.json()["code"]) == (429, "too-many-runs")
+        assert answer.headers["retry-after"] == "5"
+
+
+@pytest.mark.parametrize("path", ["/runs", "/health/live", "/api/v1/nothing", "/openapi.json"])
+async def test_every_answer_is_safe_in_a_browser(serve: Serve, path: str) -> None:
+    async with serve() as site:
+        answer = await site.client.get(path)
+
+    assert answer.headers["x-content-type-options"] == "nosniff"
+    assert answer.headers["cache-control"] == "no-store"
+    assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+    assert answer.headers["referrer-policy"] == "no-referrer"
+    assert "server" not in answer.headers
+
+
+async def test_pages_of_other_sites_are_allowed_nothing(serve: Serve) -> None:
+    asked = {"Origin": "https://other.example", "Access-Control-Request-Method": "POST"}
+    async with serve() as site:
+        first = await site.client.options("/api/v1/runs", headers=asked)
+        own = await site.client.get("/runs", headers={"Origin": site.url})
+
+    assert first.status_code == 403
+    for answer in (first, own):
+        assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
 def test_a_caller_may_go_on_after_a_while_and_others_do_not_wait() -> None:
     pace = Pace(2)
     for at in (0.0, 0.0, 0.5, 1.0):

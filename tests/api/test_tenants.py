@@ -293,3 +293,19 @@ async def test_a_stream_of_another_tenants_run_is_not_found() -> None:
         answer = await caller.call("GET", path, headers=headers)
 
     assert (answer.status_code, answer.json()["code"]) == (404, "run-not-found")
+
+
+async def test_events_of_another_tenant_are_in_no_feed() -> None:
+    store = MemoryStore()
+    async with App(store) as app:
+        api = Api(app, Access(is_required=True))
+        made = await app.for_tenant("other").keys.create("ada", ["viewer"])
+        caller = Caller(api, Owned(made.text, {}), {})
+        start = (await caller.call("GET", "/api/v1/events")).json()["next"]
+        await fill(app.for_tenant("theirs"), SECRET)
+        own = await app.for_tenant("other").start(DEPLOYED)
+        await app.for_tenant("other").wait(own.id)
+        page = await caller.call("GET", f"/api/v1/events?after={start}&wait_ms=5000")
+        await api.close()
+
+    assert {one["run_id"] for one in page.json()["items"]} == {own.id}

@@ -16,7 +16,7 @@ from minuet import __version__
 from minuet.api.access import Access
 from minuet.api.answers import answer_problem
 from minuet.api.context import Shared
-from minuet.api.describing import components
+from minuet.api.describing import components, describe_access
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import Front, Limits, internal_error
 from minuet.api.identity import Gate, KeyRing
@@ -164,6 +164,7 @@ def make_routes() -> FastAPI:
         if made.openapi_schema is None:
             document = inner()
             document.setdefault("components", {})["schemas"] = components()
+            describe_access(document)
         return inner()
 
     made.openapi = openapi  # type: ignore[method-assign]

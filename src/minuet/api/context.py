@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from minuet.api.identity import Identity
 from minuet.api.permissions import identity_of
+from minuet.api.quota import OpenRuns
 from minuet.app.app import App, Facade
 from minuet.app.feeds import Feeds
 from minuet.app.remote import RemoteWorkers
@@ -35,6 +36,7 @@ class Shared:
         self.registry = registry
         self.limits = limits
         self.remote = RemoteWorkers()
+        self.open_runs = OpenRuns(limits.open_runs)
         self.feeds = Feeds(lambda: app.store, limits.kept_events)
         #: Set when the server begins to stop: every request that waits ends now.
         self.closing = asyncio.Event()

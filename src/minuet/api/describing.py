@@ -13,13 +13,15 @@ from typing import Any
 import msgspec
 
 from minuet.api import replies
+from minuet.api.permissions import EXEMPT, PREFIX, roles_of
 
 #: Where the document holds a type's schema.
 REFERENCE = "#/components/schemas/{name}"
 
 #: What errors a route can answer, in words.
 ERRORS: Mapping[int, str] = {
-    401: "The API key is missing or wrong.",
+    401: "The API key is missing, wrong, revoked or has expired.",
+    403: "The sender needs another role, or is not one of those who may decide.",
     404: "It does not exist.",
     409: "The state of the run forbids it; the answer has the state.",
     410: "The store cannot go on from this position: list the runs, and go on from now.",
@@ -49,7 +51,7 @@ def describes(
     responses: dict[int | str, dict[str, Any]] = {
         status: _success(answer, status, page=page, media=media, headers=headers or {})
     }
-    for number in sorted({*errors, 422, 503}):
+    for number in sorted({*errors, 401, 403, 422, 503}):
         responses[number] = {"description": ERRORS[number], "content": _PROBLEM}
     responses["default"] = {"description": "Anything else that went wrong.", "content": _PROBLEM}
     described: dict[str, Any] = {"status_code": status, "responses": responses}
@@ -110,6 +112,36 @@ def components() -> dict[str, Any]:
         list(_types.values()), ref_template=REFERENCE
     )[1]
     return dict(sorted(found.items()))
+
+
+def describe_access(document: dict[str, Any]) -> None:
+    """Say which roles the operations of a document need, and how a caller shows that it has one."""
+    document["components"]["securitySchemes"] = {
+        "bearer": {
+            "type": "http",
+            "scheme": "bearer",
+            "description": "An API key, the token of a worker over HTTP, or a token of the OpenID "
+            "Connect provider of the server.",
+        },
+        "link": {
+            "type": "apiKey",
+            "in": "query",
+            "name": "link",
+            "description": "A link to an approval.",
+        },
+    }
+    document["security"] = [{"bearer": []}]
+    for path, operations in document["paths"].items():
+        short = path.removeprefix(PREFIX)
+        for method, operation in operations.items():
+            if short in EXEMPT:
+                operation["security"] = []
+                continue
+            name = f"{method.upper()} {short}"
+            # A path with slashes in a parameter is written without that here.
+            operation["x-roles"] = list(roles_of(name))
+            if short.endswith("/decide"):
+                operation["security"] = [{"bearer": []}, {"link": []}]
 
 
 _PROBLEM = {"application/problem+json": {"schema": {"$ref": REFERENCE.format(name="Problem")}}}

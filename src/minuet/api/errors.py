@@ -152,6 +152,13 @@ class TooManyRequestsError(RequestError):
         super().__init__(message)
 
 
+class TooManyRunsError(TooManyRequestsError):
+    """The tenant has as many open runs as it may have."""
+
+    code = "too-many-runs"
+    outcome = Outcome(FAILED, 429, "Too many open runs")
+
+
 class PreconditionError(RunConflictError):
     """The run is not in the state that `If-Match` names."""
 

@@ -51,8 +51,10 @@ class Limits(msgspec.Struct, frozen=True):
     #: Bytes of a body, and of one that is a blob.
     body_bytes: int = 16 << 20
     blob_bytes: int = 1 << 30
-    #: Requests of one caller in a second; None: any number.
+    #: Requests of one caller (a key, or an address without one) in a second; None: any number.
     per_second: float | None = None
+    #: Open runs of one tenant; None: any number.
+    open_runs: int | None = None
     #: Clients that wait for events, and workers that wait for tasks, each.
     waiting: int = 1_000
     #: Events of a run that are kept for those who watch it.

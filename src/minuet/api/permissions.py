@@ -118,6 +118,12 @@ def identity_of(scope: Scope) -> Identity:
     return call_of(scope).identity
 
 
+def roles_of(name: str) -> tuple[Role, ...]:
+    """One of these roles is needed for a route: `GET /runs`. The part of a name that says that a
+    parameter may have slashes can be left out."""
+    return NEEDED.get(name) or NEEDED.get(name.replace("}", ":path}"), ())
+
+
 def check_role(identity: Identity, roles: tuple[Role, ...]) -> None:
     """ForbiddenError unless somebody has one of these roles."""
     if identity.shown and identity.roles.isdisjoint(roles):

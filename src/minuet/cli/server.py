@@ -143,6 +143,7 @@ class Served:
         limits = Limits(
             body_bytes=settings["MINUET_BODY_BYTES_MAX"],
             per_second=settings["MINUET_REQUESTS_PER_SECOND"],
+            open_runs=settings["MINUET_OPEN_RUNS_MAX"],
         )
         with logging_to_stderr(arguments), sock:
             self.signals.install()

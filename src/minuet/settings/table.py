@@ -308,8 +308,16 @@ TABLE: tuple[Setting, ...] = (
         kind="number",
         least=0.001,
         most=1_000_000,
-        help="How many requests one address may make to a server in a second. Without it, any "
-        "number.",
+        help="How many requests one caller (an API key, or an address without one) may make to a "
+        "server in a second. Without it, any number.",
+    ),
+    Setting(
+        name="MINUET_OPEN_RUNS_MAX",
+        kind="whole",
+        least=1,
+        most=1_000_000_000,
+        help="How many runs of one tenant may be open when a server starts another; counted every "
+        "second, so that servers together can exceed it a little. Without it, any number.",
     ),
     Setting(
         name="MINUET_DEBUG",

@@ -11,7 +11,7 @@ from starlette.responses import Response
 from minuet.api import replies, requests
 from minuet.api.answers import JsonAnswer, answer_run
 from minuet.api.bodies import decode_body, read_body, with_trace
-from minuet.api.context import Here, facade_of
+from minuet.api.context import All, Here, Shared, facade_of, shared_of
 from minuet.api.describing import describes
 from minuet.api.documents import compile_document, find_warnings, source_of
 from minuet.api.errors import KeyReusedError
@@ -44,7 +44,7 @@ EXAMPLE = {
         replies.Run,
         status=201,
         body=requests.StartRun,
-        errors=(404,),
+        errors=(404, 429),
         example=EXAMPLE,
         headers={"Location": "Where the run is.", "ETag": "The number of its last event."},
     ),
@@ -61,6 +61,7 @@ async def start_run(request: Request) -> Response:
         # Who writes documents chooses which handlers are called, and with what.
         check_role(identity_of(request.scope), ("editor",))
     source = await source_of(facade, asked)
+    await shared_of(request).open_runs.check(facade)
     if not asked.start:
         return await _create(facade, asked, source)
     try:
@@ -153,6 +154,7 @@ async def submit_workflow(request: Request, facade: Here) -> Response:
         problem = 'body: expected a document, or {"workflow": document}'
         raise InputError([problem], argument="body")
     compiled = compile_document(facade, document)
+    await shared_of(request).open_runs.check(facade)
     view = await facade.workflows.deploy(compiled)
     name = f"{view.name}@{view.version}"
     run = await facade.runs.create(name, tags=with_trace(request, None))
@@ -176,6 +178,7 @@ async def submit_workflow(request: Request, facade: Here) -> Response:
 )
 async def trigger_workflow(
     request: Request,
+    shared: All,
     facade: Here,
     run_id: Annotated[str, Path(alias="execution_id", description="Id of a run.")],
 ) -> Response:
@@ -186,11 +189,11 @@ async def trigger_workflow(
     started. One that is RUNNING or PAUSED is refused (409).
     """
     asked = await read_body(request, requests.Trigger)
-    run_id, status = await _trigger(facade, run_id, asked.input_params)
+    run_id, status = await _trigger(shared, facade, run_id, asked.input_params)
     return JsonAnswer({"execution_id": run_id, "status": status})
 
 
-async def _trigger(facade: Facade, run_id: str, input: Any) -> tuple[str, str]:
+async def _trigger(shared: Shared, facade: Facade, run_id: str, input: Any) -> tuple[str, str]:
     run = await facade.runs.get(run_id)
     if run.status in ("FAILED", "CANCELLED"):
         if input is not None:
@@ -198,6 +201,7 @@ async def _trigger(facade: Facade, run_id: str, input: Any) -> tuple[str, str]:
             raise InputError([problem], argument="input_params")
         return run_id, (await facade.runs.retry(run_id)).status
     if run.status == "COMPLETED":
+        await shared.open_runs.check(facade)
         again = await facade.runs.start_again(run_id, input)
         return again.id, (await again.get()).status
     return run_id, (await facade.runs.trigger(run_id, input)).status
