@@ -14,6 +14,7 @@ from random import Random
 from typing import Any
 
 import msgspec
+from tests.differential.follower import Follower
 
 from minuet.clock import ManualClock
 from minuet.errors import MinuetError
@@ -189,6 +190,8 @@ class Driver:
         #: Blobs that belong to no run, as they were listed.
         self._listed: list[tuple[str, list[BlobEntry]]] = []
         self.seen: Counter[tuple[str, str]] = Counter()
+        #: Of each store that was there from the beginning.
+        self._followers = [Follower(store) for store in self._stores]
 
     @property
     def verbs(self) -> list[Callable[[Random], Awaitable[None]]]:
@@ -241,6 +244,8 @@ class Driver:
 
     async def _ask(self, call: Callable[[Store], Awaitable[Any]]) -> Any:
         """Ask all stores the same; the answer, or the error, that they all gave."""
+        for follower in self._followers:
+            await follower.begin()
         answers = []
         for store in self._stores:
             try:
@@ -263,6 +268,10 @@ class Driver:
                 self.seen["run", snapshot.run.status] += 1
                 live = sum(t.state in ("ready", "leased", "waiting") for t in snapshot.tokens)
                 assert snapshot.run.counter == live
+        for follower in self._followers:
+            await follower.read(1 + self._compared % 7)
+            if self._compared % 50 == 0:
+                await follower.check(self._runs)
 
     def _new_name(self, prefix: str) -> str:
         self._number += 1

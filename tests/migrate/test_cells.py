@@ -19,6 +19,7 @@ from minuet.clock import ManualClock
 from minuet.store.base import Store
 from minuet.store.memory import MemoryStore
 from minuet.store.records import CellChange
+from minuet.webhooks.addresses import Addresses
 from minuet.webhooks.notifier import LEASE_MS
 from minuet.webhooks.outbox import pass_on
 from minuet.webhooks.receivers import read_receivers
@@ -62,7 +63,7 @@ async def test_webhooks_that_are_to_be_sent_are_sent_by_the_other_store(
             run = await app.start(ASK, {"n": 1})
             await until_waiting(source, "approval")
             # The question is in the outbox, and the end of the run not even there.
-            await pass_on(source, read_receivers([inbox.url]), "", 0)
+            await pass_on(source, read_receivers([inbox.url]), Addresses(), 0)
             await app.cancel(run)
         (waiting,) = await names(source, "webhooks/out/")
 

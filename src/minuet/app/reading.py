@@ -16,6 +16,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.logs import LogLine
 from minuet.app.results import (
     Explanation,
     NodeResult,
@@ -273,6 +274,18 @@ def read_workflow(shape: Shape) -> WorkflowView:
         message=shape["message"] or "",
         created_by=shape["created_by"] or "",
         newest=shape.get("newest", shape["version"]),
+    )
+
+
+def read_log_line(shape: Shape) -> LogLine:
+    return LogLine(
+        _read_moment(shape["at"]),
+        shape["node"],
+        encode(tuple(shape["scope"])),
+        shape["attempt"],
+        shape["level"],
+        shape["text"],
+        shape.get("step") or "",
     )
 
 

@@ -8,7 +8,7 @@ from argparse import Namespace
 
 from minuet import outcomes
 from minuet.app import shapes
-from minuet.app.app import App
+from minuet.app.app import App, Facade
 from minuet.app.audit import AuditEntry
 from minuet.app.keys import NewKey, StoredKey
 from minuet.cli.output import clean, format_moment, format_short_age, note, print_json, print_table
@@ -45,7 +45,7 @@ async def _create(arguments: Namespace) -> NewKey:
 def list_keys(arguments: Namespace) -> int:
     """List the keys of a tenant."""
 
-    async def ask(app: App) -> list[StoredKey]:
+    async def ask(app: Facade) -> list[StoredKey]:
         return await app.for_tenant(arguments.tenant).keys.list()
 
     found = with_app(arguments, ask)
@@ -80,7 +80,7 @@ def _state(key: StoredKey) -> str:
 def revoke(arguments: Namespace) -> int:
     """End a key."""
 
-    async def ask(app: App) -> StoredKey:
+    async def ask(app: Facade) -> StoredKey:
         return await app.for_tenant(arguments.tenant).keys.revoke(arguments.id)
 
     found = with_app(arguments, ask)
@@ -94,7 +94,7 @@ def revoke(arguments: Namespace) -> int:
 def audit(arguments: Namespace) -> int:
     """List who has changed what over HTTP."""
 
-    async def ask(app: App) -> list[AuditEntry]:
+    async def ask(app: Facade) -> list[AuditEntry]:
         return await app.for_tenant(arguments.tenant).audit.list(limit=arguments.limit)
 
     found = with_app(arguments, ask)

@@ -177,13 +177,19 @@ class RemoteDeadLetters(Remote, DeadLetters):
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
         status: LetterStatus | None = "pending",
         limit: int = 100,
         after: str | None = None,
     ) -> LetterList:
         """Dead letters, the oldest first."""
-        params = {"run_id": run_id, "node_id": node_id, "fingerprint": fingerprint}
+        params = {
+            "run_id": run_id,
+            "node_id": node_id,
+            "queue": queue,
+            "fingerprint": fingerprint,
+        }
         found = await pages(self._get, "/dlq", limit, after, status=status or "all", **params)
         return [reading.read_letter(shape) for shape in found]
 
@@ -192,10 +198,16 @@ class RemoteDeadLetters(Remote, DeadLetters):
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
     ) -> IdList:
         """The ids of all pending dead letters of a run, a node or a cause, the oldest first."""
-        params = {"run_id": run_id, "node_id": node_id, "fingerprint": fingerprint}
+        params = {
+            "run_id": run_id,
+            "node_id": node_id,
+            "queue": queue,
+            "fingerprint": fingerprint,
+        }
         return [shape["id"] for shape in await pages(self._get, "/dlq", EVERYTHING, **params)]
 
     async def group(
@@ -203,6 +215,7 @@ class RemoteDeadLetters(Remote, DeadLetters):
         *,
         run_id: str | None = None,
         node_id: str | None = None,
+        queue: str | None = None,
         fingerprint: str | None = None,
         status: LetterStatus | None = "pending",
     ) -> GroupList:
@@ -211,6 +224,7 @@ class RemoteDeadLetters(Remote, DeadLetters):
             "/dlq/groups",
             run_id=run_id,
             node_id=node_id,
+            queue=queue,
             fingerprint=fingerprint,
             status=status or "all",
         )

@@ -10,11 +10,12 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from minuet.app import reading
+from minuet.app import logs, reading
 from minuet.app.compiling import EncodedInput, is_name, read_source
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits
+from minuet.app.logs import LogLine, LogLines
 from minuet.app.options import Seconds, as_seconds
 from minuet.app.results import (
     Explanation,
@@ -294,6 +295,26 @@ class RemoteRuns(Remote, Runs):
             cursor = page["next"]
             if cursor is None:
                 return found
+
+    async def logs(self, run_id: str, node: str | None = None) -> LogLines:
+        """The lines that the handlers of a run have printed and logged, in the order of time."""
+        page = await self._get(_path(run_id, "logs"), node=node)
+        return [reading.read_log_line(shape) for shape in page["items"]]
+
+    async def follow_logs(self, run_id: str, node: str | None = None) -> AsyncIterator[LogLine]:
+        """All lines so far, and then each as it comes, until the run is over."""
+        seen = 0
+        while True:
+            run = await self.get(run_id)
+            if run.status in TERMINAL:
+                await asyncio.sleep(logs.LATE_S)
+            lines = await self.logs(run_id, node)
+            for line in lines[seen:]:
+                yield line
+            seen = len(lines)
+            if run.status in TERMINAL:
+                return
+            await asyncio.sleep(logs.POLL_MS / 1000)
 
     async def stored_events(
         self, run_id: str, *, after: int = 0

@@ -323,6 +323,9 @@ class _Services:
         self._path = path
         self.client = client
 
+    def keep_line(self, context: Context, level: str, text: str) -> None:
+        """Nothing: only workers with the store keep what handlers say. It is still logged here."""
+
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
         with _asking(context):

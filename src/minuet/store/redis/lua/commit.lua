@@ -111,16 +111,16 @@ local function count_slots()
   return set, gone
 end
 
--- What the feed lists of this call: {run, 'first event-last event', …}.
+-- What the feed lists of this call, in one string: an argument for each run would cost more.
 local function list_events()
-  local listed = {}
+  local listed, count = {}, 0
   for _, run in ipairs(changed_runs) do
     if run[R_FED] then
-      listed[#listed + 1] = run[R_NAME]
-      listed[#listed + 1] = format('%d-%d', run[R_FED], run[R_SEQ])
+      listed[count + 1], listed[count + 2], listed[count + 3] = run[R_NAME], run[R_FED], run[R_SEQ]
+      count = count + 3
     end
   end
-  return listed
+  return concat(listed, '\0')
 end
 
 function expect(key, kind)
@@ -146,8 +146,8 @@ function commit()
   end
   if wake then expect(WAKE, 'stream') end
   if #ended > 0 then expect(ENDS, 'stream') end
-  local listed = logged and {} or list_events()
-  if #listed > 0 then expect(FEED, 'stream') end
+  local listed = logged and '' or list_events()
+  if listed ~= '' then expect(FEED, 'stream') end
 
   -- The first key of these was not checked: if it is of another kind, nothing is written yet.
   for key, members in pairs(removed) do send('ZREM', key, members) end
@@ -168,10 +168,7 @@ function commit()
   if logged then
     for _, run in ipairs(changed_runs) do call('ZADD', UNLOGGED, 'NX', now, run[R_NAME]) end
   end
-  for first = 1, #listed, PORTION do
-    call('XADD', FEED, 'MAXLEN', '~', FEED_MAX, '*',
-      unpack(listed, first, math.min(first + PORTION - 1, #listed)))
-  end
+  if listed ~= '' then call('XADD', FEED, 'MAXLEN', '~', FEED_MAX, '*', 'e', listed) end
   if wake then call('XADD', WAKE, 'MAXLEN', 1, '*', 'w', '') end
   if #ended > 0 then call('XADD', ENDS, 'MAXLEN', 1, '*', 'e', '') end
   return wake and 1 or 0

@@ -25,12 +25,11 @@ elseif not entries[1] or entries[1][1] ~= after then
 end
 local found = { 'found' }
 for _, entry in ipairs(entries) do
-  local listed, fields = { entry[1] }, entry[2]
-  for i = 1, #fields, 2 do
-    local run = load_run(fields[i])
-    local first, last = fields[i + 1]:match('^(%d+)-(%d+)$')
+  local listed = { entry[1] }
+  for name, first, last in entry[2][2]:gmatch('(%Z+)%z(%d+)%z(%d+)') do
+    local run = load_run(name)
     if run then
-      listed[#listed + 1] = { run[R_TENANT], run[R_WORKFLOW], fields[i], tonumber(first),
+      listed[#listed + 1] = { run[R_TENANT], run[R_WORKFLOW], name, tonumber(first),
         read_events(run, tonumber(first), math.min(tonumber(last), run[R_SEQ])) }
     else
       listed[#listed + 1] = false
