@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
-from minuet.app.app import App
+from minuet.app.app import Facade
 from minuet.app.results import RunResult
 from minuet.cli.approvals import asked_of, decide_command, show_command
 from minuet.cli.output import clean, format_short_age
@@ -32,7 +32,7 @@ def retry_advice(result: RunResult, store: str) -> str:
     return f"{'After fixing it' if result.status == 'FAILED' else 'Go on with it'}: {command}"
 
 
-async def advise(app: App, result: RunResult, store: str) -> AsyncIterator[str]:
+async def advise(app: Facade, result: RunResult, store: str) -> AsyncIterator[str]:
     """What somebody can do about a run, one line each."""
     run = result.run_id
     if result.compensated == "partly":

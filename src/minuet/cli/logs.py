@@ -15,14 +15,14 @@ from minuet.cli.stores import find_run, with_app
 from minuet.scopes import decode
 
 if TYPE_CHECKING:
-    from minuet.app.app import App
+    from minuet.app.app import Facade
     from minuet.app.logs import LogLine
 
 
 def logs(arguments: Namespace) -> int:
     """Show the lines, or follow them."""
 
-    async def ask(app: App) -> int:
+    async def ask(app: Facade) -> int:
         run_id = await find_run(app, arguments.run)
         as_json = arguments.output == "json"
         if arguments.follow:

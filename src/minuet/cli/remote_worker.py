@@ -17,7 +17,7 @@ from minuet.app.options import Options
 from minuet.cli.handlers import load_handlers
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import clean, format_duration, note
-from minuet.cli.process import StopSignals, handlers_print_to_stderr, run
+from minuet.cli.process import StopSignals, handlers_print, run
 from minuet.cli.worker_options import read_worker_options
 from minuet.client.client import make_transport
 from minuet.client.worker import HttpWorker
@@ -81,7 +81,7 @@ class RemoteShift:
 
     async def work(self) -> int:
         """Register, work, drain, and report what was done."""
-        with logging_to_stderr(self._arguments), handlers_print_to_stderr(self._as_json):
+        with logging_to_stderr(self._arguments), handlers_print(to_stderr=self._as_json):
             self.signals.install()
             self._transport.open()
             began = time.monotonic()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
@@ -43,6 +44,11 @@ WAIT_MS = 20_000
 
 #: Bytes of results in one exchange: a server reads 16 MiB at once.
 RESULT_BYTES_MAX = 8 << 20
+
+#: Lines of handlers that are kept for the next exchange, and characters of one.
+LINES_MAX = 10_000
+LINE_MAX = 100_000
+LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "stdout", "stderr"})
 
 #: Pause after a server could not be reached.
 PAUSE_S = 1.0
@@ -196,8 +202,10 @@ class HttpWorker:
         self._seq += 1
         done, self._done = _first(self._done)
         free = self.concurrency - len(self._running)
+        lines = self._services.lines
         body = {
             "seq": self._seq,
+            "lines": [lines.popleft() for _ in range(len(lines))],
             "done": [_handed_in(one) for one in done],
             "renew": list(self._running),
             "take": max(free, 0) if take else 0,
@@ -322,6 +330,14 @@ class _Services:
         self._transport = transport
         self._path = path
         self.client = client
+        #: What handlers have printed and logged, from any thread.
+        self.lines: deque[dict[str, str]] = deque(maxlen=LINES_MAX)
+
+    def keep_line(self, context: Context, level: str, text: str) -> None:
+        """Keep a line until the next exchange; the oldest are dropped if there are too many."""
+        if level not in LEVELS:
+            level = "info"
+        self.lines.append({"task": context.lease_id, "level": level, "text": text[:LINE_MAX]})
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""
