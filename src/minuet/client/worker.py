@@ -37,7 +37,7 @@ from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
 from minuet.nodes.io.prices import Prices
 from minuet.types import Json
-from minuet.worker.detached import STOPPED, DetachedRunner, Finished, Task
+from minuet.worker.detached import STOPPED, DetachedHandlers, Finished, Task
 
 #: How long an exchange waits at the server for tasks.
 WAIT_MS = 20_000
@@ -96,7 +96,7 @@ class HttpWorker:
     ) -> None:
         self._transport = transport
         self._services = _Services(transport, self._path, Client(egress))
-        self._runner = DetachedRunner(handlers, self._services, concurrency)
+        self._calls = DetachedHandlers(handlers, self._services, concurrency)
         self.name = name
         self.concurrency = concurrency
         self.drain_s = drain_s
@@ -118,11 +118,11 @@ class HttpWorker:
     @property
     def executors(self) -> list[str]:
         """What it runs."""
-        return sorted({*self._runner.executors, *self._executors})
+        return sorted({*self._calls.executors, *self._executors})
 
     def unfinished(self) -> list[str]:
         """The node instances whose handlers run, in words."""
-        return self._runner.unfinished()
+        return self._calls.unfinished()
 
     def stop(self) -> None:
         """Begin to drain."""
@@ -147,7 +147,7 @@ class HttpWorker:
             await self._drain()
         finally:
             self._forget()
-            await self._runner.close()
+            await self._calls.close()
             await self._services.client.close()
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────
@@ -192,7 +192,7 @@ class HttpWorker:
             "queues": self._queues,
             "capabilities": self._capabilities,
             "concurrency": self.concurrency,
-            "retries": self._runner.retries,
+            "retries": self._calls.retries,
         }
         found = await self._transport.post("/workers", body)
         self.id, self.lease_ms, self._seq = found["worker_id"], found["lease_ms"], 0
@@ -241,13 +241,13 @@ class HttpWorker:
             else:
                 self.counts.released += 1
         for id in found.revoked:
-            self._runner.abandon(id)
+            self._calls.abandon(id)
         for task in found.tasks:
             self._running[task.task] = asyncio.ensure_future(self._run(task))
 
     async def _run(self, task: Task) -> None:
         try:
-            finished = await self._runner.run(task)
+            finished = await self._calls.run(task)
         except STOPPED:
             return
         except StoreUnavailableError:
@@ -281,7 +281,7 @@ class HttpWorker:
     def _forget(self) -> None:
         """Drop everything: it is not ours any more."""
         for id in list(self._running):
-            self._runner.abandon(id)
+            self._calls.abandon(id)
         self._running.clear()
         self._done.clear()
         self.id = ""
