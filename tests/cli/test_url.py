@@ -25,6 +25,8 @@ DIFFERENCES = (
     # What a process beside the store can do, and a client cannot.
     (r"(goes|go) on with (it|the run|them)(\.|, or: minuet resume.*)?$", "goes on"),
     (r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f-]{22}", "RUN"),
+    (r"mnt_\w+", "KEY"),
+    (r"(Its id is|revoked) [a-z2-7]{12}", "ID"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?Z?", "TIME"),
     (r"\d\d:\d\d:\d\d\.\d{3}", "CLOCK"),
     (r"\+?\d+(\.\d+)? (ms|s|min|h)( \d+ s)?( ago)?", "AGE"),
@@ -58,7 +60,7 @@ def both(folder: Any, minuet: Any, server: str) -> Callable[..., Any]:
     used.clear()
 
     def call(*words: str, twins: tuple[str, str] | None = None, code: int = 0) -> Any:
-        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks")
+        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks", "keys")
         used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         one, other = twins or ("", "")
         here = minuet(*(word.replace("TWIN", one) for word in words), *STORE)
@@ -117,6 +119,7 @@ def test_every_command_says_the_same_through_a_server(
         both("runs", "events", failed[0], *options)
         both("runs", "tree", failed[0], *options)
         both("runs", "replay", failed[0], "--at", "3", *options)
+        both("runs", "logs", failed[0], *options)
         both("dlq", "list", *options)
         both("dlq", "list", "--group", *options)
         both("dlq", "show", f"{failed[0]}.1", *options)
@@ -157,6 +160,15 @@ def test_every_command_says_the_same_through_a_server(
     both("runs", "skip", "TWIN", "two", "--why", "not needed", twins=held)
     minuet("resume", *held, *HANDLERS, *STORE)
     both("runs", "rollback", "TWIN", twins=held)
+
+    # Those who call.
+    both("keys", "create", "ada", "--role", "viewer")
+    made = minuet("keys", "list", "--json", *STORE).json
+    both("keys", "list")
+    both("keys", "revoke", "TWIN", twins=(made[0]["id"], made[1]["id"]))
+    both("keys", "revoke", "nothing", code=2)
+    both("audit", "--limit", "3")
+    both("audit", "--json")
 
     # The rest.
     both("workers", "list")

@@ -123,7 +123,7 @@ async def test_a_stream_that_breaks_is_continued_without_a_gap() -> None:
         run = await client.start(SIGNAL)
         seen = []
         # Each connection breaks within an event.
-        network.cut_after = 700
+        network.cut_after = 1_500
         async for seq, _, _ in client.follow(run):
             seen.append(seq)
             if seq in (3, 5):

@@ -36,12 +36,15 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /workflow": ("editor",),
     "POST /workflow/trigger/{execution_id}": ("operator",),
     "GET /runs/{run_id}": ("viewer",),
+    "GET /runs/{run_id}/summary": ("viewer",),
+    "DELETE /runs/{run_id}": ("admin",),
+    "POST /runs/{run_id}/start": ("operator",),
     "POST /runs/{run_id}/cancel": ("operator",),
     "POST /runs/{run_id}/pause": ("operator",),
     "POST /runs/{run_id}/resume": ("operator",),
     "POST /runs/{run_id}/retry": ("operator",),
     "POST /runs/{run_id}/rollback": ("operator",),
-    "POST /runs/{run_id}/signals/{name}": ("operator",),
+    "POST /runs/{run_id}/signals/{name:path}": ("operator",),
     "GET /runs/{run_id}/events": ("viewer",),
     "GET /events": ("viewer",),
     "GET /runs/{run_id}/graph": ("viewer",),
@@ -50,6 +53,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
+    "GET /runs/{run_id}/unserved": ("viewer",),
+    "GET /runs/{run_id}/export": ("viewer",),
+    "POST /runs/{run_id}/nodes/{node}/skip": ("operator",),
+    "POST /runs/{run_id}/nodes/{node}/set-output": ("operator",),
+    "POST /runs/{run_id}/nodes/{node}/take-back": ("operator",),
     "POST /workflows": ("editor",),
     "GET /workflows": ("viewer",),
     "GET /workflows/{name}": ("viewer",),
@@ -65,14 +73,20 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /dlq/{id}": ("viewer",),
     "POST /dlq/retry": ("operator",),
     "POST /dlq/{id}/retry": ("operator",),
+    # Another config can call other services with the secrets of the node.
+    "POST /dlq/{id}/edit": ("editor",),
     "POST /dlq/{id}/discard": ("operator",),
     "POST /workers": ("worker",),
     "POST /workers/{id}/exchange": ("worker",),
+    "GET /workers/{id}/tasks/{task}/steps/{name:path}": ("worker",),
+    "PUT /workers/{id}/tasks/{task}/steps/{name:path}": ("worker",),
     "DELETE /workers/{id}": ("worker", "operator"),
     "GET /workers": ("viewer",),
     "GET /workers/{id}": ("viewer", "worker"),
     "POST /workers/{id}/drain": ("operator",),
     "GET /queues": ("viewer",),
+    "GET /webhooks": ("viewer",),
+    "POST /webhooks/{name}/test": ("operator",),
     "GET /node-types": ("viewer",),
     "GET /node-types/{name}": ("viewer",),
     "GET /handlers": ("viewer",),
@@ -94,7 +108,12 @@ NEEDED: dict[str, tuple[Role, ...]] = {
 
 
 #: Changes without an entry in the audit log: the history of the run has them.
-UNAUDITED = frozenset({"POST /runs", "POST /workers/{id}/exchange"})
+UNAUDITED = frozenset(
+    {
+        *("POST /runs", "POST /workers/{id}/exchange"),
+        "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
+    }
+)
 
 
 class Call:

@@ -290,12 +290,23 @@ class TaskDone(Body, frozen=True):
     released: bool = False
 
 
+class TaskLine(Body, frozen=True):
+    """A line that the handler of a task has printed or logged."""
+
+    task: str
+    text: str
+    level: Literal["debug", "info", "warning", "error", "critical", "stdout", "stderr"] = "info"
+
+
 class Exchange(Body, frozen=True):
     """Hand in, renew and take, in one call."""
 
     seq: Annotated[int, Meta(ge=1, description="1, 2, 3, …; a repeated call has the same number.")]
     done: list[TaskDone] = []
     renew: Annotated[list[str], Meta(description="Tasks that it still works on.")] = []
+    lines: Annotated[
+        list[TaskLine], Meta(description="What handlers have printed and logged since.")
+    ] = []
     take: Annotated[int, Meta(ge=0, le=10_000, description="How many tasks it wants.")] = 0
     wait_ms: Annotated[
         int, Meta(ge=0, le=60_000, description="How long to wait if there is nothing to take.")

@@ -15,7 +15,9 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.audit import AuditEntry
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
 from minuet.app.results import (
     Explanation,
@@ -277,18 +279,6 @@ def read_workflow(shape: Shape) -> WorkflowView:
     )
 
 
-def read_log_line(shape: Shape) -> LogLine:
-    return LogLine(
-        _read_moment(shape["at"]),
-        shape["node"],
-        encode(tuple(shape["scope"])),
-        shape["attempt"],
-        shape["level"],
-        shape["text"],
-        shape.get("step") or "",
-    )
-
-
 def read_node_type(shape: Shape) -> NodeTypeInfo:
     own = dict(shape["capabilities"])
     can_retry, secrets = own.pop("supports_retry", True), own.pop("takes_secrets", False)
@@ -307,3 +297,39 @@ def read_node_type(shape: Shape) -> NodeTypeInfo:
 
 def read_receiver(shape: Shape) -> WebhookReceiver:
     return _make(WebhookReceiver, shape, due_ms=at_ms(shape["next_at"]), error=shape["error"] or "")
+
+
+def read_log_line(shape: Shape) -> LogLine:
+    return LogLine(
+        _read_moment(shape["at"]),
+        shape["node"],
+        encode(tuple(shape["scope"])),
+        shape["attempt"],
+        shape["level"],
+        shape["text"],
+        shape["step"] or "",
+    )
+
+
+def read_key(shape: Shape) -> StoredKey:
+    """An API key; what it hashes to is not in the answer."""
+    return _make(
+        StoredKey,
+        shape,
+        digest=b"",
+        is_trusted=shape["trusted"],
+        created_by=shape["created_by"] or "",
+    )
+
+
+def read_audit_entry(shape: Shape) -> AuditEntry:
+    return AuditEntry(
+        id=shape["id"],
+        at_ms=_read_moment(shape["at"]),
+        by=shape["by"] or "",
+        shown=shape["credential"] or "",
+        address=shape["address"] or "",
+        action=shape["action"],
+        path=shape["path"],
+        status=shape["status"],
+    )

@@ -403,6 +403,12 @@ class RemoteWorker:
         except LeaseLost:
             raise LookupError(task_id) from None
 
+    def keep_line(self, seq: int, task_id: str, level: str, text: str) -> None:
+        """Keep a line of a task's handler with its node. Of a repeated call, it is kept already."""
+        task = self._tasks.get(task_id)
+        if task is not None and seq > self._seq:
+            task.context.keep_line(level, text)
+
     def _context(self, task_id: str) -> Context:
         task = self._tasks.get(task_id)
         if task is None or task in self._inbox:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, Unpack
 
 from minuet.app.app import App, Facade
-from minuet.app.options import OptionArguments
+from minuet.app.options import OptionArguments, Options
 from minuet.cli.places import is_memory as is_memory
 from minuet.cli.places import is_server as is_server
 from minuet.errors import ConfigError, RunNotFoundError
@@ -99,6 +99,15 @@ def with_app(
             return await ask(app)
 
     return asyncio.run(work())
+
+
+def of_tenant(app: Facade, tenant: str) -> Facade:
+    """The facade of a tenant. Through a server, it is that of the API key."""
+    if isinstance(app, App):
+        return app.for_tenant(tenant)
+    if tenant != Options().tenant:
+        raise ConfigError("--tenant does not go with --url: an API key belongs to one tenant")
+    return app
 
 
 async def find_run(app: Facade, text: str) -> str:

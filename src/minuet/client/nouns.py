@@ -10,6 +10,7 @@ from typing import Any
 from minuet.api.errors import NotFoundError
 from minuet.app import reading
 from minuet.app.approvals import Approval, Approvals, ApprovalStatus
+from minuet.app.audit import Audit, AuditEntry
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import CompiledWorkflow, compile_source, is_name, read_source
 from minuet.app.dead_letters import (
@@ -23,8 +24,10 @@ from minuet.app.dead_letters import (
     Retried,
 )
 from minuet.app.handlers import make_handlers
+from minuet.app.keys import Keys, NewKey, StoredKey, id_in
 from minuet.app.options import Seconds, duration_ms
 from minuet.app.retention import GRACE_S, Deleted, Retention
+from minuet.app.roles import Role
 from minuet.app.starting import Startable
 from minuet.app.webhooks import WebhookReceiver, Webhooks
 from minuet.app.workers import HandlerList, NameList, QueueList, WorkerList, Workers
@@ -184,13 +187,9 @@ class RemoteDeadLetters(Remote, DeadLetters):
         after: str | None = None,
     ) -> LetterList:
         """Dead letters, the oldest first."""
-        params = {
-            "run_id": run_id,
-            "node_id": node_id,
-            "queue": queue,
-            "fingerprint": fingerprint,
-        }
-        found = await pages(self._get, "/dlq", limit, after, status=status or "all", **params)
+        filters = {"run_id": run_id, "node_id": node_id, "queue": queue}
+        filters |= {"fingerprint": fingerprint, "status": status or "all"}
+        found = await pages(self._get, "/dlq", limit, after, **filters)
         return [reading.read_letter(shape) for shape in found]
 
     async def ids(
@@ -202,13 +201,9 @@ class RemoteDeadLetters(Remote, DeadLetters):
         fingerprint: str | None = None,
     ) -> IdList:
         """The ids of all pending dead letters of a run, a node or a cause, the oldest first."""
-        params = {
-            "run_id": run_id,
-            "node_id": node_id,
-            "queue": queue,
-            "fingerprint": fingerprint,
-        }
-        return [shape["id"] for shape in await pages(self._get, "/dlq", EVERYTHING, **params)]
+        filters = {"run_id": run_id, "node_id": node_id, "queue": queue}
+        filters["fingerprint"] = fingerprint
+        return [shape["id"] for shape in await pages(self._get, "/dlq", EVERYTHING, **filters)]
 
     async def group(
         self,
@@ -344,6 +339,61 @@ class RemoteWebhooks(Remote, Webhooks):
         answer = await self._post(path_of("webhooks", name, "test"))
         error: str | None = answer["error"]
         return error
+
+
+@remote
+class RemoteKeys(Remote, Keys):
+    """The API keys of the tenant that the client's own key belongs to."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        name: str,
+        roles: Sequence[Role],
+        *,
+        groups: Sequence[str] = (),
+        trusted: bool = False,
+        expires_seconds: float | None = None,
+        by: str = "",
+    ) -> NewKey:
+        """Create a key for a person or a service. Its text is returned, and never again. Who
+        creates it is known from the client's own key."""
+        body = {
+            "name": name,
+            "roles": builtins.list(roles),
+            "groups": builtins.list(groups),
+            "trusted": trusted,
+            "expires_seconds": expires_seconds,
+        }
+        made = await self._post("/keys", body)
+        return NewKey(reading.read_key(made), made["key"])
+
+    async def list(self) -> builtins.list[StoredKey]:
+        """All keys of the tenant, the newest first."""
+        return [reading.read_key(one) for one in (await self._get("/keys"))["items"]]
+
+    async def revoke(self, id: str) -> StoredKey:
+        """End a key; `id` is its id, or the whole key."""
+        path = path_of("keys", id_in(id) or id)
+        answer = await self._transport.call("DELETE", path, again=True)
+        return reading.read_key(answer.json())
+
+
+@remote
+class RemoteAudit(Remote, Audit):
+    """Who has changed what of a tenant, over HTTP."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(
+        self, *, limit: int = 100, after: str | None = None
+    ) -> builtins.list[AuditEntry]:
+        """Entries, the newest first; `after` is the id of the last one of the previous page."""
+        found = await pages(self._get, "/audit", limit, after)
+        return [reading.read_audit_entry(shape) for shape in found]
 
 
 @remote

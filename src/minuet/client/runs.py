@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from minuet.app import logs, reading
+from minuet.app import reading
 from minuet.app.compiling import EncodedInput, is_name, read_source
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
@@ -49,6 +49,10 @@ AT_ONCE = 16
 
 #: Events asked for at once.
 EVENTS = 10_000
+
+#: Seconds between two questions for lines, and until the last ones of a run have come.
+POLL_S = 1.0
+LATE_S = 1.0
 
 #: Plans that are kept.
 PROGRAMS_MAX = 64
@@ -296,26 +300,6 @@ class RemoteRuns(Remote, Runs):
             if cursor is None:
                 return found
 
-    async def logs(self, run_id: str, node: str | None = None) -> LogLines:
-        """The lines that the handlers of a run have printed and logged, in the order of time."""
-        page = await self._get(_path(run_id, "logs"), node=node)
-        return [reading.read_log_line(shape) for shape in page["items"]]
-
-    async def follow_logs(self, run_id: str, node: str | None = None) -> AsyncIterator[LogLine]:
-        """All lines so far, and then each as it comes, until the run is over."""
-        seen = 0
-        while True:
-            run = await self.get(run_id)
-            if run.status in TERMINAL:
-                await asyncio.sleep(logs.LATE_S)
-            lines = await self.logs(run_id, node)
-            for line in lines[seen:]:
-                yield line
-            seen = len(lines)
-            if run.status in TERMINAL:
-                return
-            await asyncio.sleep(logs.POLL_MS / 1000)
-
     async def stored_events(
         self, run_id: str, *, after: int = 0
     ) -> builtins.list[tuple[int, int, Event | bytes]]:
@@ -351,6 +335,10 @@ class RemoteRuns(Remote, Runs):
         """How the run stands, with what runs at this moment."""
         return reading.read_result(await self._get(_path(run_id)))
 
+    async def show_started(self, run: Run) -> RunResult:
+        """How a run stands that was just started."""
+        return await self.show(run.run)
+
     async def show_ended(self, run: Run) -> RunResult:
         """How a run that is over has ended."""
         return await self.replay(run.run, at=run.seq)
@@ -385,6 +373,32 @@ class RemoteRuns(Remote, Runs):
         """Runs that wait for nobody, and to which nothing has happened for long."""
         page = await self._get("/runs", stalled=True, limit=min(limit, 1_000))
         return [reading.read_stall(shape) for shape in page["items"]]
+
+    async def stall(self, run_id: str) -> Stall | None:
+        """How a run stalls: since when, and why; None: it does not."""
+        await self.get(run_id)
+        found = await self.stalled(limit=1_000)
+        return next((one for one in found if one.run.run == run_id), None)
+
+    async def logs(self, run_id: str, node: str | None = None) -> LogLines:
+        """The lines that the handlers of a run have printed and logged, in the order of time."""
+        page = await self._get(_path(run_id, "logs"), node=node)
+        return [reading.read_log_line(shape) for shape in page["items"]]
+
+    async def follow_logs(self, run_id: str, node: str | None = None) -> AsyncIterator[LogLine]:
+        """All lines so far, and then each as it comes, until the run is over."""
+        seen = 0
+        while True:
+            is_over = (await self.get(run_id)).status in TERMINAL
+            if is_over:
+                await asyncio.sleep(LATE_S)  # The last lines may come after the end.
+            lines = await self.logs(run_id, node)
+            for line in lines[seen:]:
+                yield line
+            seen = max(seen, len(lines))
+            if is_over:
+                return
+            await asyncio.sleep(POLL_S)
 
     async def missing_handlers(self, run_id: str) -> builtins.list[str]:
         """Not possible: a client has no worker."""

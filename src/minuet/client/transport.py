@@ -395,7 +395,7 @@ def _headers_of(response: httpcore2.Response) -> dict[str, str]:
 
 def _age(headers: Mapping[str, str]) -> float | None:
     try:
-        return float(headers["age"])
+        return float(headers["minuet-data-age-ms"]) / 1000
     except (KeyError, ValueError):
         return None
 

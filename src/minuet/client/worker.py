@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Sequence
 from typing import Any
 
@@ -36,13 +37,18 @@ from minuet.nodes.io.client import Client
 from minuet.nodes.io.egress import Egress
 from minuet.nodes.io.prices import Prices
 from minuet.types import Json
-from minuet.worker.detached import STOPPED, DetachedRunner, Finished, Task
+from minuet.worker.detached import STOPPED, DetachedHandlers, Finished, Task
 
 #: How long an exchange waits at the server for tasks.
 WAIT_MS = 20_000
 
 #: Bytes of results in one exchange: a server reads 16 MiB at once.
 RESULT_BYTES_MAX = 8 << 20
+
+#: Lines of handlers that are kept for the next exchange, and characters of one.
+LINES_MAX = 10_000
+LINE_MAX = 100_000
+LEVELS = frozenset({"debug", "info", "warning", "error", "critical", "stdout", "stderr"})
 
 #: Pause after a server could not be reached.
 PAUSE_S = 1.0
@@ -90,7 +96,7 @@ class HttpWorker:
     ) -> None:
         self._transport = transport
         self._services = _Services(transport, self._path, Client(egress))
-        self._runner = DetachedRunner(handlers, self._services, concurrency)
+        self._calls = DetachedHandlers(handlers, self._services, concurrency)
         self.name = name
         self.concurrency = concurrency
         self.drain_s = drain_s
@@ -112,11 +118,11 @@ class HttpWorker:
     @property
     def executors(self) -> list[str]:
         """What it runs."""
-        return sorted({*self._runner.executors, *self._executors})
+        return sorted({*self._calls.executors, *self._executors})
 
     def unfinished(self) -> list[str]:
         """The node instances whose handlers run, in words."""
-        return self._runner.unfinished()
+        return self._calls.unfinished()
 
     def stop(self) -> None:
         """Begin to drain."""
@@ -141,7 +147,7 @@ class HttpWorker:
             await self._drain()
         finally:
             self._forget()
-            await self._runner.close()
+            await self._calls.close()
             await self._services.client.close()
 
     # ── exchanges ───────────────────────────────────────────────────────────────────────
@@ -186,7 +192,7 @@ class HttpWorker:
             "queues": self._queues,
             "capabilities": self._capabilities,
             "concurrency": self.concurrency,
-            "retries": self._runner.retries,
+            "retries": self._calls.retries,
         }
         found = await self._transport.post("/workers", body)
         self.id, self.lease_ms, self._seq = found["worker_id"], found["lease_ms"], 0
@@ -196,8 +202,10 @@ class HttpWorker:
         self._seq += 1
         done, self._done = _first(self._done)
         free = self.concurrency - len(self._running)
+        lines = self._services.lines
         body = {
             "seq": self._seq,
+            "lines": [lines.popleft() for _ in range(len(lines))],
             "done": [_handed_in(one) for one in done],
             "renew": list(self._running),
             "take": max(free, 0) if take else 0,
@@ -233,13 +241,13 @@ class HttpWorker:
             else:
                 self.counts.released += 1
         for id in found.revoked:
-            self._runner.abandon(id)
+            self._calls.abandon(id)
         for task in found.tasks:
             self._running[task.task] = asyncio.ensure_future(self._run(task))
 
     async def _run(self, task: Task) -> None:
         try:
-            finished = await self._runner.run(task)
+            finished = await self._calls.run(task)
         except STOPPED:
             return
         except StoreUnavailableError:
@@ -273,7 +281,7 @@ class HttpWorker:
     def _forget(self) -> None:
         """Drop everything: it is not ours any more."""
         for id in list(self._running):
-            self._runner.abandon(id)
+            self._calls.abandon(id)
         self._running.clear()
         self._done.clear()
         self.id = ""
@@ -322,9 +330,14 @@ class _Services:
         self._transport = transport
         self._path = path
         self.client = client
+        #: What handlers have printed and logged, from any thread.
+        self.lines: deque[dict[str, str]] = deque(maxlen=LINES_MAX)
 
     def keep_line(self, context: Context, level: str, text: str) -> None:
-        """Nothing: only workers with the store keep what handlers say. It is still logged here."""
+        """Keep a line until the next exchange; the oldest are dropped if there are too many."""
+        if level not in LEVELS:
+            level = "info"
+        self.lines.append({"task": context.lease_id, "level": level, "text": text[:LINE_MAX]})
 
     async def load_step(self, context: Context, name: str) -> tuple[bool, Json]:
         """Whether a step has a result, and the result."""

@@ -90,7 +90,7 @@ class _Durable:
         return True
 
 
-class DetachedRunner:
+class DetachedHandlers:
     """Calls the handlers of a process for tasks that come from a server."""
 
     def __init__(self, handlers: Handlers, services: Services, concurrency: int) -> None:
@@ -174,5 +174,5 @@ def _task_node(task: Task) -> Node:
     return Node(task.node_id, handler=task.handler)
 
 
-#: What `run` raises if it was told to stop.
+#: What `run` raises after `abandon`.
 STOPPED = (asyncio.CancelledError, LeaseLost)

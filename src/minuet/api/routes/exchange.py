@@ -99,6 +99,8 @@ async def exchange(request: Request) -> Response:
         )
         for one in asked.done
     ]
+    for line in asked.lines:
+        worker.keep_line(asked.seq, line.task, line.level, line.text)
     found = await worker.exchange(
         asked.seq, done, asked.renew, asked.take, asked.wait_ms, shared.closing
     )
