@@ -15,7 +15,9 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.audit import AuditEntry
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
 from minuet.app.results import (
     Explanation,
@@ -307,3 +309,28 @@ def read_node_type(shape: Shape) -> NodeTypeInfo:
 
 def read_receiver(shape: Shape) -> WebhookReceiver:
     return _make(WebhookReceiver, shape, due_ms=at_ms(shape["next_at"]), error=shape["error"] or "")
+
+
+# ── access ──────────────────────────────────────────────────────────────────────────────────
+
+
+def read_key(shape: Shape) -> StoredKey:
+    # Only the store has its hash.
+    return _make(
+        StoredKey,
+        shape,
+        digest=b"",
+        is_trusted=shape["trusted"],
+        created_by=shape["created_by"] or "",
+    )
+
+
+def read_audit_entry(shape: Shape) -> AuditEntry:
+    return _make(
+        AuditEntry,
+        shape,
+        at_ms=at_ms(shape["at"]),
+        by=shape["by"] or "",
+        shown=shape["credential"] or "",
+        address=shape["address"] or "",
+    )

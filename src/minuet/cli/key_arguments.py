@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from minuet.cli.parser import Commands, Parser, add, add_store, age, count
+from minuet.cli.parser import Commands, Parser, add, add_place, age, count
 
 #: As `minuet.app.roles` has them, which takes longer to import.
 ROLES = ("viewer", "operator", "editor", "approver", "worker", "admin")
@@ -53,10 +53,10 @@ def add_keys(commands: Commands[Parser]) -> None:
         "--expires", metavar="AGE", type=age, help="it ends after this time, such as 90d or 12h"
     )
     _add_tenant(parser)
-    add_store(parser)
+    add_place(parser)
     parser = add(verbs, "list", "keys:list_keys", "list API keys, without the keys themselves")
     _add_tenant(parser)
-    add_store(parser)
+    add_place(parser)
     parser = add(
         verbs,
         "revoke",
@@ -66,7 +66,7 @@ def add_keys(commands: Commands[Parser]) -> None:
     )
     parser.add_argument("id", metavar="ID", help="its id, as `list` shows it, or the key itself")
     _add_tenant(parser)
-    add_store(parser)
+    add_place(parser)
 
 
 def add_audit(commands: Commands[Parser]) -> None:
@@ -82,7 +82,7 @@ def add_audit(commands: Commands[Parser]) -> None:
         "--limit", metavar="N", type=count, default=100, help="at most this many (default: 100)"
     )
     _add_tenant(parser)
-    add_store(parser)
+    add_place(parser)
 
 
 def _add_tenant(parser: Parser) -> None:
@@ -90,5 +90,6 @@ def _add_tenant(parser: Parser) -> None:
         "--tenant",
         metavar="T",
         default="default",
-        help="whose runs it opens (default: those of the tenant `default`)",
+        help="whose runs it is about (default: those of the tenant `default`); with --url, the API "
+        "key says that",
     )

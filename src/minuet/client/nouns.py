@@ -10,6 +10,7 @@ from typing import Any
 from minuet.api.errors import NotFoundError
 from minuet.app import reading
 from minuet.app.approvals import Approval, Approvals, ApprovalStatus
+from minuet.app.audit import Audit, AuditEntry
 from minuet.app.blobs import Blobs
 from minuet.app.compiling import CompiledWorkflow, compile_source, is_name, read_source
 from minuet.app.dead_letters import (
@@ -23,8 +24,10 @@ from minuet.app.dead_letters import (
     Retried,
 )
 from minuet.app.handlers import make_handlers
+from minuet.app.keys import Keys, NewKey, StoredKey
 from minuet.app.options import Seconds, duration_ms
 from minuet.app.retention import GRACE_S, Deleted, Retention
+from minuet.app.roles import Role
 from minuet.app.starting import Startable
 from minuet.app.webhooks import WebhookReceiver, Webhooks
 from minuet.app.workers import HandlerList, NameList, QueueList, WorkerList, Workers
@@ -390,3 +393,56 @@ class RemoteRetention(Remote, Retention):
         """Not possible: it needs the store."""
         only_local("removing plans and sessions", "use `minuet gc --store URL` beside the store")
         yield Deleted()
+
+
+@remote
+class RemoteKeys(Remote, Keys):
+    """The API keys of a tenant, by a server."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def create(
+        self,
+        name: str,
+        roles: Sequence[Role],
+        *,
+        groups: Sequence[str] = (),
+        trusted: bool = False,
+        expires_seconds: float | None = None,
+        by: str = "",
+    ) -> NewKey:
+        """Create a key for a person or a service. The server knows who creates it."""
+        body = {
+            "name": name,
+            "roles": builtins.list(roles),
+            "groups": builtins.list(groups),
+            "trusted": trusted,
+            "expires_seconds": expires_seconds,
+        }
+        found = await self._post("/keys", body)
+        return NewKey(reading.read_key(found), found["key"])
+
+    async def list(self) -> builtins.list[StoredKey]:
+        """All keys, the newest first."""
+        return [reading.read_key(shape) for shape in (await self._get("/keys"))["items"]]
+
+    async def revoke(self, id: str) -> StoredKey:
+        """End a key, now."""
+        answer = await self._transport.call("DELETE", path_of("keys", id), again=True)
+        return reading.read_key(answer.json())
+
+
+@remote
+class RemoteAudit(Remote, Audit):
+    """Who has changed what of a tenant, by a server."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    async def list(
+        self, *, limit: int = 100, after: str | None = None
+    ) -> builtins.list[AuditEntry]:
+        """Entries, the newest first."""
+        found = await pages(self._get, "/audit", limit, after)
+        return [reading.read_audit_entry(shape) for shape in found]
