@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
@@ -18,6 +19,7 @@ import httpx2
 import pytest
 
 from minuet.api.serving import bind
+from minuet.app.app import App
 
 Spawn: TypeAlias = Callable[..., subprocess.Popen[str]]
 
@@ -86,6 +88,23 @@ def test_an_address_that_others_reach_is_refused_without_a_key(spawn: Spawn) -> 
     assert (refused.returncode, out) == (2, "")
     assert "MINUET_API_KEY" in err
     assert "--insecure" in err
+    assert (without.status_code, allowed.status_code) == (401, 200)
+
+
+def test_an_address_that_others_reach_is_served_once_there_is_a_key(
+    spawn: Spawn, tmp_path: Path
+) -> None:
+    async def create() -> str:
+        async with App(f"sqlite:///{tmp_path}/minuet.db", worker=False) as app:
+            return (await app.keys.create("ada", ["viewer"])).text
+
+    key = asyncio.run(create())
+    server = spawn("server", "--host", "0.0.0.0", "--port", "0", "--json")
+    port = read_event(server, "started")["url"].rpartition(":")[2]
+    url = f"http://127.0.0.1:{port}/runs"
+    without = httpx2.get(url)
+    allowed = httpx2.get(url, headers={"Authorization": f"Bearer {key}"})
+
     assert (without.status_code, allowed.status_code) == (401, 200)
 
 

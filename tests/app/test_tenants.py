@@ -8,6 +8,7 @@ import pytest
 
 from minuet.app.app import App
 from minuet.errors import InputError, NotOpenError, RunNotFoundError
+from minuet.store.memory import MemoryStore
 
 DOCUMENT = {"name": "plain", "nodes": [{"id": "only", "type": "noop"}]}
 
@@ -63,3 +64,34 @@ async def test_a_tenant_is_named_by_text_and_asked_of_an_open_app() -> None:
         for name in ("", "a\0b", 7):
             with pytest.raises(InputError, match="tenant: expected text"):
                 app.for_tenant(name)  # type: ignore[arg-type]
+
+
+@pytest.mark.shows("U-19")
+async def test_a_plan_that_one_tenant_has_stored_is_stored_for_the_next_one_as_well() -> None:
+    store = MemoryStore()
+    document = {"name": "same", "nodes": [{"id": "only", "type": "noop"}]}
+    async with App(store, worker=False) as app:
+        await app.for_tenant("a").start(document)
+        run = (await app.for_tenant("b").start(document)).id
+    # Another process, which has seen neither.
+    async with App(store) as app:
+        result = await app.for_tenant("b").wait(run)
+
+    assert result.status == "COMPLETED"
+
+
+@pytest.mark.shows("U-19")
+async def test_a_config_that_one_tenant_has_is_not_given_to_another_by_its_hash() -> None:
+    store = MemoryStore()
+    async with App(store) as app:
+        blob = await app.for_tenant("a").blobs.put(b'{"value": "a secret"}')
+        nodes = [{"id": "only", "type": "transform", "config_ref": blob["cas_ref"]}]
+        document = {"name": "same", "nodes": nodes}
+        first = await app.for_tenant("a").start(document)
+        shown = await first.wait()
+        second = await app.for_tenant("b").start(document)
+        refused = await second.wait()
+
+    assert shown.output == {"only": "a secret"}
+    assert refused.status == "FAILED"
+    assert "a secret" not in str(refused.nodes)

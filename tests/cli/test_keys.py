@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
+from collections.abc import Iterator
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
 
+from minuet.api.access import Access
 from minuet.app.app import App
 from minuet.app.audit import AuditWriter
 from minuet.app.keys import KeyCells
 from minuet.app.roles import ROLES as KNOWN
 from minuet.cli.key_arguments import ROLES
+
+from ..api.conftest import open_site
 
 
 def test_the_command_line_offers_all_roles() -> None:
@@ -98,3 +105,41 @@ def test_the_audit_log_lists_who_has_changed_what(
     for word in ("ada", "10.0.0.7", "409", "POST /api/v1/runs/7/cancel"):
         assert word in shown
     assert minuet("audit", "--json").json[0]["credential"] == "key:x"
+
+
+def test_keys_of_a_server_are_managed_over_http(minuet: Any) -> None:
+    with served() as (url, admin):
+        place = ("--url", url)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("MINUET_API_KEY", admin)
+            made = minuet("keys", "create", "bob", "--role", "viewer", "--json", *place).json
+            listed = minuet("keys", "list", "--json", *place).json
+            revoked = minuet("keys", "revoke", made["id"], "--json", *place).json
+            logged = minuet("audit", "--json", *place).json
+
+    assert (made["tenant"], made["created_by"]) == ("shop", "ada")
+    assert {one["name"] for one in listed} == {"ada", "bob"}
+    assert revoked["revoked_at"] is not None
+    assert [one["by"] for one in logged] == ["ada", "ada"]
+
+
+@contextlib.contextmanager
+def served() -> Iterator[tuple[str, str]]:
+    """A server in a thread of its own; its address, and the key of an admin of the tenant shop."""
+    ready: SimpleQueue[Any] = SimpleQueue()
+
+    async def serve() -> None:
+        stop = asyncio.Event()
+        async with open_site(worker=False, access=Access(is_required=True)) as site:
+            key = await site.app.for_tenant("shop").keys.create("ada", ["admin"])
+            ready.put((site.url, key.text, asyncio.get_running_loop(), stop))
+            await stop.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    url, key, loop, stop = ready.get(timeout=60)
+    try:
+        yield url, key
+    finally:
+        loop.call_soon_threadsafe(stop.set)
+        thread.join()

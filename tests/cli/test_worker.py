@@ -116,6 +116,22 @@ def test_a_worker_completes_the_runs_that_other_processes_start(
     assert minuet("doctor").code == 0
 
 
+@pytest.mark.shows("U-19")
+def test_a_worker_works_for_its_tenant_alone(folder: Any, spawn: Any, finish: Any) -> None:
+    folder.write("double.yaml", DOUBLE)
+
+    async def start_and_wait() -> tuple[str, str]:
+        async with App(str(folder.store), worker=False) as app, asyncio.timeout(60):
+            other = await app.start("double.yaml")
+            own = await app.for_tenant("shop").start("double.yaml")
+            worker = start_worker(spawn, *HANDLERS, "--tenant", "shop")
+            done = await own.wait()
+            stop(worker, finish)
+            return done.status, (await other.get()).status
+
+    assert asyncio.run(start_and_wait()) == ("COMPLETED", "RUNNING")
+
+
 @pytest.mark.shows("T-14")
 def test_a_worker_serves_its_metrics(
     folder: Any, minuet: Any, spawn: Any, finish: Any, monkeypatch: pytest.MonkeyPatch

@@ -7,14 +7,17 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
+import msgspec
 import pytest
 
 import minuet
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.approvals import Approvals
+from minuet.app.audit import Audit
 from minuet.app.blobs import Blobs
 from minuet.app.dead_letters import DeadLetters
+from minuet.app.keys import Keys
 from minuet.app.retention import Retention
 from minuet.app.runs import Runs
 from minuet.app.webhooks import Webhooks
@@ -23,8 +26,10 @@ from minuet.app.workflows import Workflows
 from minuet.client.client import AsyncClient
 from minuet.client.nouns import (
     RemoteApprovals,
+    RemoteAudit,
     RemoteBlobs,
     RemoteDeadLetters,
+    RemoteKeys,
     RemoteRetention,
     RemoteWebhooks,
     RemoteWorkers,
@@ -39,6 +44,7 @@ from minuet.errors import (
     DeadLetterNotFoundError,
     DocumentError,
     InputError,
+    KeyNotFoundError,
     NodeNotFoundError,
     NotOpenError,
     RunConflictError,
@@ -64,6 +70,8 @@ NOUNS: list[tuple[type[Any], type[Any], set[str]]] = [
     (DeadLetters, RemoteDeadLetters, {"retry"}),
     (Workers, RemoteWorkers, {"find", "wait_ended"}),
     (Blobs, RemoteBlobs, set()),
+    (Keys, RemoteKeys, set()),
+    (Audit, RemoteAudit, set()),
     (Retention, RemoteRetention, set()),
     (Webhooks, RemoteWebhooks, {"make_notifier", "close"}),
     (
@@ -313,3 +321,20 @@ async def test_what_needs_the_store_is_refused_with_what_to_do_instead() -> None
             await client.runs.prepare([])
     with pytest.raises(NotOpenError, match="async with AsyncClient"):
         _ = client.runs
+
+
+async def test_keys_and_the_audit_log() -> None:
+    async with connected() as (site, client):
+        made = await client.keys.create("ada", ["viewer"], groups=["staff"], expires_seconds=60)
+        (stored,) = await site.app.keys.list()
+        (listed,) = await client.keys.list()
+        revoked = await client.keys.revoke(made.key.id)
+        audit = await client.audit.list(limit=1)
+        rest = await client.audit.list(after=audit[0].id)
+        with pytest.raises(KeyNotFoundError):
+            await client.keys.revoke("nothing")
+
+    assert stored.is_text(made.text)
+    assert listed == made.key == msgspec.structs.replace(stored, digest=b"", created_by="")
+    assert revoked.revoked_ms is not None
+    assert [one.action for one in (*audit, *rest)] == ["DELETE /keys/{id}", "POST /keys"]

@@ -130,7 +130,7 @@ class Facade:
         """Whether the store is sound."""
         self._check_open()
         engine = self._engine
-        return Doctor(engine.store, self._tenant.name, engine.programs, engine.clock)
+        return Doctor(engine.store, self._tenant.name, self._tenant.programs, engine.clock)
 
     # ── what stands behind them ─────────────────────────────────────────────────────────
 

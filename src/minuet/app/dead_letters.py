@@ -225,7 +225,7 @@ class DeadLetters:
         if granted is None:
             return None
         assignment = Assignment(*granted)
-        programs = self._behind.engine.programs
+        programs = self._behind.programs
         preparing = Preparing(self._store, self._tenant, programs, CRASHES_MAX)
         try:
             await preparing.load_program(assignment)

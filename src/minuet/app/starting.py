@@ -71,7 +71,7 @@ class Starter:
 
     def __init__(self, tenant: Tenant) -> None:
         self._store, self._tenant = tenant.store, tenant.name
-        self._programs = tenant.engine.programs
+        self._programs = tenant.programs
         self._clock, self._ids = tenant.engine.clock, tenant.engine.ids
         self._tracer = tenant.engine.options.tracer or Tracer()
 

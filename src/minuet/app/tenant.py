@@ -1,6 +1,6 @@
 """Behind the facade: what all tenants of an App share, and what each has of its own.
 
-`Engine` has the store, the plans at hand, the handlers and the clock. `Tenant` has a name and, if
+`Engine` has the store, the handlers and the clock. `Tenant` has a name, the plans at hand and, if
 the App has workers, a worker: tokens are taken for one tenant at a time.
 """
 
@@ -38,7 +38,6 @@ class Engine:
         self.options = options
         self.clock = clock
         self.ids = ids
-        self.programs = Programs(store)
         self.registry = Registry(store)
         self.handlers = make_handlers(options.handlers)
         self.webhooks = Webhooks(store, options, clock, ids)
@@ -135,6 +134,9 @@ class Tenant:
         self.engine = engine
         self.name = name
         self.store = engine.store
+        #: Each tenant has its own: that a plan, or a config that it names, was found for one tenant
+        #: says nothing about another.
+        self.programs = Programs(engine.store)
         #: What handlers of its worker raise.
         self.raised = RaisedHere()
         self.worker: Worker | None = None
@@ -172,7 +174,7 @@ class Tenant:
             tenant=self.name,
             clock=engine.clock,
             ids=engine.ids,
-            programs=engine.programs,
+            programs=self.programs,
             compile_child=compile_child,
             **chosen,
         )
@@ -202,7 +204,7 @@ class Tenant:
 
     async def load(self, digest: str, run: str) -> Loaded:
         """The program of a run."""
-        return await self.engine.programs.load(digest, run=run, tenant=self.name)
+        return await self.programs.load(digest, run=run, tenant=self.name)
 
     def serve(self, loaded: Loaded) -> None:
         """Make the worker serve all queues that a plan uses."""

@@ -80,6 +80,7 @@ class Workflows:
     def __init__(self, tenant: Tenant) -> None:
         self._engine = tenant.engine
         self._store, self._tenant = tenant.store, tenant.name
+        self._programs = tenant.programs
 
     # ── documents: no store is needed ───────────────────────────────────────────────────
 
@@ -258,5 +259,5 @@ class Workflows:
             raise WorkflowNotFoundError(source)
         found = await self._engine.registry.find(self._tenant, source)
         version = found.version
-        loaded = await self._engine.programs.load(version.plan, tenant=self._tenant)
+        loaded = await self._programs.load(version.plan, tenant=self._tenant)
         return Startable(loaded.program.plan, version.plan, version=version.version, tag=found.tag)

@@ -159,6 +159,13 @@ def _add_worker(commands: Commands[Parser]) -> None:
         help="take only from these queues, and nodes that need no handler (default: the queues of "
         "all handlers that are loaded)",
     )
+    parser.add_argument(
+        "--tenant",
+        metavar="T",
+        default="default",
+        help="whose runs it works on (default: those of the tenant `default`); with --url, the API "
+        "key says that",
+    )
     add_handling(parser, "$WORKER_CONCURRENCY, else 4", remote=True)
 
 

@@ -90,5 +90,6 @@ def _add_tenant(parser: Parser) -> None:
         "--tenant",
         metavar="T",
         default="default",
-        help="whose runs it opens (default: those of the tenant `default`)",
+        help="whose runs it is about (default: those of the tenant `default`); with --url, the API "
+        "key says that",
     )

@@ -57,6 +57,7 @@ def work(arguments: Namespace) -> int:
     options["concurrency"] = arguments.concurrency or settings["WORKER_CONCURRENCY"]
     options["drain_seconds"] = settings["WORKER_GRACEFUL_SHUTDOWN_TIMEOUT"]
     options["queues"] = arguments.queues or None
+    options["tenant"] = arguments.tenant
     with contextlib.ExitStack() as stack:
         metrics = None
         if settings["MINUET_METRICS"]:
