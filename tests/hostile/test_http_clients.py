@@ -9,6 +9,7 @@ import json
 import os
 import random
 import resource
+import socket
 from collections.abc import AsyncIterator, Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from minuet.api.connections import ConnectionLimits
+from minuet.api.connections import Connection, ConnectionLimits
 from minuet.api.front import Limits
 
 from ..api.conftest import Serve, Site, open_site, serve
@@ -195,16 +196,23 @@ async def test_a_client_that_does_not_read_is_cut_off(serve: Serve) -> None:
         "nodes": [{"id": "a", "type": "transform", "config": {"value": "{{ input }}"}}],
     }
     async with serve(connections=limits) as site:
-        run = await site.start(document, "x" * 8_000_000)
+        run = await site.start(document, "x" * 7_000_000)
         await site.app.wait(run)
         parts = urlsplit(site.url)
-        # A reader with a small buffer, of which nothing is ever read.
-        _, writer = await asyncio.open_connection(parts.hostname, parts.port, limit=1)
-        writer.write(b"GET /runs/%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % run.encode())
-        await until(lambda: bool(site.held.busy))
-        await until(lambda: not site.held.busy)
-        writer.close()
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            client.connect((parts.hostname, parts.port))
+            client.sendall(b"GET /runs/%s HTTP/1.1\r\nHost: localhost\r\n\r\n" % run.encode())
+            # All of the answer waits to be sent.
+            await until(lambda: any(writes(one) for one in site.held.idle))
+            (slow,) = [one for one in site.held.idle if writes(one)]
+            await until(lambda: slow not in site.held.idle)
         await is_well(site)
+
+
+def writes(connection: Connection) -> bool:
+    """Whether it has bytes that the client does not take."""
+    return connection.transport.get_write_buffer_size() > 1_000_000
 
 
 # ── large ones ──────────────────────────────────────────────────────────────────────────
