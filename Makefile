@@ -25,7 +25,7 @@ SERVER := .venv/.server
 DEV := .venv/.dev
 SERVERS := .venv/servers/.complete
 
-.PHONY: help setup demo serve services test check static format sim faults bench bench-peers soak requirements docs pins clean
+.PHONY: help setup demo serve services test check static format sim faults bench bench-http bench-peers soak requirements docs pins clean
 
 help: ## List the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s%s\n", $$1, $$2}' Makefile
@@ -74,6 +74,9 @@ faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark
 	@$(RUN) -m bench.main $(ARGS)
+
+bench-http: $(DEV) ## Measure the HTTP API: starts, end to end, workers; ARGS="--stores sqlite --seconds 60"
+	@$(RUN) -m bench.http $(ARGS)
 
 bench-peers: $(DEV) ## Minuet and other engines at the same work; writes bench/RESULTS.md; ARGS="--peers dbos,celery"
 	@$(RUN) -m bench.peers.main $(ARGS)

@@ -1,0 +1,28 @@
+"""The benchmark of the HTTP API, with small sizes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.slow
+def test_the_benchmark_of_the_http_api_runs() -> None:
+    command = ["-m", "bench.http", "--stores", "sqlite", "--seconds", "0.3", "--rate", "20"]
+    command += ["--chains", "2"]
+    done = subprocess.run(
+        [sys.executable, *command], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)["sqlite"]
+
+    assert found["starts_per_s"] > 0
+    assert found["steady"]["wrong"] == found["end_to_end"]["wrong"] == 0
+    assert found["alone"]["http"]["p50_ms"] > 0
+    assert found["remote_nodes_per_s"] > 0
