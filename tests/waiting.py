@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from minuet.store.base import Store
 
 #: Longest wait in a test, in seconds; far more than anything takes.
-PATIENCE = 20
+PATIENCE = 120
 
 #: How long a hint is awaited: what a test waits for may be no event of a run.
 HINT_MS = 50

@@ -15,7 +15,7 @@ from minuet.errors import ConditionError, DocumentError
 
 from . import escapes
 
-#: Seconds for one attempt: generous, because without the limits it takes minutes, or all memory.
+#: Seconds of CPU for one attempt: without the limits it takes minutes, or all memory.
 SOON = 10
 
 #: What an attempt that has no effect leaves as it was.
@@ -110,10 +110,10 @@ async def test_no_attempt_succeeds_and_the_worker_lives(kind: str) -> None:
     )
     async with App("memory://") as app:
         for workflow in compiled(documents):
-            started = time.perf_counter()
+            started = time.process_time()
             result = await app.wait(await app.start(workflow, OUTPUT), timeout=60)
             assert result.nodes["escaped"].status != "COMPLETED", workflow.document
-            assert time.perf_counter() - started < SOON
+            assert time.process_time() - started < SOON
         after = await app.wait(await app.start(deciding("output.a == 1"), OUTPUT), timeout=60)
 
     assert after.nodes["escaped"].status == "COMPLETED"
@@ -132,14 +132,14 @@ async def test_no_attempt_succeeds_and_the_worker_lives(kind: str) -> None:
     ids=["cel", "match", "search", "schema", "names"],
 )
 def test_a_regular_expression_ends_in_time(make: Any, pattern: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
 
     try:
         compile_condition(make(pattern)).evaluate({"output": OUTPUT, "ctx": {}})
     except ConditionError:
         pass  # Refused, which is an end too.
 
-    assert time.perf_counter() - started < SOON
+    assert time.process_time() - started < SOON
 
 
 def test_there_are_more_than_two_hundred_attempts() -> None:

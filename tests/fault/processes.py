@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 #: Longest wait for anything here; a test that runs into it fails.
-SECONDS_MAX = 60.0
+SECONDS_MAX = 120.0
 
 #: How often to look for what cannot be waited for.
 LOOK_SECONDS = 0.001

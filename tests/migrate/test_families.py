@@ -41,7 +41,7 @@ async def test_a_family_goes_on_in_the_other_store() -> None:
 
     assert len(kinds) == 2
     async with App(there) as app:
-        result = await app.runs.wait(run, timeout=20)
+        result = await app.runs.wait(run, timeout=60)
         assert (result.status, result.output) == ("COMPLETED", {"c": {"hold": {}}})
         (found,) = (await app.runs.tree(run)).children
         assert (found.run_id, found.status) == (child, "COMPLETED")
@@ -79,7 +79,7 @@ async def test_a_parent_learns_of_an_end_that_came_before_it_arrived(first: str)
         await transfer.move(row)
         if name == child:
             async with App(there) as app:
-                assert (await app.runs.wait(child, timeout=20)).status == "COMPLETED"
+                assert (await app.runs.wait(child, timeout=60)).status == "COMPLETED"
 
     async with App(there) as app:
-        assert (await app.runs.wait(run, timeout=20)).status == "COMPLETED"
+        assert (await app.runs.wait(run, timeout=60)).status == "COMPLETED"

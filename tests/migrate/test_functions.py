@@ -63,5 +63,5 @@ async def test_a_function_and_its_child_run_go_on_in_the_other_store(
         steps = (await app.runs.show(run)).nodes["mf-order"].steps
         assert [step.name for step in steps] == ["mf-fetch"]
         await app.signal(found.run_id, "more", 40)
-        assert (await app.runs.wait(run, timeout=20)).output == [1, 42, 3]
+        assert (await app.runs.wait(run, timeout=60)).output == [1, 42, 3]
     assert RAN["fetch"] == 3

@@ -242,7 +242,7 @@ async def test_a_run_that_is_moved_to_another_store_asks_for_nothing_that_was_de
         (pending,) = await app.approvals.list()
         assert pending.id == second.id
         await app.approvals.approve(pending.id, by="bob")
-        result = await app.wait(run, timeout=20)
+        result = await app.wait(run, timeout=60)
         assert result.status == "COMPLETED"
         assert result.nodes["gate"].output["decided_by"] == "ada"
         kinds = [one["type"] for one in await app.runs.events(run)]

@@ -166,7 +166,7 @@ def test_an_open_run_is_replayed_as_far_as_it_had_come() -> None:
     async def run() -> Any:
         async with minuet.App("memory://") as app:
             handle = await app.start(order, {"order_id": 2})
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 async for _, _, event in app.runs.follow(handle):
                     if event.__struct_config__.tag == "node.waiting":
                         break

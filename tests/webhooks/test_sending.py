@@ -97,7 +97,7 @@ async def test_the_decision_and_the_end_of_the_run_follow_in_their_order(scene: 
     notifier = scene.notifier()
     await send(notifier)
     await scene.app.approvals.reject(f"{run}:gate", by="ada", comments="no")
-    assert (await scene.app.wait(run, timeout=20)).status == "FAILED"
+    assert (await scene.app.wait(run, timeout=60)).status == "FAILED"
 
     await send(notifier)
 
@@ -182,7 +182,7 @@ async def test_a_receiver_that_is_silent_or_dead_delays_nobody_else(
     # The silent one has not answered, and what it is about goes on: it can be decided.
     assert scene.inbox.got == []
     await scene.app.approvals.approve(f"{run}:gate", by="ada")
-    assert (await scene.app.wait(run, timeout=20)).status == "COMPLETED"
+    assert (await scene.app.wait(run, timeout=60)).status == "COMPLETED"
 
     async def is_told() -> bool:
         await notifier.look()

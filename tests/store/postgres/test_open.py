@@ -242,7 +242,7 @@ async def test_no_connection_outlives_its_store(url: str, admin: Any, turns: int
         await asyncio.wait(store._hints._tasks)
 
     assert store._database._links == set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while await admin.fetchval(  # noqa: ASYNC110
             "SELECT count(*) FROM pg_stat_activity WHERE application_name = $1", name
         ):
