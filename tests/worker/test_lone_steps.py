@@ -131,7 +131,7 @@ def test_the_context_of_a_step_is_that_of_its_function_beside_what_is_its_own() 
 
     step = made.for_step("charge", 3, is_async=True)
 
-    own = {"_prefix", "_key", "_cancelled", "outage", "_time", "attempt"}
+    own = {"_prefix", "_key", "_cancelled", "_printed", "outage", "_time", "attempt"}
     for name in set(Context.__slots__) - own:
         assert getattr(step, name) == getattr(made, name), name
     assert (step.step_name, step.attempt, step.cancelled) == ("charge", 3, False)

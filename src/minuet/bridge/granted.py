@@ -59,7 +59,8 @@ class Granted:
     @property
     def held(self) -> Held:
         """The token and its lease, to be renewed."""
-        return Held(*self._token)
+        grant = self.grant
+        return Held(grant.run, grant.node, grant.scope, grant.lease)
 
     def release(self) -> Released:
         """Give the token back; any worker may take it."""
@@ -95,7 +96,7 @@ class Granted:
         grant = self.grant
         if grant.damaged:
             raise self._damaged(f"the field {grant.damaged!r} of its row")
-        if is_unreadable(self.header.tags):
+        if self.header.tags and is_unreadable(self.header.tags):
             raise self._damaged("the field 'tags' of the run")
         for output in (*grant.inputs, *grant.reads):
             if not output.data:

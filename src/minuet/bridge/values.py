@@ -114,8 +114,11 @@ def _measure(value: Any, depth: int, left: int) -> int:
             left -= len(key)
         value = value.values()
     for item in value:
-        if type(item) is str:
+        kind = type(item)
+        if kind is str:
             left -= len(item)
+        elif kind is int and -_INTEGER_MAX <= item < _INTEGER_MAX:
+            continue
         elif left >= 0:
             left = _measure(item, depth + 1, left)
             if left < 0:

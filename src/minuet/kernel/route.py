@@ -43,7 +43,9 @@ def route(
     program: Program, node: Node, scope: Scope, output: Json, variables: Mapping[str, Json]
 ) -> Routing:
     """Choose where the output of a completed node goes."""
-    asking = asking_node(program, node)
+    asking = None
+    if node.type == HUMAN or node.foreach is not None:
+        asking = asking_node(program, node)
     if asking is not None and not is_approved(output):
         return _rejected(node, asking, output)
     if node.loop is None and node.branch is None:

@@ -432,6 +432,7 @@ class Context:
         made.scope = self.scope
         made.scope_text = self.scope_text
         made.lease_id = self.lease_id
+        made.kept_bytes = self.kept_bytes
         made.max_output_bytes = self.max_output_bytes
         if not is_async:
             # Imported here, because a program that only reads documents does not need it.

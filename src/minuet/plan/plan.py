@@ -263,7 +263,7 @@ def is_undo(name: str) -> bool:
 
 def author_of(name: str) -> str:
     """The node that an author wrote, for one of the hidden nodes of its foreach."""
-    return name.split(HIDDEN)[0] or name
+    return name.split(HIDDEN)[0] or name if HIDDEN in name else name
 
 
 def authored(plan: Plan) -> tuple[Node, ...]:

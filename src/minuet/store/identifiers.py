@@ -46,7 +46,8 @@ def slot_key(item: Slot) -> str:
 def are_long(deliveries: Sequence[Delivery]) -> bool:
     """Whether a name in these deliveries is too long."""
     for d in deliveries:
-        if max(len(d.node), len(d.scope), len(d.queue)) > _SHORT and (
+        # Almost none is: together they are shorter than one may be.
+        if len(d.node) + len(d.scope) + len(d.queue) > _SHORT and (
             is_long(d.node) or is_long(d.scope) or is_long(d.queue)
         ):
             return True

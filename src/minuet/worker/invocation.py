@@ -147,10 +147,13 @@ class Invocations:
             raise HandlerError(f"node {node.id!r} names no handler")
         task = self._handlers.find(node.handler)
         config = self._own_config(assignment, node)
-        self._add_output(assignment, node, config, task.takes)
+        if node.undoes:
+            self._add_output(assignment, config, task.takes)
         context = self._enter(assignment, node, is_async=task.is_async)
-        timeout_ms = _first_ms(node.timeout_ms, task.timeout)
-        soft_ms = _first_ms(node.soft_timeout_ms, task.soft_timeout)
+        timeout_ms, soft_ms = node.timeout_ms, node.soft_timeout_ms
+        if task.timeout is not None or task.soft_timeout is not None:
+            timeout_ms = _first_ms(timeout_ms, task.timeout)
+            soft_ms = _first_ms(soft_ms, task.soft_timeout)
         isolated = None
         if (node.isolation or task.isolation) == "process" and self._handlers.isolates:
             isolated = Isolated(task, config, node.max_memory_mb or task.max_memory_mb)
@@ -169,18 +172,16 @@ class Invocations:
 
     @staticmethod
     def _add_output(
-        assignment: Assignment,
-        node: Node,
-        config: dict[str, Json],
-        takes: Callable[[str], bool],
+        assignment: Assignment, config: dict[str, Json], takes: Callable[[str], bool]
     ) -> None:
         """Give a compensator the output of its node, if it has an argument for it."""
-        if node.undoes and "output" not in config and takes("output"):
+        if "output" not in config and takes("output"):
             config["output"] = copy.deepcopy(assignment.undone_output())
 
     def _of_stand_in(self, assignment: Assignment, node: Node, stand_in: StandIn) -> Invocation:
         config = self._own_config(assignment, node)
-        self._add_output(assignment, node, config, stand_in.takes)
+        if node.undoes:
+            self._add_output(assignment, config, stand_in.takes)
         # It takes the same config and has the same output as the registered type it replaces.
         found = self._handlers.find_type(node.type)
         if found is not None:
@@ -234,14 +235,15 @@ class Invocations:
     def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
         """Make the context, and attribute the log lines of this asyncio task to this node."""
         grant = assignment.grant
+        scope = assignment.undone_scope if node.undoes else assignment.scope
         context = assignment.context = Context(
             services=self._services,
             run_id=grant.run,
             workflow=assignment.header.workflow,
             node_id=author_of(node.id),
             token_node=node.id,
-            undone_scope=encode(assignment.undone_scope) if node.undoes else None,
-            scope=assignment.undone_scope,
+            undone_scope=encode(scope) if node.undoes else None,
+            scope=scope,
             scope_text=grant.scope,
             attempt=grant.attempt,
             lease_id=grant.lease,

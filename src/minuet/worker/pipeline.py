@@ -182,7 +182,7 @@ class Pipeline:
         if (
             assignment.missing_blobs()
             or assignment.grant.oversize
-            or assignment.missing_chunk() is not None
+            or (assignment.is_item and assignment.missing_chunk() is not None)
         ):
             await preparing.load_values(assignment)
         grant = assignment.grant

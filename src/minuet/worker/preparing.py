@@ -43,7 +43,7 @@ class Preparing:
         if loaded is None:
             return False
         assignment.use(loaded)
-        chunk = assignment.missing_chunk()
+        chunk = assignment.missing_chunk() if assignment.is_item else None
         if chunk is not None:
             assignment.chunk = self._chunks.find(chunk)
         return True

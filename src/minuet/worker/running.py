@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Executor as ThreadPool
 from typing import Any
 
@@ -79,10 +79,12 @@ class Running:
         except Exception as error:
             return self._failures.outside_handler(assignment, error)
 
-    async def run(self, assignment: Assignment, node: Node) -> Outcome:
+    def run(self, assignment: Assignment, node: Node) -> Coroutine[Any, Any, Outcome]:
         """Run a node's handler, or the I/O of its type."""
-        if not self._tracer.is_on:
-            return await self._run(assignment, node)
+        run = self._run_traced if self._tracer.is_on else self._run
+        return run(assignment, node)
+
+    async def _run_traced(self, assignment: Assignment, node: Node) -> Outcome:
         with self._tracer.executing(assignment.grant, assignment.header, node.type) as fail:
             outcome = await self._run(assignment, node)
             if isinstance(outcome, AttemptFailed):

@@ -53,11 +53,15 @@ class Settling:
     def settle_now(self, assignment: Assignment) -> Item | None:
         """Settle; None when something must be awaited first, by `settle_later`: a large output is
         stored, or a condition needs a blob or another process."""
-        outcome = assignment.outcome
+        outcome, node = assignment.outcome, assignment.node
         if isinstance(outcome, Succeeded) and (
-            (not assignment.is_kept and needs_blob(assignment.output))
-            or is_long_list(assignment)
-            or self._needs_time(assignment)
+            (needs_blob(assignment.output) and not assignment.is_kept)
+            or (node is not None and node.foreach is not None and is_long_list(assignment))
+            or (
+                node is not None
+                and (node.branch is not None or node.loop is not None)
+                and self._needs_time(assignment, node)
+            )
         ):
             assignment.unsettled = outcome
             return None
@@ -74,12 +78,12 @@ class Settling:
         assignment.unsettled = None
         return await self.settle_in_time(assignment)
 
-    def _needs_time(self, assignment: Assignment) -> bool:
-        """Whether conditions need a blob that is not at hand, or another process."""
-        loaded, node = assignment.loaded, assignment.node
-        if loaded is None or node is None or (node.branch is None and node.loop is None):
+    @staticmethod
+    def _needs_time(assignment: Assignment, node: Node) -> bool:
+        """Whether a node's conditions need a blob that is not at hand, or another process."""
+        if assignment.loaded is None:
             return False
-        program = loaded.program
+        program = assignment.loaded.program
         needs = program.needs(node)
         return needs.time or needs.metadata or bool(program.missing_blobs(node))
 
@@ -141,7 +145,7 @@ class Settling:
             hop=grant.hop,
             cursor=grant.cursor,
             fraction=self._ids.fraction(),
-            items=_items_of(assignment),
+            items=None if node.foreach is None else _items_of(assignment),
             undos=assignment.undo_list() if is_undo(grant.node) else None,
         )
         # Decoded values are many times as large as their bytes, and items wait for the store.

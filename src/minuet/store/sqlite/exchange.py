@@ -233,9 +233,10 @@ class ExchangeGroup:
         if not tokens:
             return wanted == 0
         known: list[tuple[int, int]] = []
+        ends = {queue: lease_end(request, queue, self._now_ms) for queue in queues}
         for token in tokens:
             token.state, token.lease, token.session = "leased", request.lease, request.session
-            until = lease_end(request, token.queue, self._now_ms)
+            until = ends[token.queue]
             token.due_ms, token.taken_ms = until, self._now_ms
             token.delivery += 1
             key = token.key
@@ -255,7 +256,8 @@ class ExchangeGroup:
 
     def _fitting(self, call: _Call, tokens: list[Token]) -> list[Token]:
         """The first of these tokens, whose outputs fit into the answer."""
-        if not any(map(_is_heavy, tokens)) and (
+        # Whether one may need more than the output of one node.
+        if not any(t.reads or (not t.source and t.hop > 0) for t in tokens) and (
             len(tokens) <= FITTING or self._known_bytes(tokens) <= LIGHT_BYTES_MAX
         ):
             return tokens
@@ -443,17 +445,12 @@ def _as_read(output: Output, found: _Found) -> Output:
     return Output(output.node, output.scope, output.data, any(found[5:]), found[3])
 
 
-def _is_heavy(token: Token) -> bool:
-    """Whether a token may need more than the output of one node."""
-    return bool(token.reads) or (not token.source and token.hop > 0)
-
-
 def _sizes(needed: _Needed) -> dict[Hashable, int]:
     return {one[2:4]: one[4] for one in (*needed.inputs, *needed.reads)}
 
 
-def _by_age(token: Token) -> tuple[int, Key]:
-    return (token.due_ms or 0, token.key)
+def _by_age(token: Token) -> tuple[int, str, str, str]:
+    return (token.due_ms or 0, token.run, token.node, token.scope)
 
 
 def _take_ready(queues: int, of_runs: bool) -> str:
