@@ -90,6 +90,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /replica/runs/{run_id}": ("admin",),
     "GET /replica/blob": ("admin",),
     "GET /replica/workflows": ("admin",),
+    "GET /replica/keys": ("admin",),
 }
 
 
