@@ -180,6 +180,25 @@ async def test_deployed_workflows_are_copied_with_their_tags(serve: Serve, tmp_p
     assert shown["tags"] == {"main": 1}
 
 
+async def test_api_keys_are_copied_and_open_the_copy(serve: Serve, tmp_path: Path) -> None:
+    file = tmp_path / "copy.db"
+    async with serve() as site:
+        made, gone = [
+            await site.post("/keys", {"name": name, "roles": ["viewer"]}, 201)
+            for name in ("ann", "ben")
+        ]
+        async with copy_of(site.url, file, compare_s=0.05) as copy:
+            await copy.until_same(site, "/keys")
+            await site.client.delete(f"/api/v1/keys/{gone['id']}")
+            await copy.until_same(site, "/keys")
+            answers = [
+                await copy.client.get("/runs", headers={"Authorization": f"Bearer {one['key']}"})
+                for one in (made, gone)
+            ]
+
+    assert [answer.status_code for answer in answers] == [200, 401]
+
+
 async def test_a_position_that_its_primary_has_lost_is_made_up_for(
     serve: Serve, tmp_path: Path
 ) -> None:

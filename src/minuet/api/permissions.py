@@ -104,6 +104,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /replica/runs/{run_id}": ("admin",),
     "GET /replica/blob": ("admin",),
     "GET /replica/workflows": ("admin",),
+    "GET /replica/keys": ("admin",),
 }
 
 

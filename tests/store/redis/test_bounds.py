@@ -65,7 +65,7 @@ async def test_an_ended_run_is_removed_when_its_time_is_over(
     assert await store.read_run("default", "r1") is None
     assert await store.list_runs("default") == []
     left = {key.rpartition(b":")[2] for key in keys(client, store)}
-    assert left <= {b"queues", b"wake", b"ends", b"layout"}
+    assert left <= {b"queues", b"wake", b"ends", b"feed", b"layout"}
     (again,) = await store.create_runs([new_run("r2", "a", idempotency_key="r1")])
     assert again.run == "r2"  # type: ignore[union-attr]
 

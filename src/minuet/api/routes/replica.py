@@ -13,6 +13,7 @@ from minuet.api.errors import NotFoundError
 from minuet.api.parameters import RunId
 from minuet.api.streaming import check_room
 from minuet.app.hub import Wanted
+from minuet.app.keys import KeyCells
 from minuet.app.replica.giving import Giver
 
 #: They are not part of the public API.
@@ -64,6 +65,13 @@ async def get_stored_blob(facade: Here, ref: str, run: str | None = None) -> Res
 async def get_deployments(facade: Here) -> Response:
     """All deployed workflows."""
     return Response(await Giver(facade.store, facade.tenant).deployments(), media_type=PACKED)
+
+
+@router.get("/replica/keys")
+async def get_keys(facade: Here) -> Response:
+    """The API keys of the tenant, as hashes."""
+    giver = Giver(facade.store, facade.tenant)
+    return Response(await giver.keys(KeyCells.of(facade)), media_type=PACKED)
 
 
 def _packed(data: bytes | None, name: str) -> Response:

@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from minuet.app.keys import FOLDER
 from minuet.app.move.blobs import BlobCopier
 from minuet.app.move.parcel import refs_in
 from minuet.app.replica.giving import (
     Changes,
     Deployments,
     Standing,
+    decode_cells,
     decode_changes,
     decode_deployments,
     decode_snapshot,
@@ -39,7 +41,7 @@ from minuet.errors import (
     StoreUnavailableError,
     StoreUnusableError,
 )
-from minuet.store.records import CellChange, Snapshot
+from minuet.store.records import Cell, CellChange, Snapshot
 from minuet.store.sqlite.copied import CopiedStore
 
 if TYPE_CHECKING:
@@ -58,6 +60,9 @@ COMPARE_S = 60.0
 #: A run is fetched again after this many times the time that it took: one that is large and busy
 #: must not take all of it.
 REST = 10
+
+#: Keys of a copy.
+KEYS_MAX = 100_000
 
 #: Where the copy notes what it is.
 CELL = "replica"
@@ -103,6 +108,9 @@ class Primary:
 
     async def deployments(self) -> Deployments:
         return decode_deployments(await self._get("/replica/workflows") or b"")
+
+    async def keys(self) -> list[Cell]:
+        return decode_cells(await self._get("/replica/keys") or b"\x90")
 
     async def _get(self, path: str, **params: Any) -> bytes | None:
         """What the server answers; None: there is no such thing."""
@@ -222,6 +230,7 @@ class Replica:
                 asked_ms = self._clock.now_ms()
                 await self._compare(primary)
                 await self._copy_workflows(primary)
+                await self._copy_keys(primary)
                 compared_s = loop.time()
             await self._fetch_due(primary, copier)
             if found.more:
@@ -300,6 +309,15 @@ class Replica:
             for tag, number in tags.items():
                 if known is not None and known.tags.get(tag) != number:
                     await self._store.deploy_workflow(newest[name, number], [tag])
+
+    async def _copy_keys(self, primary: Primary) -> None:
+        """Let in who is let in there."""
+        theirs = {cell.name: cell.data for cell in await primary.keys()}
+        ours = {cell.name for cell in await self._store.list_cells(FOLDER, limit=KEYS_MAX)}
+        changes = [CellChange(name, data) for name, data in theirs.items()]
+        await self._store.write_cells(
+            [*changes, *(CellChange(name, None) for name in ours - theirs.keys())]
+        )
 
     async def _copy_blob(self, primary: Primary, ref: str) -> None:
         data = await primary.get_blob(ref)

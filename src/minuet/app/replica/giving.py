@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import msgspec
 
+from minuet.app.keys import KeyCells
 from minuet.store.base import Store
-from minuet.store.records import Snapshot, WorkflowVersion
+from minuet.store.records import Cell, Snapshot, WorkflowVersion
 
 #: Runs on one page.
 PAGE = 1_000
@@ -45,6 +46,7 @@ _encode = msgspec.msgpack.Encoder().encode
 decode_changes = msgspec.msgpack.Decoder(Changes).decode
 decode_standings = msgspec.msgpack.Decoder(list[Standing]).decode
 decode_snapshot = msgspec.msgpack.Decoder(Snapshot).decode
+decode_cells = msgspec.msgpack.Decoder(list[Cell]).decode
 decode_deployments = msgspec.msgpack.Decoder(Deployments).decode
 
 
@@ -88,3 +90,12 @@ class Giver:
             if found is not None:
                 tags[name] = found.tags
         return _encode(Deployments(versions, tags))
+
+    async def keys(self, cells: KeyCells) -> bytes:
+        """The API keys of the tenant: their hashes, as they are stored."""
+        known = []
+        async for key in cells.all():
+            cell = await cells.read(key.id) if key.tenant == self._tenant else None
+            if cell is not None:
+                known.append(cell)
+        return _encode(known)
