@@ -15,7 +15,9 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.audit import AuditEntry
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.keys import NewKey, StoredKey
 from minuet.app.logs import LogLine
 from minuet.app.results import (
     Explanation,
@@ -302,6 +304,32 @@ def read_node_type(shape: Shape) -> NodeTypeInfo:
         # What else there is to know of its kind, the server does not say.
         kind="io" if can_retry else "inline",
         secrets_in_config=secrets,
+    )
+
+
+def read_key(shape: Shape) -> StoredKey:
+    """An API key. Its digest is the server's alone."""
+    return _make(
+        StoredKey,
+        shape,
+        digest=b"",
+        is_trusted=shape["trusted"],
+        created_by=shape["created_by"] or "",
+    )
+
+
+def read_new_key(shape: Shape) -> NewKey:
+    return NewKey(read_key(shape), shape["key"])
+
+
+def read_audit_entry(shape: Shape) -> AuditEntry:
+    return _make(
+        AuditEntry,
+        shape,
+        at_ms=at_ms(shape["at"]),
+        by=shape["by"] or "",
+        shown=shape["credential"] or "",
+        address=shape["address"] or "",
     )
 
 

@@ -12,7 +12,7 @@ from minuet.app.app import App, Facade
 from minuet.app.audit import AuditEntry
 from minuet.app.keys import NewKey, StoredKey
 from minuet.cli.output import clean, format_moment, format_short_age, note, print_json, print_table
-from minuet.cli.stores import is_memory, with_app
+from minuet.cli.stores import is_memory, open_place, with_app
 from minuet.cli.user import user_name
 from minuet.errors import ConfigError
 
@@ -31,8 +31,8 @@ def create(arguments: Namespace) -> int:
 
 
 async def _create(arguments: Namespace) -> NewKey:
-    async with App(arguments.store, worker=False) as app:
-        return await app.for_tenant(arguments.tenant).keys.create(
+    async with open_place(arguments.store) as app:
+        return await of_tenant(app, arguments.tenant).keys.create(
             arguments.name,
             arguments.roles,
             groups=arguments.groups,
@@ -42,11 +42,23 @@ async def _create(arguments: Namespace) -> NewKey:
         )
 
 
+def of_tenant(app: Facade, tenant: str) -> Facade:
+    """The facade of a tenant. A client of a server belongs to the tenant of its own key."""
+    if isinstance(app, App):
+        return app.for_tenant(tenant)
+    if tenant != "default":
+        raise ConfigError(
+            "through a server, these are the keys of the tenant whose key you show (MINUET_API_KEY): "
+            "leave out --tenant, or name the store with --store"
+        )
+    return app
+
+
 def list_keys(arguments: Namespace) -> int:
     """List the keys of a tenant."""
 
     async def ask(app: Facade) -> list[StoredKey]:
-        return await app.for_tenant(arguments.tenant).keys.list()
+        return await of_tenant(app, arguments.tenant).keys.list()
 
     found = with_app(arguments, ask)
     if arguments.output == "json":
@@ -81,7 +93,7 @@ def revoke(arguments: Namespace) -> int:
     """End a key."""
 
     async def ask(app: Facade) -> StoredKey:
-        return await app.for_tenant(arguments.tenant).keys.revoke(arguments.id)
+        return await of_tenant(app, arguments.tenant).keys.revoke(arguments.id)
 
     found = with_app(arguments, ask)
     if arguments.output == "json":
@@ -95,7 +107,7 @@ def audit(arguments: Namespace) -> int:
     """List who has changed what over HTTP."""
 
     async def ask(app: Facade) -> list[AuditEntry]:
-        return await app.for_tenant(arguments.tenant).audit.list(limit=arguments.limit)
+        return await of_tenant(app, arguments.tenant).audit.list(limit=arguments.limit)
 
     found = with_app(arguments, ask)
     if arguments.output == "json":

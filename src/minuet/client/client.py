@@ -25,6 +25,7 @@ from minuet.app.options import Options
 from minuet.app.portal import Portal
 from minuet.app.sync import SyncFacade
 from minuet.client.base import only_local
+from minuet.client.keys import RemoteAudit, RemoteKeys
 from minuet.client.nouns import (
     RemoteApprovals,
     RemoteBlobs,
@@ -99,6 +100,8 @@ class AsyncClient(Facade):
         self._retention = RemoteRetention(self._transport, runs)
         self._blobs = RemoteBlobs(self._transport)
         self._webhooks = RemoteWebhooks(self._transport)
+        self._keys = RemoteKeys(self._transport)
+        self._audit = RemoteAudit(self._transport)
 
     async def __aenter__(self) -> Self:
         await self.open()
@@ -143,6 +146,18 @@ class AsyncClient(Facade):
         """Who is sent webhooks, and how that goes."""
         self._check_open()
         return self._webhooks
+
+    @property
+    def keys(self) -> RemoteKeys:
+        """The API keys of this client's tenant."""
+        self._check_open()
+        return self._keys
+
+    @property
+    def audit(self) -> RemoteAudit:
+        """Who has changed what over HTTP."""
+        self._check_open()
+        return self._audit
 
     @property
     def doctor(self) -> NoReturn:
