@@ -141,7 +141,8 @@ def identity_of(scope: Scope) -> Identity:
 def roles_of(name: str) -> tuple[Role, ...]:
     """One of these roles is needed for a route: `GET /runs`. The part of a name that says that a
     parameter may have slashes can be left out."""
-    return NEEDED.get(name) or NEEDED.get(name.replace("}", ":path}"), ())
+    before, _, after = name.rpartition("}")
+    return NEEDED.get(name) or NEEDED.get(f"{before}:path}}{after}", ())
 
 
 def check_role(identity: Identity, roles: tuple[Role, ...]) -> None:
