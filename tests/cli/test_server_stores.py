@@ -474,7 +474,7 @@ def test_every_command_works_on_every_store(
 ) -> None:
     store = ("--store", make_url())
     # Those that serve have tests of their own.
-    used = {"worker", "server", "dev"}
+    used = {"worker", "server", "dev", "top", "runs watch"}
     folder.write("double.yaml", DOUBLE)
     folder.write("fixed.yaml", FIXED)
 

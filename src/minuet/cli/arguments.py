@@ -32,7 +32,7 @@ from minuet.cli.parser import (
 )
 from minuet.cli.run_arguments import add_runs, add_signal
 from minuet.cli.server_arguments import add_servers
-from minuet.cli.store_arguments import add_blobs, add_fleet, add_operations
+from minuet.cli.store_arguments import add_blobs, add_fleet, add_operations, add_top
 from minuet.cli.testing_arguments import add_test
 from minuet.cli.webhook_arguments import add_webhooks
 from minuet.cli.workflow_arguments import add_deploy, add_workflows
@@ -78,6 +78,7 @@ def build_parser() -> Parser:
     add_keys(commands)
     add_audit(commands)
     add_fleet(commands)
+    add_top(commands)
     add_blobs(commands)
     add_operations(commands)
     return parser

@@ -111,6 +111,19 @@ def add_timeout(parser: Parser, about: str) -> None:
     parser.add_argument("--timeout", metavar="S", type=seconds, help=about)
 
 
+def add_watching(parser: Parser) -> None:
+    """Options of commands that go on until they are stopped."""
+    parser.add_argument(
+        "--interval",
+        metavar="S",
+        type=seconds,
+        default=1.0,
+        help="look again after this many seconds (default: 1)",
+    )
+    add_timeout(parser, "end after this many seconds (default: at Ctrl-C)")
+    add_place(parser)
+
+
 def add_limit(parser: Parser) -> None:
     parser.add_argument(
         "--limit",

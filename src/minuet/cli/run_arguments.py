@@ -11,6 +11,7 @@ from minuet.cli.parser import (
     add_older_than,
     add_person,
     add_place,
+    add_watching,
     add_yes,
     count,
     number,
@@ -42,6 +43,25 @@ def add_runs(commands: Commands[Parser]) -> None:
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
     )
     add_place(parser)
+    parser = add(
+        verbs,
+        "watch",
+        "watching:watch",
+        "watch runs while they change",
+        "Watch a run until it is over, or the newest runs until Ctrl-C: a table on a terminal, a\n"
+        "line for each change elsewhere.",
+    )
+    parser.add_argument(
+        "run", metavar="RUN", nargs="?", help="run id, its unambiguous beginning, or `latest`"
+    )
+    parser.add_argument(
+        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
+    )
+    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
+    )
+    add_watching(parser)
     parser = _add_about(verbs, "show", "runs:show", "show how a run stands, node by node")
     parser.add_argument(
         "node",

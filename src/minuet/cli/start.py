@@ -10,6 +10,7 @@ from minuet.app import shapes
 from minuet.app.compiling import CompiledWorkflow, is_name
 from minuet.app.options import worker_settings
 from minuet.app.results import RunResult
+from minuet.cli.following import follow_run
 from minuet.cli.inputs import file_and_input, read_input, read_limit_options
 from minuet.cli.log import logging_to_stderr
 from minuet.cli.output import note, print_json
@@ -47,8 +48,8 @@ def start(arguments: Namespace) -> int:
             note(f"run {run_id} started; workers go on with it")
             try:
                 async with reporting_unserved(app, [run_id], arguments.store):
-                    result = await app.wait(run_id, timeout=arguments.timeout)
-                return _print_ended(arguments, result)
+                    ended = await follow_run(app, run_id, arguments.timeout)
+                return _print_ended(arguments, await app.runs.show_ended(ended))
             except RunTimeoutError as error:
                 return _print_open(arguments, await app.runs.show(run_id), error)
 

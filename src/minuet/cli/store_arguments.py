@@ -11,6 +11,7 @@ from minuet.cli.parser import (
     add_place,
     add_store_only,
     add_timeout,
+    add_watching,
     add_yes,
     age,
 )
@@ -44,6 +45,18 @@ def add_fleet(commands: Commands[Parser]) -> None:
         "show what waits, what runs, and who serves it",
     )
     add_place(parser)
+
+
+def add_top(commands: Commands[Parser]) -> None:
+    parser = add(
+        commands,
+        "top",
+        "watching:top",
+        "show queues, workers, runs and rates while they change",
+        "Show queues, workers, runs and rates, again and again until Ctrl-C. Where the output is\n"
+        "not a terminal, once.",
+    )
+    add_watching(parser)
 
 
 def add_blobs(commands: Commands[Parser]) -> None:
