@@ -80,16 +80,19 @@ def test_a_route_answers_as_it_is_described(url: str, name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if can_be_wrong(name)])
 def test_a_route_refuses_what_is_wrong_as_it_is_described(url: str, name: str) -> None:
     answers = try_out(url, name, GenerationMode.NEGATIVE)
+    if max(answers) < 400:
+        # What is drawn depends on the modules that are loaded, and some of it happens to be right.
+        answers = try_out(url, name, GenerationMode.NEGATIVE, 20 * EXAMPLES)
 
-    assert any(status >= 400 for status in answers)
+    assert max(answers) >= 400
 
 
-def try_out(url: str, name: str, mode: GenerationMode) -> list[int]:
+def try_out(url: str, name: str, mode: GenerationMode, examples: int = EXAMPLES) -> list[int]:
     """Send some requests and check the answers; their statuses."""
     found: list[int] = []
 
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=examples,
         deadline=None,
         derandomize=True,
         phases=[Phase.explicit, Phase.generate],
