@@ -207,14 +207,15 @@ def why(arguments: Namespace) -> int:
         else:
             print(clean(explanation_text(explanation)))
             wait = explanation.details.get("waiting_for")
-            for name in signals_in(WaitView(**wait)) if wait is not None else ():
+            signals = signals_in(WaitView(**wait)) if wait is not None else ()
+            for name in signals:
                 print(f"Send it with: {signal_command(arguments.store, run_id, name)}")
             if wait is not None and wait["kind"] == APPROVAL_WAIT:
                 id = id_of(wait["key"])
                 asked = await app.approvals.show(id)
                 print(f"Who may decide: {people(asked)}")
                 print(f"Decide with: {decide_command(arguments.store, id)}")
-            elif explanation.status not in ("COMPLETED", "SKIPPED"):
+            elif not signals and explanation.status not in ("COMPLETED", "SKIPPED"):
                 result = await app.runs.show(run_id)
                 async for line in advise(app, result, arguments.store):
                     print(line)
