@@ -409,7 +409,7 @@ class Context:
         made = Context.__new__(Context)
         made._prefix = f"$task:{step}/"
         made._key, made._cancelled, made.outage, made._time = None, False, None, None
-        made._printed = None
+        made._printed, made.kept_bytes = None, 0
         made.attempt = attempt
         # The rest is that of the function. Written out, because a loop over the names takes six
         # times as long, and functions have many steps.
