@@ -11,36 +11,58 @@ mark may claim too much. At the end each row has a verdict:
     failing     it fails on unbroken code, so its failing on a break says nothing
     elsewhere   its tests work in other processes: no line is executed here, nothing was broken
 
-    python -m tools.mutation                 all marked tests, the quickest first; takes hours
+    python -m tools.mutation                 all marked tests, the quickest first; takes an hour
     python -m tools.mutation B-01 D-17       the tests of these rows
     python -m tools.mutation --in tests/unit only tests in this folder
+    python -m tools.mutation --new           only tests that have no verdict yet
     python -m tools.mutation --breaks 12     try harder before listing a test
+    python -m tools.mutation --show          the verdicts so far; nothing is run
+
+Everything is imported once. Each try is a fork of that process, in which the broken functions get
+other code: so it costs what the test costs. A test of all stores is tried on the first of them. A
+break that a fork does not notice is tried once more in a copy of the source: the test may work in
+processes of its own. Verdicts are kept in `docs/mutation.json`.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
+import atexit
+import importlib
 import itertools
+import json
 import os
+import pickle
+import pkgutil
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from xml.etree import ElementTree
+from typing import Any
 
+import pytest
+from tools.breaks import Break, Line, Live, constant_breaks, find_functions, line_breaks, plant
 from tools.requirements import collect_marks
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src"
+KEPT = ROOT / "docs" / "mutation.json"
 
-#: A broken test may hang: this is far longer than any marked test takes.
+#: A broken test may hang: this is far longer than any marked test takes, and how many times as
+#: long as before, and how much longer, one may take in a fork.
 TIMEOUT_S = 120
+SLOWER, LONGER_S = 8, 15
 
-Line = tuple[str, int]
+KILLED, SURVIVED, FAILING, ELSEWHERE = "killed", "survived", "failing", "elsewhere"
+
+#: Stores in the names of cases, the one that is tried first.
+STORES = ("memory", "sqlite", "postgres", "redis", "valkey", "logged")
 
 
 def main() -> int:
@@ -48,52 +70,44 @@ def main() -> int:
     parser.add_argument("rows", nargs="*", help="ids of rows; all, if none is given")
     parser.add_argument("--breaks", type=int, default=6, help="breaks to try for each test")
     parser.add_argument("--in", dest="folder", default="", help="only tests in this folder")
+    parser.add_argument("--new", action="store_true", help="only tests without a verdict")
+    parser.add_argument("--show", action="store_true", help="say what is known, and run nothing")
     options = parser.parse_args()
     rows: dict[str, set[str]] = {}
     for mark in collect_marks(ROOT):
-        if mark.node_id.startswith(options.folder) and (
-            not options.rows or mark.row in options.rows
-        ):
-            rows.setdefault(mark.node_id, set()).add(mark.row)
-    if not rows:
-        print("no test is marked with these rows", file=sys.stderr)
-        return 2
-    lines, seconds, failing = measure(sorted(rows))
-    common = Counter(line for found in lines.values() for line in found)
-    verdicts: dict[str, str] = {}
-    quickest = sorted(rows, key=lambda test: (seconds.get(test, 0.0), test))
-    for number, test in enumerate(quickest, 1):
-        found = sorted(lines.get(test, ()), key=lambda line: (common[line], line))
-        verdicts[test] = FAILING if test in failing else judge(test, found, options.breaks)
-        shown = " ".join(sorted(rows[test]))
-        print(f"{number}/{len(rows)} {verdicts[test]:9} {test} ({shown})", flush=True)
+        rows.setdefault(mark.node_id, set()).add(mark.row)
+    known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    verdicts: dict[str, str] = {test: known[test] for test in sorted(known.keys() & rows.keys())}
+    chosen = [
+        test
+        for test in sorted(rows)
+        if test.startswith(options.folder)
+        and (not options.rows or rows[test] & set(options.rows))
+        and not (options.new and test in verdicts)
+    ]
+    if not options.show and chosen:
+        judge = Judge(chosen, options.breaks, lambda test, verdict: keep(verdicts, test, verdict))
+        code = pytest.main(["-q", "-s", "-p", "no:cacheprovider", *chosen], plugins=[judge])
+        if code not in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+            return int(code)
     report(rows, verdicts)
     return 0 if {SURVIVED, FAILING}.isdisjoint(verdicts.values()) else 1
 
 
-KILLED, SURVIVED, FAILING, ELSEWHERE = "killed", "survived", "failing", "elsewhere"
-
-
-def judge(test: str, lines: list[Line], most: int) -> str:
-    """Break what a test executes, at most so many times, until it notices."""
-    tried = False
-    for path, broken in itertools.islice(breaks(lines), most):
-        tried = True
-        if notices(test, path, broken):
-            return KILLED
-    for path, broken in itertools.islice(constant_breaks(lines), most):
-        tried = True
-        if notices(test, path, broken):
-            return KILLED
-    return SURVIVED if tried else ELSEWHERE
+def keep(verdicts: dict[str, str], test: str, verdict: str) -> None:
+    """Note a verdict at once: the rest may take an hour."""
+    verdicts[test] = verdict
+    KEPT.write_text(json.dumps(dict(sorted(verdicts.items())), indent=0) + "\n")
 
 
 def report(rows: dict[str, set[str]], verdicts: dict[str, str]) -> None:
     """Say which rows have a test that noticed something, and which have none."""
     by_row: dict[str, set[str]] = {}
-    for test, shown in rows.items():
-        for row in shown:
-            by_row.setdefault(row, set()).add(verdicts[test])
+    for test, verdict in verdicts.items():
+        for row in rows[test]:
+            by_row.setdefault(row, set()).add(verdict)
+    marked = {row for shown in rows.values() for row in shown}
+    print(f"{len(by_row)} of {len(marked)} marked rows are judged")
     for verdict in (KILLED, SURVIVED, FAILING, ELSEWHERE):
         # A row with several tests has the best of their verdicts.
         found = sorted(row for row, known in by_row.items() if verdict in known)
@@ -101,141 +115,162 @@ def report(rows: dict[str, set[str]], verdicts: dict[str, str]) -> None:
             del by_row[row]
         print(f"\n{len(found)} rows {verdict}: {' '.join(found)}")
     survivors = [test for test, verdict in verdicts.items() if verdict == SURVIVED]
-    print(f"\n{len(survivors)} of {len(rows)} marked tests survived:")
+    print(f"\n{len(survivors)} of {len(verdicts)} judged tests survived:")
     print("\n".join(f"  {test}" for test in survivors))
 
 
-def measure(tests: list[str]) -> tuple[dict[str, set[Line]], dict[str, float], set[str]]:
-    """The lines that each test executes itself, imports left out; its seconds; and those that
-    fail on unbroken code."""
-    with tempfile.TemporaryDirectory() as folder:
-        data, results = Path(folder) / "coverage", Path(folder) / "results.xml"
-        command = [sys.executable, "-m", "pytest", "-q", *tests, f"--junit-xml={results}"]
-        command += ["--cov=minuet", "--cov-context=test", "--cov-report="]
-        subprocess.run(command, cwd=ROOT, env={**os.environ, "COVERAGE_FILE": str(data)})
-        return _lines(data), *_results(results)
+@dataclass
+class Found:
+    """What a test does when nothing is broken."""
+
+    seconds: float = 0.0
+    fails: bool = True
+    lines: set[Line] = field(default_factory=set)
 
 
-def _lines(data: Path) -> dict[str, set[Line]]:
-    from coverage import CoverageData
+class Judge:
+    """A plugin of pytest that judges the tests it has collected instead of running them."""
 
-    measured = CoverageData(str(data))
-    measured.read()
-    found: dict[str, set[Line]] = {}
-    for path in measured.measured_files():
-        for line, contexts in measured.contexts_by_lineno(path).items():
-            for context in contexts:
-                # tests/x.py::test_y[case]|run
-                test = context.partition("|")[0].partition("[")[0]
-                while test:
-                    found.setdefault(test, set()).add((path, line))
-                    test = test.rpartition("::")[0]
-    return found
+    def __init__(self, tests: Sequence[str], most: int, judged: Callable[[str, str], None]) -> None:
+        self._tests = tests
+        self._most = most
+        self._judged = judged
+        self._live: Live = {}
 
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        # Forks share the folder, and this process removes it.
+        session.config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
+        _import_everything()
+        self._live = find_functions(SOURCE)
+        groups = {test: _cases(session.items, test) for test in self._tests}
+        found = {test: _measure(items) for test, items in groups.items()}
+        common = Counter(line for one in found.values() for line in one.lines)
+        quickest = sorted(self._tests, key=lambda test: (found[test].seconds, test))
+        for number, test in enumerate(quickest, 1):
+            began = time.monotonic()
+            lines = sorted(found[test].lines, key=lambda line: (common[line], line))
+            verdict = FAILING
+            if not found[test].fails:
+                limit_s = min(TIMEOUT_S, int(SLOWER * found[test].seconds) + LONGER_S)
+                verdict = self._judge(test, groups[test], lines, limit_s)
+            took = time.monotonic() - began
+            print(f"{number}/{len(quickest)} {verdict:9} {took:5.1f} s {test}", flush=True)
+            self._judged(test, verdict)
+        return True
 
-def _results(results: Path) -> tuple[dict[str, float], set[str]]:
-    found: dict[str, float] = {}
-    failing: set[str] = set()
-    for case in ElementTree.parse(results).iter("testcase"):
-        module = case.attrib["classname"].replace(".", "/")
-        test = f"{module}.py::{case.attrib['name'].partition('[')[0]}"
-        found[test] = found.get(test, 0.0) + float(case.attrib["time"])
-        if case.find("failure") is not None or case.find("error") is not None:
-            failing.add(test)
-    return found, failing
+    def _judge(self, test: str, items: list[pytest.Item], lines: list[Line], limit_s: int) -> str:
+        """Break what a test executes, at most so many times, until it notices."""
+        tried: list[Break] = []
+        for kind in (line_breaks(lines), constant_breaks(lines)):
+            for one in itertools.islice(kind, self._most):
+                tried.append(one)
+                if self._notices(items, one, limit_s):
+                    return KILLED
+        if any(notices_in_copy(test, one) for one in tried):
+            return KILLED
+        return SURVIVED if tried else ELSEWHERE
 
-
-def breaks(lines: list[Line]) -> Iterator[tuple[Path, str]]:
-    """For each line that can be broken: its file, and the file's text with the break."""
-    for path, line in lines:
-        text = Path(path).read_text(encoding="utf-8")
-        breaker = Breaker(line)
-        broken = ast.fix_missing_locations(breaker.visit(ast.parse(text)))
-        if breaker.done:
-            yield Path(path), ast.unparse(broken)
-
-
-def constant_breaks(lines: list[Line]) -> Iterator[tuple[Path, str]]:
-    """The same for the numbers that a module has names for and some of these lines use.
-
-    Numbers alone: a module with another text in the place of one might not even be imported.
-    """
-    seen: set[tuple[str, str]] = set()
-    for path, line in lines:
-        tree = ast.parse(Path(path).read_text(encoding="utf-8"))
-        named = {
-            node.id
-            for node in ast.walk(tree)
-            if isinstance(node, ast.Name) and node.lineno == line and node.id.isupper()
-        }
-        for statement in tree.body:
-            match statement:
-                case ast.Assign(
-                    targets=[ast.Name(name)], value=ast.Constant(int() | float()) as value
-                ):
-                    if name in named and (path, name) not in seen:
-                        seen.add((path, name))
-                        statement.value = _other(value)
-                        yield Path(path), ast.unparse(ast.fix_missing_locations(tree))
+    def _notices(self, items: list[pytest.Item], found: Break, limit_s: int) -> bool:
+        """Whether the test fails in a fork with broken code, or takes too long."""
+        return _fork(lambda: plant(found, self._live) and _fails(items), limit_s) != 0
 
 
-class Breaker(ast.NodeTransformer):
-    """Change what one line does."""
-
-    def __init__(self, line: int) -> None:
-        self._line = line
-        self.done = False
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if not self.done and isinstance(node, ast.stmt) and node.lineno == self._line:
-            broken = self._broken(node)
-            if broken is not None:
-                self.done = True
-                return ast.copy_location(broken, node)
-        return self.generic_visit(node)
-
-    def _broken(self, node: ast.stmt) -> ast.stmt | None:
-        match node:
-            case ast.If() | ast.While():
-                node.test = ast.UnaryOp(ast.Not(), node.test)
-                return node
-            case ast.Return(value) if value is not None:
-                return ast.Return(_other(value))
-            case ast.Assign() | ast.AugAssign() if node.value is not None:
-                node.value = _other(node.value)
-                return node
-            case ast.Raise():
-                return ast.Pass()
-            case ast.Expr(ast.Call() | ast.Await()):
-                return ast.Pass()
-        return None
+def _import_everything() -> None:
+    """Import what tests import later, so that its functions are there to be broken."""
+    package = importlib.import_module("minuet")
+    for module in pkgutil.walk_packages(package.__path__, "minuet."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
 
 
-def _other(value: ast.expr) -> ast.expr:
-    """An expression with another value."""
-    match value:
-        case ast.Constant(bool() as known):
-            return ast.Constant(not known)
-        case ast.Constant(int() | float() as number):
-            return ast.Constant(number + 1)
-        case ast.Compare() | ast.BoolOp() | ast.UnaryOp(ast.Not()):
-            return ast.UnaryOp(ast.Not(), value)
-    return ast.Constant(None)
+def _cases(items: list[pytest.Item], test: str) -> list[pytest.Item]:
+    """The cases of a test, or of the tests of a module; on one store."""
+    own = [
+        item
+        for item in items
+        if (name := item.nodeid.partition("[")[0]) == test or name.startswith(f"{test}::")
+    ]
+    for store in STORES:
+        if any(store in _words(item) for item in own):
+            others = set(STORES) - {store}
+            return [item for item in own if others.isdisjoint(_words(item))]
+    return own
 
 
-def notices(test: str, path: Path, broken: str) -> bool:
-    """Whether the test fails on the broken code."""
+def _words(item: pytest.Item) -> list[str]:
+    return item.nodeid.partition("[")[2].rstrip("]").split("-")
+
+
+def _measure(items: list[pytest.Item]) -> Found:
+    """Run a test in a fork, and see which lines it executes."""
+    from coverage import Coverage
+
+    def measure() -> bool:
+        coverage = Coverage(data_file=None, source=[str(SOURCE)], config_file=False)
+        coverage.start()
+        began = time.monotonic()
+        fails = _fails(items)
+        seconds = time.monotonic() - began
+        coverage.stop()
+        data = coverage.get_data()
+        lines = {(path, line) for path in data.measured_files() for line in data.lines(path) or ()}
+        Path(file.name).write_bytes(pickle.dumps(Found(seconds, fails, lines)))
+        return fails
+
+    with tempfile.NamedTemporaryFile() as file:
+        _fork(measure)
+        data = Path(file.name).read_bytes()
+        found: Found = pickle.loads(data) if data else Found()
+        return found
+
+
+def _fails(items: list[pytest.Item]) -> bool:
+    from _pytest.runner import runtestprotocol
+
+    for item, following in itertools.zip_longest(items, items[1:]):
+        if any(report.failed for report in runtestprotocol(item, log=False, nextitem=following)):
+            return True
+    return not items
+
+
+def _fork(run: Callable[[], bool], limit_s: int = TIMEOUT_S) -> int:
+    """Run something in a fork; 0: it returned False. What hangs is ended."""
+    pid = os.fork()
+    if pid == 0:
+        code = 2
+        try:
+            # A group of its own: what it has started ends with it.
+            os.setsid()
+            atexit._clear()
+            signal.signal(signal.SIGALRM, signal.SIG_DFL)
+            signal.alarm(limit_s)
+            silence = os.open(os.devnull, os.O_RDWR)
+            for number in (0, 1, 2):
+                os.dup2(silence, number)
+            code = 1 if run() else 0
+            atexit._run_exitfuncs()
+        finally:
+            os._exit(code)
+    _, status = os.waitpid(pid, 0)
+    try:
+        os.killpg(pid, signal.SIGKILL)
+    except (ProcessLookupError, PermissionError):
+        pass
+    return status
+
+
+def notices_in_copy(test: str, found: Break) -> bool:
+    """Whether the test fails, in all its cases, on a copy of the source with the break."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "src"
         # With what is compiled: only the broken module has to be compiled again.
         shutil.copytree(SOURCE, copy)
-        (copy / path.relative_to(SOURCE)).write_text(broken, encoding="utf-8")
+        (copy / found.path.relative_to(SOURCE)).write_text(found.text, encoding="utf-8")
         command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider"]
         command += [f"--timeout={TIMEOUT_S}", test]
         paths = os.pathsep.join(filter(None, [str(copy), os.environ.get("PYTHONPATH", "")]))
-        finished = subprocess.run(
-            command, cwd=ROOT, env={**os.environ, "PYTHONPATH": paths}, capture_output=True
-        )
+        environment: dict[str, Any] = {**os.environ, "PYTHONPATH": paths}
+        finished = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True)
         return finished.returncode != 0
 
 

@@ -713,9 +713,9 @@ _ALL = (
         name="lost-child-awaited",
         summary="a function waits for a child run that a failover has lost",
         functions=True,
-        faults=("latency", "pause"),
-        last=203,
-        first=195,
+        faults=("latency", "pause", "lossy"),
+        last=185,
+        first=180,
         transition=flawed.WaitsForLostChildren,
     ),
     Bug(
