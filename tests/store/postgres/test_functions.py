@@ -95,7 +95,8 @@ async def test_only_the_sets_of_the_latest_versions_are_kept(
         ("tokens", LISTS["stored_token"]),
         ("joins", LISTS["join"]),
         ("arrivals", LISTS["arrival"]),
-        ("events", LISTS["numbered_event"]),
+        # Beside them, for the change feed: the transaction that has written it.
+        ("events", (*LISTS["numbered_event"], "written_by")),
         ("dead_letters", LISTS["dead_letter"]),
     ],
 )
