@@ -91,7 +91,7 @@ async def test_a_run_is_drawn_replayed_and_explained(serve: Serve) -> None:
     assert node["first"]["output"] == 4
     assert "signal" in why["summary"]
     assert tree["run_id"] == run
-    assert {one["code"] for one in unknown} == {"not-found"}
+    assert {one["code"] for one in unknown} == {"node-not-found"}
 
 
 # ── approvals ───────────────────────────────────────────────────────────────────────────────
