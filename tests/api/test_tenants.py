@@ -309,3 +309,24 @@ async def test_events_of_another_tenant_are_in_no_feed() -> None:
         await api.close()
 
     assert {one["run_id"] for one in page.json()["items"]} == {own.id}
+
+
+async def test_a_copy_of_a_tenant_has_nothing_of_another() -> None:
+    store = MemoryStore()
+    async with App(store) as app:
+        theirs = await fill(app.for_tenant("theirs"), SECRET)
+        api = Api(app, Access(is_required=True))
+        made = await app.for_tenant("other").keys.create("ada", ["admin"])
+        caller = Caller(api, Owned(made.text, {}), {})
+        ids = theirs.ids
+        paths = [
+            *("changes", "runs", "workflows", "keys"),
+            *(f"runs/{ids['run_id']}", f"runs/{ids['failed']}"),
+            *(f"blob?ref={ids['ref']}", f"blob?ref={ids['ref']}&run={ids['run_id']}"),
+        ]
+        answers = [await caller.call("GET", f"/api/v1/replica/{path}") for path in paths]
+        await api.close()
+
+    assert [one.status_code for one in answers] == [200] * 4 + [404] * 4
+    for answer in answers[:4]:
+        assert not [word for word in (SECRET, *ids.values()) if word.encode() in answer.content]

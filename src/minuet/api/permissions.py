@@ -85,7 +85,8 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /workers/{id}": ("viewer", "worker"),
     "POST /workers/{id}/drain": ("operator",),
     "GET /queues": ("viewer",),
-    "GET /webhooks": ("viewer",),
+    # Addresses of receivers can be secrets.
+    "GET /webhooks": ("operator",),
     "POST /webhooks/{name}/test": ("operator",),
     "GET /node-types": ("viewer",),
     "GET /node-types/{name}": ("viewer",),
@@ -139,9 +140,9 @@ def identity_of(scope: Scope) -> Identity:
 
 
 def roles_of(name: str) -> tuple[Role, ...]:
-    """One of these roles is needed for a route: `GET /runs`. The part of a name that says that a
-    parameter may have slashes can be left out."""
-    return NEEDED.get(name) or NEEDED.get(name.replace("}", ":path}"), ())
+    """One of these roles is needed for a route: `GET /runs`. The part of a name that says that
+    its last parameter may have slashes can be left out."""
+    return NEEDED.get(name) or NEEDED.get(f"{name.removesuffix('}')}:path}}", ())
 
 
 def check_role(identity: Identity, roles: tuple[Role, ...]) -> None:
