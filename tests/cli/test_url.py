@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -236,3 +237,22 @@ def test_an_address_that_is_none_is_refused(minuet: Any, url: str) -> None:
     assert called.code == 2
     assert "is not the URL of a server" in called.err
     assert "hunter2" not in called.err
+
+
+@pytest.mark.shows("R-03", "R-04")
+def test_a_replica_answers_when_the_first_server_cannot_be_reached(
+    folder: Any, minuet: Any, spawn: Any
+) -> None:
+    folder.write("double.yaml", DOUBLE)
+    run = minuet("start", "double.yaml", "--json", *STORE).json["run_id"]
+    replica = spawn("server", *STORE, "--port", "0", "--read-only", "--json")
+    urls = f"http://127.0.0.1:1,{json.loads(replica.stdout.readline())['url']}"
+
+    listed = minuet("runs", "list", "--json", "--url", urls)
+    shown = minuet("runs", "show", run, "--url", urls)
+    refused = minuet("runs", "cancel", run, "--url", urls)
+
+    assert [one["run_id"] for one in listed.json] == [run]
+    assert "RUNNING" in shown.out
+    assert refused.code == 2
+    assert "http://127.0.0.1:1 cannot be reached" in refused.err

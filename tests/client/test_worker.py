@@ -111,6 +111,7 @@ async def test_errors_and_retries_are_as_in_every_worker() -> None:
     assert once.error["traceback"][-1]["function"] == "wrong"
 
 
+@pytest.mark.shows("H-18")
 async def test_steps_and_blobs_are_kept_by_the_server() -> None:
     calls: list[str] = []
 
