@@ -49,8 +49,8 @@ def serve(arguments: Namespace) -> int:
     options: OptionArguments = {**worker_settings(arguments.settings), "worker": False}
     # Of the workers over HTTP that it stands for.
     options["lease_seconds"] = arguments.settings["MINUET_LEASE"]
-    # Its metrics say how many runs are stalled.
-    options["watch_runs"] = True
+    # Its metrics say how many runs are stalled. That is also written into their histories.
+    options["watch_runs"] = not arguments.read_only
     options["egress_allow"] = listed(arguments.settings["MINUET_EGRESS_ALLOW"])
     if options["secrets"] is None:
         # As for workers: others may write the documents.
