@@ -73,6 +73,34 @@ async def test_a_remote_worker_takes_a_task_and_hands_in_its_result(serve: Serve
     assert (found["status"], found["output"]) == ("COMPLETED", {"loud": {"text": "HELLO"}})
 
 
+async def test_what_a_worker_could_take_is_listed_without_taking_it(serve: Serve) -> None:
+    async with serve(worker=False, heartbeat_seconds=0.05) as site:
+        worker = await register(site, "shout")
+        path = f"/workers/{worker.id}/tasks"
+
+        async def listed() -> bool:
+            found = await site.get("/workers")
+            return worker.id in {one["id"] for one in found["items"]}
+
+        await worker.exchange(take=1, wait_ms=1)
+        await until(site.app.store, listed)
+        run = await site.start(work_of(), "hello")
+        await site.start(work_of("whisper"), "not for it")
+        paused = await site.start(work_of(), "not yet")
+        await site.post(f"/runs/{paused}/pause", {})
+        found = (await site.get(path))["items"]
+        (task,) = await worker.take()
+        later = (await site.get(path))["items"]
+        unknown = await site.get("/workers/nobody/tasks", 404)
+
+    (one,) = found
+    assert (one["run_id"], one["node"], one["scope"]) == (run, "loud", [])
+    assert (one["queue"], one["attempt"]) == ("task:shout", 1)
+    assert task["run_id"] == run
+    assert later == []
+    assert unknown["code"] == "not-found"
+
+
 async def test_what_is_settled_is_in_the_store(serve: Serve) -> None:
     async with serve(worker=False) as site:
         worker = await register(site, "shout")

@@ -85,6 +85,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /workers/{id}": ("viewer", "worker"),
     "POST /workers/{id}/drain": ("operator",),
     "GET /queues": ("viewer",),
+    "GET /workers/{id}/tasks": ("viewer", "worker"),
     # Addresses of receivers can be secrets.
     "GET /webhooks": ("operator",),
     "POST /webhooks/{name}/test": ("operator",),

@@ -489,6 +489,17 @@ class Queue(Reply, frozen=True):
     limit: int | None
 
 
+class ReadyTask(Reply, frozen=True):
+    """A node instance that a worker could take."""
+
+    run_id: str
+    node: str
+    scope: list[int]
+    queue: str
+    attempt: int
+    due_at: Moment | None
+
+
 class LogLine(Reply, frozen=True):
     """A line that a handler has printed or logged."""
 

@@ -32,7 +32,7 @@ from minuet.app.results import (
 )
 from minuet.app.shapes import UNREADABLE, Shape
 from minuet.app.webhooks import WebhookReceiver
-from minuet.app.workers import HandlerView, QueueView, WorkerView
+from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
 from minuet.app.workflows import WorkflowView
 from minuet.bridge.stalls import Stall
 from minuet.events import Event, decode_event
@@ -277,6 +277,10 @@ def read_workflow(shape: Shape) -> WorkflowView:
         created_by=shape["created_by"] or "",
         newest=shape.get("newest", shape["version"]),
     )
+
+
+def read_ready_task(shape: Shape) -> TaskView:
+    return _make(TaskView, shape, run=shape["run_id"])
 
 
 def read_node_type(shape: Shape) -> NodeTypeInfo:

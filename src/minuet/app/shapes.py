@@ -43,7 +43,7 @@ if TYPE_CHECKING:
         WaitView,
     )
     from minuet.app.webhooks import WebhookReceiver
-    from minuet.app.workers import HandlerView, QueueView, WorkerView
+    from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
     from minuet.app.workflows import WorkflowView
     from minuet.bridge.logs import LogLine
     from minuet.bridge.stalls import Stall
@@ -395,6 +395,18 @@ def queue(found: QueueView) -> Shape:
         "workflow": found.workflow,
         "node": found.node,
         "limit": found.limit,
+    }
+
+
+def ready_task(found: TaskView) -> Shape:
+    """A node instance that a worker could take."""
+    return {
+        "run_id": found.run,
+        "node": found.node,
+        "scope": list(found.scope),
+        "queue": found.queue,
+        "attempt": found.attempt,
+        "due_at": moment(found.due_ms),
     }
 
 

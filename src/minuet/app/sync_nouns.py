@@ -223,6 +223,7 @@ class SyncWorkers(Twin):
     wait_ended = blocking(Workers.wait_ended)
     remove = blocking(Workers.remove)
     queues = blocking(Workers.queues)
+    tasks = blocking(Workers.tasks)
     left_to_others = blocking(Workers.left_to_others)
     find_unserved = blocking(Workers.find_unserved)
     handlers = blocking(Workers.handlers)

@@ -16,8 +16,14 @@ from minuet.errors import ConfigError
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.plan.plan import Plan, author_of
+from minuet.scopes import decode
 from minuet.store.records import WorkerEntry
+from minuet.types import RunStatus
 from minuet.worker.queues import INLINE
+
+#: Runs that are looked through at once, and those in which something can be ready.
+RUNS_PAGE = 100
+_WORKED_ON: tuple[RunStatus, ...] = ("RUNNING", "COMPENSATING")
 
 #: Seconds between two polls for the end of a worker.
 POLL_S = 0.2
@@ -86,6 +92,19 @@ class QueueView(msgspec.Struct, frozen=True):
     limit: int | None = None
 
 
+class TaskView(msgspec.Struct, frozen=True):
+    """A node instance that is ready."""
+
+    run: str
+    node: str
+    scope: tuple[int, ...]
+    #: Without its constraints.
+    queue: str
+    attempt: int
+    #: When it became ready, or may be taken.
+    due_ms: int | None
+
+
 class HandlerView(msgspec.Struct, frozen=True):
     """A handler that workers have."""
 
@@ -100,6 +119,7 @@ class HandlerView(msgspec.Struct, frozen=True):
 HandlerList: TypeAlias = list[HandlerView]
 WorkerList: TypeAlias = list[WorkerView]
 QueueList: TypeAlias = list[QueueView]
+TaskList: TypeAlias = list[TaskView]
 NameList: TypeAlias = list[str]
 
 
@@ -224,6 +244,37 @@ class Workers:
                 f"{text!r} is ambiguous: it matches {len(named)} workers; name one of {ids}"
             )
         return named[0]
+
+    @checked
+    async def tasks(self, worker: str, *, limit: int = 100) -> TaskList:
+        """What a worker, by its id, could take now, without taking it; those of the newest runs
+        first. ConfigError when there is no such worker."""
+        wanted = await self.find(worker)
+        now_ms = self._behind.engine.clock.now_ms()
+        found: TaskList = []
+        before = None
+        while page := await self._store.list_runs(
+            self._tenant, statuses=_WORKED_ON, before=before, limit=RUNS_PAGE
+        ):
+            before = page[-1].run
+            for run in page:
+                tokens = await self._store.read_tokens(self._tenant, run.run)
+                found += [
+                    TaskView(
+                        token.run,
+                        author_of(token.node),
+                        decode(token.scope),
+                        base_queue(token.queue),
+                        token.attempt,
+                        token.due_ms,
+                    )
+                    for token in tokens
+                    if token.state == "ready" and not token.lane and (token.due_ms or 0) <= now_ms
+                    if wanted.serves(token.queue, run.run)
+                ]
+                if len(found) >= limit:
+                    return found[:limit]
+        return found
 
     @checked
     async def drain(self, worker: str) -> bool:

@@ -30,7 +30,7 @@ from minuet.app.retention import GRACE_S, Deleted, Retention
 from minuet.app.roles import Role
 from minuet.app.starting import Startable
 from minuet.app.webhooks import WebhookReceiver, Webhooks
-from minuet.app.workers import HandlerList, NameList, QueueList, WorkerList, Workers
+from minuet.app.workers import HandlerList, NameList, QueueList, TaskList, WorkerList, Workers
 from minuet.app.workflows import WorkflowList, Workflows, WorkflowView
 from minuet.approvals import Verdict
 from minuet.bridge.registry import MAIN
@@ -266,6 +266,12 @@ class RemoteWorkers(Remote, Workers):
     async def queues(self) -> QueueList:
         """What waits and what runs, and who serves it."""
         return [reading.read_queue(one) for one in (await self._get("/queues"))["items"]]
+
+    async def tasks(self, worker: str, *, limit: int = 100) -> TaskList:
+        """What a worker, by its id, could take now, without taking it."""
+        id = (await self.find(worker)).id
+        page = await self._get(path_of("workers", id, "tasks"), limit=limit)
+        return [reading.read_ready_task(shape) for shape in page["items"]]
 
     async def handlers(self) -> HandlerList:
         """The handlers that workers have, by name."""

@@ -12,6 +12,7 @@ from minuet.api.answers import JsonAnswer, answer_page
 from minuet.api.context import Here
 from minuet.api.describing import describes
 from minuet.api.errors import NotFoundError
+from minuet.api.parameters import Limit
 from minuet.app import shapes
 from minuet.app.app import Facade
 
@@ -30,6 +31,13 @@ async def list_workers(facade: Here) -> Response:
 async def get_worker(facade: Here, id: WorkerId) -> Response:
     """A worker."""
     return JsonAnswer(await _show(facade, id))
+
+
+@router.get("/workers/{id}/tasks", **describes(replies.ReadyTask, page=True, errors=(404,)))
+async def list_tasks(facade: Here, id: WorkerId, limit: Limit = 100) -> Response:
+    """What a worker could take now, without taking it."""
+    await _show(facade, id)
+    return answer_page(map(shapes.ready_task, await facade.workers.tasks(id, limit=limit)), None)
 
 
 @router.post("/workers/{id}/drain", **describes(replies.Worker, errors=(404,)))
