@@ -22,7 +22,8 @@ _VARIES = (
     (r"\d{4}-\d\d-\d\d", "DAY"),
     (r"\d\d:\d\d:\d\d\.\d+", "TIME"),
     (r"\b\d+(\.\d+)? (ms|s|min)\b", "LONG"),
-    # A duration of another length moves the columns.
+    # A duration of another length moves the columns, and texts are cut elsewhere.
+    (r"\w*…", "…"),
     (r" {2,}", "  "),
     (r" +$", ""),
 )

@@ -479,7 +479,7 @@ def test_every_command_works_on_every_store(
     folder.write("fixed.yaml", FIXED)
 
     def call(*words: str, code: int = 0) -> Any:
-        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks")
+        groups = ("runs", "workers", "workflows", "blobs", "approvals", "dlq", "webhooks", "keys")
         used.add(" ".join(words[:2]) if words[0] in groups else words[0])
         called = minuet(*words, *store)
         assert called.code == code, called
@@ -551,6 +551,10 @@ def test_every_command_works_on_every_store(
     assert call("resume", held, *HANDLERS, "--json").json["compensated"] == "all"
 
     # What belongs to no run.
+    key = call("keys", "create", "ada", "--role", "viewer", "--json").json
+    assert [one["name"] for one in call("keys", "list", "--json").json] == ["ada"]
+    assert call("keys", "revoke", key["id"], "--json").json["revoked_at"] is not None
+    assert call("audit", "--json").json == []
     assert call("webhooks", "list", "--json").json == []
     call("webhooks", "test", "nobody", code=2)
     assert call("deploy", "double.yaml", "--json").json[0]["version"] == 1

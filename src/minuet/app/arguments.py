@@ -330,6 +330,7 @@ RULES: dict[str, Rule] = {
     "older_than": seconds(),
     "grace": seconds(),
     "Workers.drain.worker": any_text,
+    "Workers.tasks.worker": any_text,
     "Workers.remove.worker": any_text,
     "Workers.wait_ended.worker": any_text,
     "run": instance(Run),

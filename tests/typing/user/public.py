@@ -246,6 +246,18 @@ async def program() -> None:
     await app.close()
 
 
+async def by_a_server() -> None:
+    async with minuet.AsyncClient("https://one.test,https://two.test", api_key="mnt_1") as client:
+        assert_type(client, minuet.AsyncClient)
+        run = await client.start("order", {"order_id": 7}, idempotency_key="7")
+        assert_type(run, minuet.RunHandle)
+        assert_type(await run.wait(timeout=5), minuet.RunResult)
+        assert_type(client.age_s, float | None)
+    with minuet.Client("https://one.test") as sync_client:
+        assert_type(sync_client.start("order", {"order_id": 7}), minuet.SyncRunHandle)
+        assert_type(sync_client.runs.show("01"), minuet.RunResult)
+
+
 def threaded() -> None:
     with minuet.SyncApp("sqlite:///orders.db", handlers=["orders"], concurrency=8) as app:
         assert_type(app, minuet.SyncApp)
@@ -295,6 +307,8 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type(error.waits, tuple[str, ...])
         case minuet.RunConflictError():
             assert_type((error.run_id, error.status, error.seq), tuple[str, str, int])
+        case minuet.NodeNotFoundError():
+            return "a node"
         case minuet.RunNotFoundError():
             return error.run_id
         case minuet.AmbiguousRunError():
@@ -326,6 +340,8 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type((error.size, error.limit), tuple[int, int])
         case minuet.BlobError():
             assert_type((error.ref, error.problem), tuple[str, str])
+        case minuet.ServerUnavailableError():
+            assert_type(error.is_sent, bool)
         case minuet.StoreUnavailableError() | minuet.StoreUnusableError() | minuet.SessionError():
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
