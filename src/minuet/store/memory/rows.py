@@ -111,7 +111,7 @@ class MemoryRows:
             for t in self._tokens.live.values()
         )
 
-    def load_step(self, key: Key, name: str) -> bytes | None:
+    def load_step(self, key: Key, name: str, *, with_signal: bool) -> bytes | None:
         return self._steps.get((key, name))
 
     def load_event(self, run: str, seq: int) -> bytes | None:

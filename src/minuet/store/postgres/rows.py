@@ -255,7 +255,7 @@ class Rows:
             raise MissingRows("slot", (tenant, slot))
         return self._holders[tenant, slot]
 
-    def load_step(self, key: Key, name: str) -> bytes | None:
+    def load_step(self, key: Key, name: str, *, with_signal: bool) -> bytes | None:
         return self.steps[key, name]
 
     def load_event(self, run: str, seq: int) -> bytes | None:

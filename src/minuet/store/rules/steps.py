@@ -23,7 +23,7 @@ class Steps(Signals):
             return "lost"
         known = self.steps.get((key, new.name))
         if known is None:
-            known = self._source.load_step(key, new.name)
+            known = self._source.load_step(key, new.name, with_signal=new.signal > 0)
         if known is not None:
             return known
         if new.signal and not self._receive_in_step(run, token, new.signal):

@@ -202,8 +202,8 @@ class Rows:
     def count_holders(self, tenant: str, slot: str) -> int:
         return int(self._db.execute(_SLOT_HOLDERS, (tenant, slot)).get)
 
-    def load_step(self, key: Key, name: str) -> bytes | None:
-        if not self._careful:
+    def load_step(self, key: Key, name: str, *, with_signal: bool) -> bytes | None:
+        if not (self._careful or with_signal):
             return None
         value = self._db.execute(_LOAD_STEP, (*key, name)).get
         return None if value is None else bytes(value)
