@@ -342,6 +342,8 @@ def explain(error: minuet.MinuetError) -> str:
             assert_type((error.ref, error.problem), tuple[str, str])
         case minuet.ServerUnavailableError():
             assert_type(error.is_sent, bool)
+        case minuet.PositionError():
+            return error.position
         case minuet.StoreUnavailableError() | minuet.StoreUnusableError() | minuet.SessionError():
             return "the store"
         case minuet.StoreError() | minuet.NotOpenError() | minuet.InvariantError():
