@@ -68,9 +68,15 @@ async def test_webhooks_that_are_to_be_sent_are_sent_by_the_other_store(
         (waiting,) = await names(source, "webhooks/out/")
 
         assert await move(source, target, clock, dry_run=True) == 1
-        assert (await names(source, "webhooks/out/"), await names(target)) == ([waiting], [])
+        assert (await names(source, "webhooks/out/"), await names(target, "webhooks/out/")) == (
+            [waiting],
+            [],
+        )
         assert await move(source, target, clock) == 1
-        assert (await names(source, "webhooks/out/"), await names(target)) == ([], [waiting])
+        assert (await names(source, "webhooks/out/"), await names(target, "webhooks/out/")) == (
+            [],
+            [waiting],
+        )
         # A move that is begun again finds nothing left to do.
         assert await move(source, target, clock) == 0
         notifier = make_notifier(target, clock, inbox.url)

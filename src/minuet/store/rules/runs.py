@@ -353,7 +353,14 @@ class Runs(Steps):
             case ReportStall():
                 self._report_stall(run, change)
 
-    def _is_awaited(self, run: Run) -> bool:
+    def _waits_for(self, run: Run, node: str, scope: str) -> bool:
+        """Whether an instance of its parent waits for a run."""
+        token = self.token((run.parent or "", node, scope))
+        if token is None or token.tenant != run.tenant:
+            return False
+        return (token.state, token.wait, token.wait_key) == ("waiting", "child", run.run)
+
+    def _is_parent_waiting(self, run: Run) -> bool:
         """Whether the parent of a run that is over does not know that. It got a report before; but
         a server that fails over may lose that, and not that the run is over."""
         if run.parent is None or run.status not in TERMINAL:
@@ -368,19 +375,12 @@ class Runs(Steps):
             return is_open and self._source.load_signal(parent.run, end_signal(run)) is None
         return parent.undos > 0 and self._waits_for(run, *undo_place(run, parent))
 
-    def _waits_for(self, run: Run, node: str, scope: str) -> bool:
-        """Whether an instance of its parent waits for a run."""
-        token = self.token((run.parent or "", node, scope))
-        if token is None or token.tenant != run.tenant:
-            return False
-        return (token.state, token.wait, token.wait_key) == ("waiting", "child", run.run)
-
     def mark_reported(self, tenant: str, run_id: str, seq: int) -> bool:
         """Note that a run's relatives have learned all that happened to it up to this event."""
         run = self.run(run_id)
         if run is None or run.tenant != tenant or run.seq != seq or not run.unreported:
             return False
-        if self._is_awaited(run):
+        if self._is_parent_waiting(run):
             return False
         run.unreported = False
         self.changed_runs.add(run.run)

@@ -314,7 +314,7 @@ local function waits_for(run, parent, node, scope)
 end
 
 -- Whether the parent of a run that is over does not know that: see `store/rules/runs.py`.
-local function is_awaited(run)
+local function is_parent_waiting(run)
   local node, scope = run[R_PARENT_NODE], run[R_PARENT_SCOPE] or ''
   if not node or not TERMINAL[run[R_STATUS]] then return false end
   local origin = call('HGET', run[R_KEY], F_ORIGIN)
@@ -338,7 +338,7 @@ function mark_reported(tenant, name, seq)
   if not run or run[R_TENANT] ~= tenant or run[R_SEQ] ~= seq or not run[R_UNREPORTED] then
     return false
   end
-  if is_awaited(run) then return false end
+  if is_parent_waiting(run) then return false end
   run[R_UNREPORTED] = nil
   leave(UNREPORTED, name)
   -- This is not an event, so nothing of it goes to a log.
