@@ -21,6 +21,7 @@ from minuet.errors import DocumentError
 from minuet.testing import play
 from minuet.worker.isolation import pool as pools
 from minuet.worker.isolation.memory import held_mb, peak_mb
+from minuet.worker.isolation.process import Process
 
 from ..scenario.harness import PATIENCE, QUICK_RETRY, open_scene, task, workflow
 from .isolated import HANDLERS, function, here
@@ -303,6 +304,28 @@ async def test_what_a_handler_has_started_is_killed_with_it(tmp_path: Path) -> N
 
 
 # ── cancellation ────────────────────────────────────────────────────────────────────────
+
+
+async def test_a_process_that_is_given_up_while_it_starts_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = []
+    create = asyncio.create_subprocess_exec
+
+    async def remember(*arguments: Any, **named: Any) -> Any:
+        made.append(await create(*arguments, **named))
+        return made[0]
+
+    async def give_up(**named: Any) -> Any:
+        raise asyncio.CancelledError
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", remember)
+    monkeypatch.setattr(asyncio, "open_connection", give_up)
+
+    with pytest.raises(asyncio.CancelledError):
+        await Process.start()
+
+    assert made[0].returncode is not None
 
 
 @pytest.mark.shows("K-19")

@@ -67,7 +67,14 @@ class Process:
                 # Ctrl-C is for the worker. What the handler starts is killed with it.
                 start_new_session=True,
             )
-        reader, writer = await asyncio.open_connection(sock=ours)
+        try:
+            reader, writer = await asyncio.open_connection(sock=ours)
+        except BaseException:
+            # Cancelled at this moment: nobody else knows of the process.
+            ours.close()
+            process.kill()
+            await process.wait()
+            raise
         started = cls(process, reader, writer)
         try:
             started.send(Prepare(tuple(sys.argv), _levels()))
