@@ -23,7 +23,7 @@ _VARIES = (
     (r"\d\d:\d\d:\d\d\.\d+", "TIME"),
     (r"\b\d+(\.\d+)? (ms|s|min)\b", "LONG"),
     # A duration of another length moves the columns, and texts are cut elsewhere.
-    (r"\w*…", "…"),
+    (r"  \S+(?: \S+)*…$", "  …"),
     (r" {2,}", "  "),
     (r" +$", ""),
 )

@@ -786,7 +786,7 @@ class WaitsForWhatIsOver(Transition):
 class ReportedThoughAwaited(Transition):
     """A run counts as reported although its parent waits for it."""
 
-    def _is_awaited(self, run: Run) -> bool:
+    def _is_parent_waiting(self, run: Run) -> bool:
         return False
 
 
