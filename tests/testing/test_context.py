@@ -17,7 +17,7 @@ from minuet.testing.fake_context import FakeServices
 
 
 @minuet.task
-def charge_card(amount: int, ctx: minuet.Context) -> dict[str, Any]:
+def context_charge(amount: int, ctx: minuet.Context) -> dict[str, Any]:
     ctx.log.info("charging %d", amount)
     ctx.heartbeat()
     token = ctx.step("token", lambda: f"t-{amount}")
@@ -27,7 +27,7 @@ def charge_card(amount: int, ctx: minuet.Context) -> dict[str, Any]:
 def test_a_sync_handler_is_called_with_a_context() -> None:
     ctx = context(inputs={"price": 3}, secrets={"API_KEY": "k"})
 
-    assert charge_card(5, ctx) == {"token": "t-5", "key": "k", "before": 3}
+    assert context_charge(5, ctx) == {"token": "t-5", "key": "k", "before": 3}
     assert ctx.logs == [("INFO", "charging 5")]
     assert ctx.heartbeats == 1
     assert ctx.steps == {"token": "t-5"}
