@@ -188,7 +188,7 @@ async def test_servers_are_killed_in_turn_and_nothing_is_lost_or_done_twice(
             await fleet.strike(blow % 2)
             runs += await asyncio.gather(*load)
             await fleet.restart(blow % 2)
-        # Whoever is not sure sends it again.
+        # A client that is not sure sends it again.
         again = [await start_run(client, fleet.urls, number) for number in range(len(runs))]
         async with App(store, worker=False) as app:
             results = [await app.wait(run, timeout=120) for run in runs]

@@ -104,5 +104,5 @@ async def test_other_cells_are_copied_and_those_that_are_there_stay(
     found = {cell.name: cell.data for cell in await target.list_cells("")}
     copied = {name: data for name, data in here.items() if not name.startswith("webhooks/")}
     assert found == {**copied, "keys/k1": b"there", "audit/449": b"there"}
-    # They are copied: whoever still uses this store finds them.
+    # They are copied: a process that still uses this store finds them.
     assert len(await names(source)) == len(here)

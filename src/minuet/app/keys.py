@@ -69,7 +69,7 @@ class StoredKey(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def prefix(self) -> str:
-        """What the key begins with, which is no secret."""
+        """What the key begins with, which is not secret."""
         return f"{PREFIX}{self.id}"
 
     def is_valid(self, now_ms: int) -> bool:

@@ -412,7 +412,7 @@ def _reason(error: Exception) -> str:
 
 
 async def _read_events(pieces: AsyncIterator[bytes]) -> AsyncIterator[dict[str, Any]]:
-    """The events of a stream. A comment keeps it alive, and is no event."""
+    """The events of a stream. A comment keeps it alive, and is not an event."""
     left = b""
     async for piece in pieces:
         *whole, left = (left + piece).split(b"\n\n")

@@ -199,7 +199,7 @@ class Node(Part, frozen=True):
     concurrency: Concurrency | None = None
     secrets: tuple[str, ...] = ()
     foreach: Foreach | None = None
-    #: The node whose instances it undoes, of a hidden node. "": it is no such node.
+    #: The node whose instances it undoes, of a hidden node. "": it is not such a node.
     undoes: str = ""
     #: What future node types need, as written in the document.
     extra: dict[str, Any] = msgspec.field(default_factory=dict)
