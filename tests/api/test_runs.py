@@ -119,6 +119,7 @@ async def test_a_tag_of_several_workflows_names_none(serve: Serve) -> None:
     assert unknown["code"] == "workflow-not-found"
 
 
+@pytest.mark.shows("B-11")
 @pytest.mark.parametrize(
     ("body", "part"),
     [
@@ -191,6 +192,7 @@ async def test_a_handler_that_no_worker_has_is_a_warning(serve: Serve) -> None:
     assert run["status"] == "RUNNING"
 
 
+@pytest.mark.shows("P-19")
 async def test_runs_are_listed_in_pages(serve: Serve) -> None:
     async with serve() as site:
         made = [await site.start(SHORT, n) for n in range(5)]

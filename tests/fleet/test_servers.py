@@ -171,7 +171,7 @@ async def site(
 
 
 @pytest.mark.slow
-@pytest.mark.shows("W-01", "W-02", "W-04", "W-06", "W-12", "Y-46", "H-17")
+@pytest.mark.shows("W-01", "W-02", "W-04", "W-06", "W-12", "Y-05", "Y-46", "H-17")
 async def test_servers_are_killed_in_turn_and_nothing_is_lost_or_done_twice(
     site: tuple[str, Site],
 ) -> None:
