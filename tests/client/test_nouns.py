@@ -176,8 +176,18 @@ async def test_runs_are_changed_and_a_stale_number_is_refused() -> None:
         seen = (await run.get()).seq
 
         assert (await run.pause()).status == "PAUSED"
-        with pytest.raises(RunConflictError, match="its last event is"):
+        with pytest.raises(RunConflictError, match="has moved on to event"):
             await client.cancel(run, seq=seen)
+        for side in (client, site.app):
+            for repair in (
+                side.runs.skip(run, "double", seq=seen),
+                side.runs.set_output(run, "double", 5, seq=seen),
+                side.runs.take_back(run, "double", seq=seen),
+                side.runs.rollback(run, seq=seen),
+                side.runs.retry(run, seq=seen),
+            ):
+                with pytest.raises(RunConflictError, match=f"expected {seen}"):
+                    await repair
         assert (await run.resume()).status == "RUNNING"
         assert (await run.signal("hello/there?", {"a": 1})).run == run
         assert (await client.runs.set_output(run, "double", 5, by="ann", why="by hand")).run == run
