@@ -39,7 +39,7 @@ from minuet.events import Event, decode_event
 from minuet.kernel.approvals import base_type
 from minuet.nodes.spec import NodeTypeInfo
 from minuet.scopes import encode
-from minuet.store.records import Run
+from minuet.store.records import Run, RunCounts
 
 Made = TypeVar("Made")
 
@@ -259,6 +259,10 @@ def read_worker(shape: Shape) -> WorkerView:
         running=shape["busy"],
         silent_ms=shape["silent_ms"],
     )
+
+
+def read_run_counts(shape: Shape) -> RunCounts:
+    return _make(RunCounts, shape)
 
 
 def read_queue(shape: Shape) -> QueueView:

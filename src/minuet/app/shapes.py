@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
     from minuet.nodes.spec import NodeTypeInfo
-    from minuet.store.records import Run
+    from minuet.store.records import Run, RunCounts
 
 #: The type of an event that cannot be read.
 UNREADABLE = "unreadable"
@@ -381,6 +381,11 @@ def worker(found: WorkerView) -> Shape:
         "last_seen_at": moment(found.heartbeat_ms),
         "silent_ms": found.silent_ms,
     }
+
+
+def run_counts(found: RunCounts) -> Shape:
+    """How many runs are open, and how many dead letters are pending."""
+    return {"open": dict(found.open), "dead_letters": found.dead_letters}
 
 
 def queue(found: QueueView) -> Shape:

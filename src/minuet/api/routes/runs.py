@@ -84,6 +84,13 @@ def _has_tag(run: Run, tag: str) -> bool:
     return found is not None and value == (found if isinstance(found, str) else str(found))
 
 
+@router.get("/counts", **describes(replies.RunCounts))
+async def count_runs(facade: Here) -> Response:
+    """How many runs are open, by status, and how many dead letters are pending. What changes
+    meanwhile may be counted or not."""
+    return JsonAnswer(shapes.run_counts(await facade.runs.count()))
+
+
 @router.get(
     "/runs/{run_id}",
     **describes(replies.Run, errors=(404,), headers={"ETag": "The number of its last event."}),
