@@ -17,6 +17,7 @@ from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.finder import RunCounts
 from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
 from minuet.app.results import (
@@ -39,7 +40,7 @@ from minuet.events import Event, decode_event
 from minuet.kernel.approvals import base_type
 from minuet.nodes.spec import NodeTypeInfo
 from minuet.scopes import encode
-from minuet.store.records import Run, RunCounts
+from minuet.store.records import Run
 
 Made = TypeVar("Made")
 

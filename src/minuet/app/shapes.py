@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.audit import AuditEntry
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.finder import RunCounts
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.results import (
         NodeResult,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
     from minuet.kernel.explain.answer import Explanation
     from minuet.model.diagnostics import Diagnostic
     from minuet.nodes.spec import NodeTypeInfo
-    from minuet.store.records import Run, RunCounts
+    from minuet.store.records import Run
 
 #: The type of an event that cannot be read.
 UNREADABLE = "unreadable"
