@@ -127,6 +127,13 @@ class Unserved(Reply, frozen=True):
     name: Annotated[str, Meta(description="The queue with its constraints.")]
 
 
+class RunCounts(Reply, frozen=True):
+    """How many runs are not over, and what people have to look at."""
+
+    open: Annotated[dict[str, int], Meta(description="By status.")]
+    dead_letters: Annotated[int, Meta(description="Those that are pending.")]
+
+
 class Deleted(Reply, frozen=True):
     """What was deleted, or would be."""
 

@@ -17,6 +17,7 @@ from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.finder import RunCounts
 from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
 from minuet.app.results import (
@@ -259,6 +260,10 @@ def read_worker(shape: Shape) -> WorkerView:
         running=shape["busy"],
         silent_ms=shape["silent_ms"],
     )
+
+
+def read_run_counts(shape: Shape) -> RunCounts:
+    return _make(RunCounts, shape)
 
 
 def read_queue(shape: Shape) -> QueueView:

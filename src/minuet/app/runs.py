@@ -13,7 +13,7 @@ from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits, read_limits
 from minuet.app.move.parcel import moved_to
 from minuet.app.options import Seconds, as_seconds
-from minuet.app.repairing import Repairing, change_run, keep_value
+from minuet.app.repairing import Repairing, change_run, check_seq, keep_value
 from minuet.app.results import NodeResult, RunResult, output_decoder, raise_unless_completed
 from minuet.app.retention import Deleted, Retention
 from minuet.app.run_log import log_end
@@ -379,6 +379,7 @@ class Runs(Repairing):
         """
         self._behind.check_open()
         run = await self.get(run_id)
+        check_seq(run, seq)
         if generation not in (None, run.generation):
             raise RunConflictError(run_id, "was retried", status=run.status, seq=run.seq)
         store = moved_to(run)
@@ -441,7 +442,7 @@ class Runs(Repairing):
         return await self.get(answer)
 
     @checked
-    async def rollback(self, run_id: str, *, to: str | None = None) -> Run:
+    async def rollback(self, run_id: str, *, to: str | None = None, seq: int | None = None) -> Run:
         """Undo a run that is over: run the compensators of the nodes that completed, the last one
         first. With `to`, only of those that completed after this node.
 
@@ -451,6 +452,7 @@ class Runs(Repairing):
         """
         self._behind.check_open()
         run = await self.get(run_id)
+        check_seq(run, seq)
         loaded = await self._behind.load(run.plan, run_id)
         history = await self.history(run_id)
         change = rollback(loaded.program, history, run, to)

@@ -151,8 +151,18 @@ def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:
     parser = add(verbs, name, f"runs:{name}", summary)
     parser.add_argument("run", metavar="RUN", help="run id, or its unambiguous beginning")
+    _add_seq(parser)
     add_place(parser)
     return parser
+
+
+def _add_seq(parser: Parser) -> None:
+    parser.add_argument(
+        "--if-seq",
+        metavar="SEQ",
+        type=number,
+        help="only if this is still the number of the run's last event (`seq`)",
+    )
 
 
 def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
@@ -167,6 +177,7 @@ def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         help="kept in the history of the run",
     )
     add_person(parser)
+    _add_seq(parser)
     add_place(parser)
     return parser
 

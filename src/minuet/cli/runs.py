@@ -9,8 +9,10 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.finder import Run
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
+from minuet.app.runs import Runs
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.advice import advise
@@ -236,33 +238,35 @@ def explanation_text(explanation: Explanation) -> str:
 def cancel(arguments: Namespace) -> int:
     """End a run as CANCELLED."""
     options = {} if arguments.reason is None else {"reason": arguments.reason}
-    return _change(arguments, lambda app, run: app.cancel(run, **options))
+    return _change(arguments, lambda runs: runs.cancel, **options)
 
 
 def pause(arguments: Namespace) -> int:
     """Pause a run: start nothing more of it."""
-    return _change(arguments, lambda app, run: app.runs.pause(run))
+    return _change(arguments, lambda runs: runs.pause)
 
 
 def resume(arguments: Namespace) -> int:
     """Continue a paused run."""
-    return _change(arguments, lambda app, run: app.runs.resume(run))
+    return _change(arguments, lambda runs: runs.resume)
 
 
 def retry(arguments: Namespace) -> int:
     """Open the next generation of a run."""
-    undone: bool = arguments.undone
-    return _change(arguments, lambda app, run: app.runs.retry(run, undone=undone))
+    return _change(arguments, lambda runs: runs.retry, undone=arguments.undone)
 
 
 def rollback(arguments: Namespace) -> int:
     """Undo a run that is over."""
-    return _change(arguments, lambda app, run: app.runs.rollback(run, to=arguments.to))
+    return _change(arguments, lambda runs: runs.rollback, to=arguments.to)
 
 
-def _change(arguments: Namespace, change: Callable[[Facade, str], Awaitable[Any]]) -> int:
+def _change(
+    arguments: Namespace, verb: Callable[[Runs], Callable[..., Awaitable[Run]]], **options: Any
+) -> int:
     async def ask(app: Facade) -> None:
-        run = await change(app, await find_to_change(app, arguments.run))
+        run_id = await find_to_change(app, arguments.run)
+        run = await verb(app.runs)(run_id, seq=arguments.if_seq, **options)
         if arguments.output == "json":
             print_json(shapes.row(run))
             return
