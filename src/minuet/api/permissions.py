@@ -33,6 +33,7 @@ DESCRIPTION = "/openapi.json"
 NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs": ("operator",),
     "GET /runs": ("viewer",),
+    "GET /runs/histogram": ("viewer",),
     "POST /workflow": ("editor",),
     "POST /workflow/trigger/{execution_id}": ("operator",),
     "GET /runs/{run_id}": ("viewer",),

@@ -117,6 +117,41 @@ class ListedRun(RunRow, frozen=True):
     ] = None
 
 
+class Searched(Reply, frozen=True):
+    """How far was looked for runs."""
+
+    runs: Annotated[int, Meta(description="Runs that were looked at for this page.")]
+    outputs: Annotated[int, Meta(description="Those of them whose outputs were read.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not looked at; null: all were.")
+    ]
+    complete: bool
+
+
+class Bucket(Reply, frozen=True, rename={"start": "from"}):
+    """A part of a histogram."""
+
+    start: Moment
+    counts: Annotated[
+        dict[str, int], Meta(description="Runs that were created in it, by their status now.")
+    ]
+
+
+class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
+    """Runs over time."""
+
+    start: Moment
+    end: Moment
+    bucket_ms: int
+    buckets: list[Bucket]
+    counts: Annotated[dict[str, int], Meta(description="All of them, by status.")]
+    counted: Annotated[int, Meta(description="Runs that were looked at.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not counted; null: all were.")
+    ]
+    complete: bool
+
+
 class Unserved(Reply, frozen=True):
     """A node that is ready, in a queue that no live worker serves."""
 

@@ -30,6 +30,7 @@ from minuet.app.results import (
     Unserved,
     WaitView,
 )
+from minuet.app.search import Bucket, FoundRuns, Histogram
 from minuet.app.shapes import UNREADABLE, Shape
 from minuet.app.webhooks import WebhookReceiver
 from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
@@ -166,6 +167,32 @@ class RemoteStall(Stall, frozen=True):
 def read_stall(shape: Shape) -> Stall:
     since_ms = at_ms(shape["stalled_at"]) or 0
     return RemoteStall(read_run(shape), since_ms, (), text=shape["stalled"])
+
+
+def read_found_runs(page: Shape) -> FoundRuns:
+    """A page of runs that fit a filter."""
+    items, searched = page["items"], page["searched"]
+    stalls = {one["run_id"]: read_stall(one) for one in items if one.get("stalled") is not None}
+    return FoundRuns(
+        tuple(map(read_run, items)),
+        stalls,
+        page["next"],
+        searched["runs"],
+        searched["outputs"],
+        at_ms(searched["back_to"]),
+    )
+
+
+def read_histogram(shape: Shape) -> Histogram:
+    return Histogram(
+        _read_moment(shape["from"]),
+        _read_moment(shape["to"]),
+        shape["bucket_ms"],
+        tuple(Bucket(_read_moment(one["from"]), one["counts"]) for one in shape["buckets"]),
+        shape["counts"],
+        shape["counted"],
+        at_ms(shape["back_to"]),
+    )
 
 
 #: The fields of events that may have no value at all, which is null in the answer.

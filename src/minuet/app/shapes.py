@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         Unserved,
         WaitView,
     )
+    from minuet.app.search import FoundRuns, Histogram
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -116,6 +117,37 @@ def row(run: Run) -> Shape:
         "started_at": moment(run.started_ms),
         "ended_at": moment(run.ended_ms),
         "duration_ms": duration_ms,
+    }
+
+
+def found_run(run: Run, stall: Stall | None) -> Shape:
+    """A run that fits a filter; how it stalls, if that was asked for."""
+    return row(run) if stall is None else stalled(stall)
+
+
+def searched(found: FoundRuns) -> Shape:
+    """How far was looked for runs."""
+    return {
+        "runs": found.searched,
+        "outputs": found.outputs,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.next is None,
+    }
+
+
+def histogram(found: Histogram) -> Shape:
+    """Runs over time."""
+    return {
+        "from": moment(found.from_ms),
+        "to": moment(found.to_ms),
+        "bucket_ms": found.bucket_ms,
+        "buckets": [
+            {"from": moment(one.from_ms), "counts": dict(one.counts)} for one in found.buckets
+        ],
+        "counts": dict(found.counts),
+        "counted": found.counted,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.back_to_ms is None,
     }
 
 

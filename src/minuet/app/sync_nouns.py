@@ -171,6 +171,8 @@ class SyncRuns(Starting):
     find = blocking(Runs.find)
     list = blocking(Runs.list)
     list_open = blocking(Runs.list_open)
+    search = blocking(Runs.search)
+    histogram = blocking(Runs.histogram)
     show = blocking(Runs.show)
     show_ended = blocking(Runs.show_ended)
     show_started = blocking(Runs.show_started)

@@ -20,6 +20,12 @@ from minuet.cli.parser import (
 ENDED = ("COMPLETED", "FAILED", "CANCELLED")
 STATUSES = ("PENDING", "RUNNING", "PAUSED", "COMPENSATING", *ENDED)
 
+FILTERS = """\
+A filter is words that must all fit a run: status:failed workflow:order tag:customer:acme
+'age<1h' 'took>5s' is:stalled is:child by:NAME parent:RUN run:ID error:TEXT input:TEXT
+output:TEXT, or a text that may be anywhere. `-` before a word means that it must not fit, commas
+separate alternatives, and * stands for anything."""
+
 
 def add_runs(commands: Commands[Parser]) -> None:
     group = commands.add_parser(
@@ -29,18 +35,16 @@ def add_runs(commands: Commands[Parser]) -> None:
         allow_abbrev=False,
     )
     verbs = group.add_subparsers(title="commands", metavar="COMMAND", dest="verb", required=True)
-    parser = add(verbs, "list", "runs:list_runs", "list runs, the newest first")
-    parser.add_argument(
-        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
-    )
-    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
-    parser.add_argument(
-        "--stalled",
-        action="store_true",
-        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
-    )
+    parser = add(verbs, "list", "searching:list_runs", "list runs, the newest first", FILTERS)
+    _add_filter(parser)
     parser.add_argument(
         "--limit", metavar="N", type=count, default=20, help="at most this many (default: 20)"
+    )
+    add_place(parser)
+    parser = add(verbs, "histogram", "searching:histogram", "count runs over time", FILTERS)
+    _add_filter(parser)
+    parser.add_argument(
+        "--buckets", metavar="N", type=count, default=24, help="how many parts (default: 24)"
     )
     add_place(parser)
     parser = add(
@@ -139,6 +143,31 @@ def add_runs(commands: Commands[Parser]) -> None:
     add_dry_run(parser)
     add_yes(parser)
     add_place(parser)
+
+
+def _add_filter(parser: Parser) -> None:
+    """Which runs: a filter, and options that say a part of it each."""
+    parser.add_argument("--filter", metavar="FILTER", default="", help="only runs that fit it")
+    parser.add_argument(
+        "--status", choices=STATUSES, action="append", default=[], help="only these; repeatable"
+    )
+    parser.add_argument("--workflow", metavar="NAME", help="only runs of this workflow")
+    parser.add_argument(
+        "--tag",
+        metavar="TAG",
+        help="only runs that were started by this tag of their workflow, or NAME:VALUE: only runs "
+        "with this tag",
+    )
+    parser.add_argument("--parent", metavar="RUN", help="only child runs of this run")
+    parser.add_argument(
+        "--since", metavar="TIME", help="only runs created since then: 45m, 12h, 2026-11-17"
+    )
+    parser.add_argument("--until", metavar="TIME", help="only runs created until then")
+    parser.add_argument(
+        "--stalled",
+        action="store_true",
+        help="only runs that wait for nobody, and to which nothing happens ($MINUET_STALL_SECONDS)",
+    )
 
 
 def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) -> Parser:
