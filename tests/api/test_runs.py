@@ -405,3 +405,25 @@ async def test_runs_of_every_store_are_served(serve: Serve, store_url: str) -> N
         found = await site.get(f"/runs/{run}")
 
     assert found["output"] == {"gate": 1}
+
+
+async def test_several_runs_are_changed_at_once(serve: Serve) -> None:
+    async with serve() as site:
+        runs = [await site.start(WAITING, {"number": n}) for n in range(2)]
+        asked = {"action": "cancel", "q": "workflow:waiting", "preview": True}
+        preview = await site.post("/runs/bulk", asked)
+        paused = await site.post("/runs/bulk", {"action": "pause", "run_ids": runs})
+        again = await site.post("/runs/bulk", {"action": "pause", "run_ids": runs[:1]})
+        kept = await site.post("/runs/bulk/delete", {"run_ids": runs})
+        await site.post("/runs/bulk", {"action": "cancel", "run_ids": runs})
+        deleted = await site.post("/runs/bulk/delete", {"q": "status:cancelled"})
+        left = await site.get("/runs")
+        wrong = await site.post("/runs/bulk", {"action": "cancel"}, 422)
+
+    assert (preview["changed"], preview["preview"]) == (2, True)
+    assert [item["status"] for item in paused["items"]] == ["PAUSED", "PAUSED"]
+    assert (again["changed"], again["refused"]) == (0, 1)
+    assert "cannot be paused" in again["items"][0]["why"]
+    assert (kept["changed"], deleted["changed"]) == (0, 2)
+    assert left["items"] == []
+    assert "either ids or a filter" in wrong["problems"][0]

@@ -147,6 +147,8 @@ def test_every_command_says_the_same_through_a_server(
     idle = twins("start", "double.yaml")
     both("runs", "pause", "TWIN", twins=idle)
     both("runs", "resume", "TWIN", twins=idle)
+    both("runs", "pause", *idle, "--dry-run")
+    both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")
     both("signal", "TWIN", "hello", "-d", '{"a": 1}', twins=idle)
     both("runs", "skip", "TWIN", "first", "--why", "no", twins=idle)
 

@@ -152,6 +152,32 @@ class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
     complete: bool
 
 
+class ChangedRun(Reply, frozen=True):
+    """What became of one of several runs, or would."""
+
+    run_id: str
+    workflow: str | None
+    status: Annotated[
+        Status | None,
+        Meta(description="Before a preview, after a change; null: it is not there."),
+    ]
+    changed: bool
+    why: Annotated[str | None, Meta(description="Why it was not changed, or would not be.")]
+
+
+class ManyChanged(Reply, frozen=True):
+    """What became of several runs, or would."""
+
+    action: Literal["cancel", "pause", "resume", "retry", "delete"]
+    preview: bool
+    changed: int
+    refused: int
+    items: list[ChangedRun]
+    next: Annotated[
+        str | None, Meta(description="Of a filter: the `cursor` of the next runs; null: no more.")
+    ]
+
+
 class Unserved(Reply, frozen=True):
     """A node that is ready, in a queue that no live worker serves."""
 

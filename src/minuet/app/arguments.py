@@ -341,6 +341,7 @@ RULES: dict[str, Rule] = {
     "plan": instance(Plan),
     # Changing.
     "dry_run": instance(bool),
+    "action": one_of("cancel", "pause", "resume", "retry", "delete"),
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),

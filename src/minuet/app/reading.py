@@ -16,6 +16,7 @@ import msgspec
 from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
+from minuet.app.bulk import Changed, ManyChanged
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.keys import StoredKey
 from minuet.app.logs import LogLine
@@ -181,6 +182,14 @@ def read_found_runs(page: Shape) -> FoundRuns:
         searched["outputs"],
         at_ms(searched["back_to"]),
     )
+
+
+def read_many_changed(shape: Shape) -> ManyChanged:
+    runs = tuple(
+        Changed(one["run_id"], one["changed"], one["status"], one["workflow"], one["why"] or "")
+        for one in shape["items"]
+    )
+    return ManyChanged(shape["action"], shape["preview"], runs, shape["next"])
 
 
 def read_histogram(shape: Shape) -> Histogram:

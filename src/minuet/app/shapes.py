@@ -31,6 +31,7 @@ from minuet.types import Json
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.audit import AuditEntry
+    from minuet.app.bulk import ManyChanged
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.keys import NewKey, StoredKey
     from minuet.app.results import (
@@ -148,6 +149,27 @@ def histogram(found: Histogram) -> Shape:
         "counted": found.counted,
         "back_to": moment(found.back_to_ms),
         "complete": found.back_to_ms is None,
+    }
+
+
+def many_changed(found: ManyChanged) -> Shape:
+    """What became of several runs, or would."""
+    return {
+        "action": found.action,
+        "preview": found.is_preview,
+        "changed": sum(one.is_changed for one in found.runs),
+        "refused": sum(not one.is_changed for one in found.runs),
+        "items": [
+            {
+                "run_id": one.run_id,
+                "workflow": one.workflow,
+                "status": one.status,
+                "changed": one.is_changed,
+                "why": one.why or None,
+            }
+            for one in found.runs
+        ],
+        "next": found.next,
     }
 
 

@@ -96,11 +96,11 @@ def add_runs(commands: Commands[Parser]) -> None:
     _add_about(
         verbs, "export", "testing:export", "print a run with all that belongs to it, as JSON"
     )
-    parser = _add_change(verbs, "cancel", "end a run as CANCELLED")
+    parser = _add_changes(verbs, "cancel", "end runs as CANCELLED")
     parser.add_argument("--reason", help="stored with the run (default: cancelled)")
-    _add_change(verbs, "pause", "start nothing more of a run")
-    _add_change(verbs, "resume", "continue a paused run")
-    parser = _add_change(verbs, "retry", "run again what failed or was cut off in a run")
+    _add_changes(verbs, "pause", "start nothing more of runs")
+    _add_changes(verbs, "resume", "continue paused runs")
+    parser = _add_changes(verbs, "retry", "run again what failed or was cut off in runs")
     parser.add_argument(
         "--undone",
         action="store_true",
@@ -127,12 +127,13 @@ def add_runs(commands: Commands[Parser]) -> None:
         "delete",
         "retention:delete_runs",
         "delete runs that are over",
-        "Delete runs that are over, with all that belongs to them: those named, or with\n"
-        "--older-than those that ended longer ago. Open runs are kept, and so are the parents\n"
-        "of open runs.",
+        "Delete runs that are over, with all that belongs to them: those named, with\n"
+        "--older-than those that ended longer ago, with --filter those that fit it. Open runs\n"
+        "are kept, and so are the parents of open runs.",
     )
     parser.add_argument("runs", metavar="RUN", nargs="*", help="whole run id")
     add_older_than(parser, "delete runs that ended longer ago than this, such as 30d, 12h or 45m")
+    add_many(parser)
     parser.add_argument(
         "--status",
         choices=ENDED,
@@ -175,6 +176,42 @@ def _add_about(verbs: Commands[Parser], name: str, function: str, summary: str) 
     parser.add_argument("run", metavar="RUN", help="run id, its unambiguous beginning, or `latest`")
     add_place(parser)
     return parser
+
+
+def _add_changes(verbs: Commands[Parser], name: str, summary: str) -> Parser:
+    """A change of one run, or of several."""
+    parser = add(verbs, name, f"runs:{name}", summary)
+    parser.add_argument(
+        "runs", metavar="RUN", nargs="*", help="run id, or its unambiguous beginning"
+    )
+    add_many(parser)
+    parser.add_argument(
+        "--dry-run", action="store_true", help="change nothing; say what would happen"
+    )
+    parser.add_argument(
+        "-y",
+        "--yes",
+        action="store_true",
+        help="with --filter: do not ask; needed without a terminal",
+    )
+    add_place(parser)
+    return parser
+
+
+def add_many(parser: Parser) -> None:
+    """Which runs, if there are several."""
+    parser.add_argument(
+        "--filter",
+        metavar="FILTER",
+        help="all runs that fit it, instead of RUN (`minuet runs list --help`)",
+    )
+    parser.add_argument(
+        "--limit",
+        metavar="N",
+        type=count,
+        default=100,
+        help="with --filter: at most this many, the newest (default: 100)",
+    )
 
 
 def _add_change(verbs: Commands[Parser], name: str, summary: str) -> Parser:

@@ -9,12 +9,14 @@ from typing import Any
 from minuet import outcomes
 from minuet.app import shapes
 from minuet.app.app import Facade
+from minuet.app.bulk import BulkAction
 from minuet.app.options import liveness_settings
 from minuet.app.results import Explanation, NodeResult, RunResult, RunTree, Undoing, WaitView
 from minuet.app.watch import instance_name
 from minuet.approvals import APPROVAL_WAIT, id_of
 from minuet.cli.advice import advise
 from minuet.cli.approvals import decide_command, people
+from minuet.cli.bulk import change_many
 from minuet.cli.handlers import goes_on
 from minuet.cli.history import describe_event
 from minuet.cli.output import (
@@ -33,6 +35,7 @@ from minuet.cli.output import (
 from minuet.cli.signal import signal_command, signals_in
 from minuet.cli.steps import print_steps, wait_text
 from minuet.cli.stores import find_run, find_to_change, with_app
+from minuet.errors import ConfigError
 
 #: Begins a reason that names the error of a node.
 OWN_ERROR = "its error: "
@@ -176,25 +179,34 @@ def explanation_text(explanation: Explanation) -> str:
 
 
 def cancel(arguments: Namespace) -> int:
-    """End a run as CANCELLED."""
+    """End runs as CANCELLED."""
     options = {} if arguments.reason is None else {"reason": arguments.reason}
-    return _change(arguments, lambda app, run: app.cancel(run, **options))
+    return _change_some(arguments, "cancel", options)
 
 
 def pause(arguments: Namespace) -> int:
-    """Pause a run: start nothing more of it."""
-    return _change(arguments, lambda app, run: app.runs.pause(run))
+    """Pause runs: start nothing more of them."""
+    return _change_some(arguments, "pause", {})
 
 
 def resume(arguments: Namespace) -> int:
-    """Continue a paused run."""
-    return _change(arguments, lambda app, run: app.runs.resume(run))
+    """Continue paused runs."""
+    return _change_some(arguments, "resume", {})
 
 
 def retry(arguments: Namespace) -> int:
-    """Open the next generation of a run."""
-    undone: bool = arguments.undone
-    return _change(arguments, lambda app, run: app.runs.retry(run, undone=undone))
+    """Open the next generation of runs."""
+    return _change_some(arguments, "retry", {"undone": True} if arguments.undone else {})
+
+
+def _change_some(arguments: Namespace, action: BulkAction, options: dict[str, Any]) -> int:
+    """Change one run, or several."""
+    if len(arguments.runs) != 1 or arguments.filter is not None or arguments.dry_run:
+        if "undone" in options:
+            raise ConfigError("--undone goes with one run")
+        return change_many(arguments, action, options)
+    (arguments.run,) = arguments.runs
+    return _change(arguments, lambda app, run: getattr(app.runs, action)(run, **options))
 
 
 def rollback(arguments: Namespace) -> int:

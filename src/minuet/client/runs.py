@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from minuet.app import reading
+from minuet.app.bulk import BulkAction, ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
@@ -236,6 +237,25 @@ class RemoteRuns(Remote, Runs):
     async def _repair(self, run_id: str, node: str, repair: str, body: Any) -> Run:
         path = _path(run_id, "nodes", node, repair)
         return reading.read_run(await self._post(path, body))
+
+    async def change_many(
+        self,
+        action: BulkAction,
+        run_ids: Iterable[str] = (),
+        *,
+        query: str = "",
+        before: str | None = None,
+        limit: int = 100,
+        reason: str = CANCEL_REASON,
+        dry_run: bool = False,
+    ) -> ManyChanged:
+        """Cancel, pause, resume, retry or delete runs, each on its own."""
+        body: dict[str, Any] = {"run_ids": builtins.list(run_ids), "q": query, "cursor": before}
+        body |= {"limit": min(limit, PAGE_MAX), "preview": dry_run}
+        if action == "delete":
+            return reading.read_many_changed(await self._post("/runs/bulk/delete", body))
+        body |= {"action": action, "reason": reason}
+        return reading.read_many_changed(await self._post("/runs/bulk", body))
 
     async def delete(self, run_ids: Iterable[str], *, dry_run: bool = False) -> Deleted:
         """Delete runs that are over, with all that belongs to them.

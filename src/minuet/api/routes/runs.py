@@ -20,6 +20,7 @@ from minuet.api.showing import show_run
 from minuet.app import shapes
 from minuet.app.app import Facade
 from minuet.app.arguments import BUCKETS_MAX
+from minuet.app.bulk import BulkAction
 from minuet.app.finder import Run
 from minuet.errors import RunConflictError
 
@@ -58,6 +59,50 @@ async def get_histogram(
     """
     found = await facade.runs.histogram(wanted, buckets=buckets)
     return JsonAnswer(shapes.histogram(found))
+
+
+@router.post(
+    "/runs/bulk",
+    **describes(
+        replies.ManyChanged,
+        body=requests.ChangeRuns,
+        example={"action": "cancel", "q": "workflow:order status:paused", "preview": True},
+    ),
+)
+async def change_runs(request: Request, facade: Here) -> Response:
+    """Cancel, pause, resume or retry several runs. Each is changed on its own, and the answer says
+    of each what became of it."""
+    asked = await read_body(request, requests.ChangeRuns)
+    return await _change_many(facade, asked, asked.action, reason=asked.reason or "cancelled")
+
+
+@router.post(
+    "/runs/bulk/delete",
+    **describes(
+        replies.ManyChanged,
+        body=requests.ManyRuns,
+        example={"q": "status:completed age>30d", "preview": True},
+    ),
+)
+async def delete_runs(request: Request, facade: Here) -> Response:
+    """Delete several runs that are over, with all that belongs to them."""
+    asked = await read_body(request, requests.ManyRuns)
+    return await _change_many(facade, asked, "delete")
+
+
+async def _change_many(
+    facade: Facade, asked: requests.ManyRuns, action: BulkAction, **options: Any
+) -> Response:
+    found = await facade.runs.change_many(
+        action,
+        asked.run_ids,
+        query=asked.q,
+        before=asked.cursor,
+        limit=asked.limit,
+        dry_run=asked.preview,
+        **options,
+    )
+    return JsonAnswer(shapes.many_changed(found))
 
 
 @router.get(
