@@ -178,6 +178,12 @@ def test_every_command_says_the_same_through_a_server(
 
     # The rest.
     both("workers", "list")
+    both("workers", "leases")
+    both("overview")
+    both("workflows", "stats")
+    both("workflows", "stats", "double", "--json")
+    both("doctor")
+    both("doctor", "--json")
     both("workers", "drain", "nobody", code=2)
     both("webhooks", "list")
     both("webhooks", "test", "nobody", code=2)
@@ -205,7 +211,6 @@ def is_refused(command: Any) -> bool:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("doctor",), "--url does not work here: it reads what the store holds, row by row; use"),
         (("gc",), "--url does not work here: it removes what belongs to the whole store"),
         (("run", "double.yaml"), "it runs nodes in this process, on the store itself; use --store"),
         (("resume",), "it runs nodes in this process"),

@@ -88,6 +88,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /workers/{id}": ("viewer", "worker"),
     "POST /workers/{id}/drain": ("operator",),
     "GET /queues": ("viewer",),
+    "GET /leases": ("viewer",),
+    "GET /statistics": ("viewer",),
+    "GET /overview": ("viewer",),
+    "GET /doctor": ("viewer",),
+    "POST /doctor/{run_id}/repair": ("admin",),
     "GET /workers/{id}/tasks": ("viewer", "worker"),
     # Addresses of receivers can be secrets.
     "GET /webhooks": ("operator",),

@@ -174,6 +174,7 @@ class SyncRuns(Starting):
     list_open = blocking(Runs.list_open)
     search = blocking(Runs.search)
     histogram = blocking(Runs.histogram)
+    statistics = blocking(Runs.statistics)
     show = blocking(Runs.show)
     show_ended = blocking(Runs.show_ended)
     show_started = blocking(Runs.show_started)
@@ -227,6 +228,7 @@ class SyncWorkers(Twin):
     remove = blocking(Workers.remove)
     queues = blocking(Workers.queues)
     tasks = blocking(Workers.tasks)
+    leases = blocking(Workers.leases)
     left_to_others = blocking(Workers.left_to_others)
     find_unserved = blocking(Workers.find_unserved)
     handlers = blocking(Workers.handlers)
@@ -297,6 +299,7 @@ class SyncDoctor(Twin):
 
     examine = iterating(Doctor.examine)
     examine_run = blocking(Doctor.examine_run)
+    check = blocking(Doctor.check)
     examine_workflows = iterating(Doctor.examine_workflows)
     repair_run = blocking(Doctor.repair_run)
     sweep = blocking(Doctor.sweep)

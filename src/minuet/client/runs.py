@@ -31,6 +31,7 @@ from minuet.app.results import (
 from minuet.app.retention import Deleted
 from minuet.app.runs import Runs
 from minuet.app.search import FoundRuns, Histogram
+from minuet.app.statistics import StatisticsList
 from minuet.app.watch import Program, Watch, read_program
 from minuet.bridge.history import LEVELS_MAX
 from minuet.bridge.recording import Recording, read_recording
@@ -311,6 +312,12 @@ class RemoteRuns(Remote, Runs):
         """How many runs that fit a filter were created in each part of a time."""
         shape = await self._get("/runs/histogram", q=query, buckets=buckets)
         return reading.read_histogram(shape)
+
+    async def statistics(self, workflow: str | None = None, *, limit: int = 100) -> StatisticsList:
+        """How the newest runs of a workflow went, or of each workflow."""
+        limit = min(limit, PAGE_MAX)
+        page = await self._get("/statistics", workflow=workflow, limit=limit)
+        return [reading.read_statistics(shape) for shape in page["items"]]
 
     async def count(self) -> RunCounts:
         """How many runs are open, by status, and how many dead letters are pending."""
