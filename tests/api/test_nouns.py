@@ -315,3 +315,44 @@ async def test_a_blob_is_stored_and_read(serve: Serve) -> None:
     assert read.content == whole.content == content
     assert (missing.status_code, missing.json()["code"]) == (404, "blob-unreadable")
     assert odd.status_code in (404, 422)
+
+
+# ── the whole store ─────────────────────────────────────────────────────────────────────────
+
+
+async def test_the_state_of_the_store_is_one_answer(serve: Serve) -> None:
+    async with serve() as site:
+        await site.app.workflows.deploy(SHORT)
+        await site.app.wait(await site.start(SHORT))
+        failed = await site.start(FAILING, {"numerator": 1})
+        await site.app.wait(failed)
+        found = await site.get("/overview")
+        statistics = await site.get("/statistics")
+        one = await site.get("/statistics?workflow=short&limit=1")
+        leases = await site.get("/leases")
+        unknown = await site.get("/leases?worker=nobody", 404)
+        sound = await site.get("/doctor?limit=1")
+        rest = await site.get(f"/doctor?cursor={sound['next']}")
+        repaired = await site.post(f"/doctor/{failed}/repair")
+        missing = await site.post("/doctor/nothing/repair", None, 404)
+
+    assert found["runs"]["recent"]["counts"] == {"COMPLETED": 1, "FAILED": 1}
+    assert (found["dead_letters"], found["approvals"]) == (1, 0)
+    assert found["workers"]["counts"] == {"healthy": 1}
+    assert [item["workflow"] for item in statistics["items"]] == ["failing", "short"]
+    assert one["items"][0]["newest"][0]["status"] == "COMPLETED"
+    assert (leases["items"], leases["complete"]) == ([], True)
+    assert unknown["code"] == "not-found"
+    assert (sound["sound"], sound["runs"], rest["runs"], rest["next"]) == (True, 1, 1, None)
+    assert (repaired["changes"], repaired["left"]) == ([], [])
+    assert missing["code"] == "run-not-found"
+
+
+async def test_a_queue_that_nobody_serves_says_why(serve: Serve) -> None:
+    document = {"name": "lost", "nodes": [{"id": "a", "handler": "nowhere"}]}
+    async with serve() as site:
+        await site.start(document)
+        (queue,) = (await site.get("/queues"))["items"]
+
+    assert queue["served_by"] == []
+    assert queue["why"] == "no worker has the handler 'nowhere'"

@@ -112,6 +112,9 @@ def test_every_command_says_the_same_through_a_server(
     failed = twins("run", "fixed.yaml", *HANDLERS, code=1)
     both("runs", "list", "--limit", "3")
     both("runs", "list", "--stalled", "--json")
+    both("runs", "list", "--filter", "status:failed age<1h", "--json")
+    both("runs", "list", "--filter", "status:nothing", code=2)
+    both("runs", "histogram", "--since", "1h", "--buckets", "2")
     for options in ((), ("--json",)):
         both("runs", "show", failed[0], *options)
         both("runs", "show", failed[0], "--all", *options)
@@ -146,6 +149,8 @@ def test_every_command_says_the_same_through_a_server(
     both("runs", "resume", "TWIN", "--if-seq", "1", twins=idle, code=1)
     both("runs", "skip", "TWIN", "first", "--why", "no", "--if-seq", "1", twins=idle, code=1)
     both("runs", "resume", "TWIN", twins=idle)
+    both("runs", "pause", *idle, "--dry-run")
+    both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")
     both("signal", "TWIN", "hello", "-d", '{"a": 1}', twins=idle)
     both("runs", "skip", "TWIN", "first", "--why", "no", twins=idle)
 
@@ -175,6 +180,12 @@ def test_every_command_says_the_same_through_a_server(
 
     # The rest.
     both("workers", "list")
+    both("workers", "leases")
+    both("overview")
+    both("workflows", "stats")
+    both("workflows", "stats", "double", "--json")
+    both("doctor")
+    both("doctor", "--json")
     both("workers", "drain", "nobody", code=2)
     both("webhooks", "list")
     both("webhooks", "test", "nobody", code=2)
@@ -202,7 +213,6 @@ def is_refused(command: Any) -> bool:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("doctor",), "--url does not work here: it reads what the store holds, row by row; use"),
         (("gc",), "--url does not work here: it removes what belongs to the whole store"),
         (("run", "double.yaml"), "it runs nodes in this process, on the store itself; use --store"),
         (("resume",), "it runs nodes in this process"),

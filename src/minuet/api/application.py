@@ -34,6 +34,7 @@ from minuet.api.routes import (
     health,
     keys,
     metrics,
+    overview,
     questions,
     repairs,
     replica,
@@ -61,7 +62,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 #: In the order of the OpenAPI document.
 ROUTES = (
     *(starting, runs, events, questions, repairs, workflows, approvals),
-    *(dead_letters, exchange, workers, webhooks, catalog, blobs, keys, audit, replica),
+    *(dead_letters, exchange, workers, overview, webhooks, catalog, blobs, keys, audit, replica),
     *(health, metrics),
 )
 

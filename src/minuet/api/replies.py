@@ -117,6 +117,67 @@ class ListedRun(RunRow, frozen=True):
     ] = None
 
 
+class Searched(Reply, frozen=True):
+    """How far was looked for runs."""
+
+    runs: Annotated[int, Meta(description="Runs that were looked at for this page.")]
+    outputs: Annotated[int, Meta(description="Those of them whose outputs were read.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not looked at; null: all were.")
+    ]
+    complete: bool
+
+
+class Bucket(Reply, frozen=True, rename={"start": "from"}):
+    """A part of a histogram."""
+
+    start: Moment
+    counts: Annotated[
+        dict[str, int], Meta(description="Runs that were created in it, by their status now.")
+    ]
+
+
+class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
+    """Runs over time."""
+
+    start: Moment
+    end: Moment
+    bucket_ms: int
+    buckets: list[Bucket]
+    counts: Annotated[dict[str, int], Meta(description="All of them, by status.")]
+    counted: Annotated[int, Meta(description="Runs that were looked at.")]
+    back_to: Annotated[
+        Moment | None, Meta(description="Runs older than this were not counted; null: all were.")
+    ]
+    complete: bool
+
+
+class ChangedRun(Reply, frozen=True):
+    """What became of one of several runs, or would."""
+
+    run_id: str
+    workflow: str | None
+    status: Annotated[
+        Status | None,
+        Meta(description="Before a preview, after a change; null: it is not there."),
+    ]
+    changed: bool
+    why: Annotated[str | None, Meta(description="Why it was not changed, or would not be.")]
+
+
+class ManyChanged(Reply, frozen=True):
+    """What became of several runs, or would."""
+
+    action: Literal["cancel", "pause", "resume", "retry", "delete"]
+    preview: bool
+    changed: int
+    refused: int
+    items: list[ChangedRun]
+    next: Annotated[
+        str | None, Meta(description="Of a filter: the `cursor` of the next runs; null: no more.")
+    ]
+
+
 class Unserved(Reply, frozen=True):
     """A node that is ready, in a queue that no live worker serves."""
 
@@ -494,6 +555,111 @@ class Queue(Reply, frozen=True):
     workflow: str
     node: str
     limit: int | None
+    why: Annotated[str | None, Meta(description="Why nobody serves it; null: somebody does.")]
+
+
+class Lease(Reply, frozen=True):
+    """A node instance that a worker holds."""
+
+    run_id: str
+    workflow: str
+    node: str
+    scope: list[int]
+    queue: str
+    attempt: int
+    worker: Annotated[str | None, Meta(description="null: it is not known any more.")]
+    worker_name: str | None
+    since: Moment
+    until: Annotated[
+        Moment | None, Meta(description="Another worker gets it then, unless it is renewed.")
+    ]
+
+
+class WorkflowStatistics(Reply, frozen=True):
+    """How the newest runs of a workflow went."""
+
+    workflow: str
+    version: Annotated[int | None, Meta(description="The newest deployed one; null: none is.")]
+    counted: Annotated[int, Meta(description="Runs that were counted, the newest.")]
+    counts: Annotated[dict[str, int], Meta(description="By status.")]
+    complete: Annotated[bool, Meta(description="false: there are older ones.")]
+    success_rate: Annotated[
+        float | None, Meta(description="Of those that completed or failed; null: there are none.")
+    ]
+    p50_ms: Annotated[int | None, Meta(description="How long those took that completed.")]
+    p99_ms: int | None
+    max_ms: int | None
+    since: Annotated[Moment | None, Meta(description="When the oldest of them was created.")]
+    newest: list[RunRow]
+
+
+class OpenRuns(Reply, frozen=True):
+    """Runs of an overview."""
+
+    open: Annotated[dict[str, int], Meta(description="Open runs, by status.")]
+    recent: Annotated[Histogram, Meta(description="Runs that were created in the last day.")]
+
+
+class StalledRuns(Reply, frozen=True):
+    """Runs that make no progress."""
+
+    runs: int
+    looked_at: Annotated[int, Meta(description="Open runs that were looked at, the newest.")]
+
+
+class Fleet(Reply, frozen=True):
+    """The workers of a store together."""
+
+    counts: Annotated[
+        dict[str, int], Meta(description="How many are healthy, stale, dead or draining.")
+    ]
+    busy: int
+    capacity: int
+    versions: Annotated[dict[str, int], Meta(description="How many have which version of Minuet.")]
+
+
+class Overview(Reply, frozen=True):
+    """The state of a store."""
+
+    version: str
+    tenant: str
+    store: Annotated[str, Meta(description="What the store is, and what it can lose.")]
+    now: Moment
+    runs: OpenRuns
+    dead_letters: int
+    approvals: Annotated[int, Meta(description="That wait; at most 1,000 are counted.")]
+    stalled: StalledRuns
+    queues: list[Queue]
+    workers: Fleet
+
+
+class Finding(Reply, frozen=True):
+    """A problem in what a store holds."""
+
+    run_id: str | None
+    id: Annotated[str, Meta(description="Which invariant, or what kind of problem.")]
+    message: str
+    workflow: str = ""
+
+
+class Checkup(Reply, frozen=True):
+    """What was found in some runs."""
+
+    sound: bool
+    runs: Annotated[int, Meta(description="How many were examined.")]
+    findings: list[Finding]
+    overdue: Annotated[int, Meta(description="Leases and timers that no sweep has handled yet.")]
+    store: str
+    next: Annotated[str | None, Meta(description="The `cursor` of the next runs; null: no more.")]
+
+
+class Repaired(Reply, frozen=True):
+    """What was done to a run, or why nothing was done."""
+
+    run_id: str
+    changes: list[dict[str, Any]]
+    refused: str | None
+    left: list[Finding]
 
 
 class ReadyTask(Reply, frozen=True):

@@ -54,6 +54,9 @@ TAG = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 #: Runs in one page, and inputs in one call of `start_many`.
 PAGE_MAX = 10_000
 
+#: Parts of a histogram.
+BUCKETS_MAX = 500
+
 #: Most ids in one call that goes through them one by one.
 IDS_MAX = 1_000_000
 START_MAX = 100_000
@@ -332,6 +335,9 @@ RULES: dict[str, Rule] = {
     "audit_older_than": optional(seconds()),
     "Workers.drain.worker": any_text,
     "Workers.tasks.worker": any_text,
+    "Workers.leases.worker": optional(any_text),
+    "Statistics.statistics.workflow": optional(any_text),
+    "Doctor.check.limit": whole(1, 1_000),
     "Workers.remove.worker": any_text,
     "Workers.wait_ended.worker": any_text,
     "run": instance(Run),
@@ -339,6 +345,7 @@ RULES: dict[str, Rule] = {
     "plan": instance(Plan),
     # Changing.
     "dry_run": instance(bool),
+    "action": one_of("cancel", "pause", "resume", "retry", "delete"),
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),
@@ -369,6 +376,8 @@ RULES: dict[str, Rule] = {
     "upto": optional(whole(0, SEQ_MAX)),
     "limit": whole(1, PAGE_MAX),
     "levels": whole(1, PAGE_MAX),
+    "query": any_text,
+    "buckets": whole(1, BUCKETS_MAX),
     "statuses": lambda value: tuple(_STATUSES(value)),
     "before": optional(any_text),
     "Questions.instances.node": optional(any_text),

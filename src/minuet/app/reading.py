@@ -16,10 +16,14 @@ import msgspec
 from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
+from minuet.app.bulk import Changed, ManyChanged
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+from minuet.app.doctor import Finding
 from minuet.app.finder import RunCounts
 from minuet.app.keys import StoredKey
+from minuet.app.leases import Leases, LeaseView
 from minuet.app.logs import LogLine
+from minuet.app.overview import Fleet, Overview
 from minuet.app.results import (
     Explanation,
     NodeResult,
@@ -31,7 +35,9 @@ from minuet.app.results import (
     Unserved,
     WaitView,
 )
+from minuet.app.search import Bucket, FoundRuns, Histogram
 from minuet.app.shapes import UNREADABLE, Shape
+from minuet.app.statistics import WorkflowStatistics
 from minuet.app.webhooks import WebhookReceiver
 from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
 from minuet.app.workflows import WorkflowView
@@ -169,6 +175,40 @@ def read_stall(shape: Shape) -> Stall:
     return RemoteStall(read_run(shape), since_ms, (), text=shape["stalled"])
 
 
+def read_found_runs(page: Shape) -> FoundRuns:
+    """A page of runs that fit a filter."""
+    items, searched = page["items"], page["searched"]
+    stalls = {one["run_id"]: read_stall(one) for one in items if one.get("stalled") is not None}
+    return FoundRuns(
+        tuple(map(read_run, items)),
+        stalls,
+        page["next"],
+        searched["runs"],
+        searched["outputs"],
+        at_ms(searched["back_to"]),
+    )
+
+
+def read_many_changed(shape: Shape) -> ManyChanged:
+    runs = tuple(
+        Changed(one["run_id"], one["changed"], one["status"], one["workflow"], one["why"] or "")
+        for one in shape["items"]
+    )
+    return ManyChanged(shape["action"], shape["preview"], runs, shape["next"])
+
+
+def read_histogram(shape: Shape) -> Histogram:
+    return Histogram(
+        _read_moment(shape["from"]),
+        _read_moment(shape["to"]),
+        shape["bucket_ms"],
+        tuple(Bucket(_read_moment(one["from"]), one["counts"]) for one in shape["buckets"]),
+        shape["counts"],
+        shape["counted"],
+        at_ms(shape["back_to"]),
+    )
+
+
 #: The fields of events that may have no value at all, which is null in the answer.
 _EMPTY: frozenset[tuple[str, str]] = frozenset(
     (str(kind.__struct_config__.tag), field.name)
@@ -267,7 +307,63 @@ def read_run_counts(shape: Shape) -> RunCounts:
 
 
 def read_queue(shape: Shape) -> QueueView:
-    return _make(QueueView, shape)
+    return _make(QueueView, shape, why=shape.get("why") or "")
+
+
+def read_leases(page: Shape) -> Leases:
+    leases = tuple(
+        LeaseView(
+            one["run_id"],
+            one["workflow"],
+            one["node"],
+            tuple(one["scope"]),
+            one["queue"],
+            one["attempt"],
+            one["worker"],
+            one["worker_name"],
+            _read_moment(one["since"]),
+            at_ms(one["until"]),
+        )
+        for one in page["items"]
+    )
+    return Leases(leases, page["looked_at"], page["complete"])
+
+
+def read_statistics(shape: Shape) -> WorkflowStatistics:
+    return WorkflowStatistics(
+        shape["workflow"],
+        shape["version"],
+        shape["counted"],
+        shape["counts"],
+        not shape["complete"],
+        shape["success_rate"],
+        shape["p50_ms"],
+        shape["p99_ms"],
+        shape["max_ms"],
+        at_ms(shape["since"]),
+        tuple(map(read_run, shape["newest"])),
+    )
+
+
+def read_overview(shape: Shape) -> Overview:
+    return Overview(
+        shape["version"],
+        shape["tenant"],
+        shape["store"],
+        _read_moment(shape["now"]),
+        shape["runs"]["open"],
+        read_histogram(shape["runs"]["recent"]),
+        shape["dead_letters"],
+        shape["approvals"],
+        shape["stalled"]["runs"],
+        shape["stalled"]["looked_at"],
+        tuple(map(read_queue, shape["queues"])),
+        Fleet(**shape["workers"]),
+    )
+
+
+def read_finding(shape: Shape) -> Finding:
+    return Finding(shape["run_id"] or "", shape["id"], shape["message"], shape.get("workflow", ""))
 
 
 def read_handler(shape: Shape) -> HandlerView:

@@ -31,9 +31,13 @@ from minuet.types import Json
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.audit import AuditEntry
+    from minuet.app.bulk import ManyChanged
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.doctor import Checkup
     from minuet.app.finder import RunCounts
     from minuet.app.keys import NewKey, StoredKey
+    from minuet.app.leases import Leases, LeaseView
+    from minuet.app.overview import Overview
     from minuet.app.results import (
         NodeResult,
         RunResult,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
         Unserved,
         WaitView,
     )
+    from minuet.app.search import FoundRuns, Histogram
+    from minuet.app.statistics import WorkflowStatistics
     from minuet.app.webhooks import WebhookReceiver
     from minuet.app.workers import HandlerView, QueueView, TaskView, WorkerView
     from minuet.app.workflows import WorkflowView
@@ -117,6 +123,58 @@ def row(run: Run) -> Shape:
         "started_at": moment(run.started_ms),
         "ended_at": moment(run.ended_ms),
         "duration_ms": duration_ms,
+    }
+
+
+def found_run(run: Run, stall: Stall | None) -> Shape:
+    """A run that fits a filter; how it stalls, if that was asked for."""
+    return row(run) if stall is None else stalled(stall)
+
+
+def searched(found: FoundRuns) -> Shape:
+    """How far was looked for runs."""
+    return {
+        "runs": found.searched,
+        "outputs": found.outputs,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.next is None,
+    }
+
+
+def histogram(found: Histogram) -> Shape:
+    """Runs over time."""
+    return {
+        "from": moment(found.from_ms),
+        "to": moment(found.to_ms),
+        "bucket_ms": found.bucket_ms,
+        "buckets": [
+            {"from": moment(one.from_ms), "counts": dict(one.counts)} for one in found.buckets
+        ],
+        "counts": dict(found.counts),
+        "counted": found.counted,
+        "back_to": moment(found.back_to_ms),
+        "complete": found.back_to_ms is None,
+    }
+
+
+def many_changed(found: ManyChanged) -> Shape:
+    """What became of several runs, or would."""
+    return {
+        "action": found.action,
+        "preview": found.is_preview,
+        "changed": sum(one.is_changed for one in found.runs),
+        "refused": sum(not one.is_changed for one in found.runs),
+        "items": [
+            {
+                "run_id": one.run_id,
+                "workflow": one.workflow,
+                "status": one.status,
+                "changed": one.is_changed,
+                "why": one.why or None,
+            }
+            for one in found.runs
+        ],
+        "next": found.next,
     }
 
 
@@ -340,6 +398,57 @@ def approval(found: Approval) -> Shape:
     }
 
 
+def statistics(found: WorkflowStatistics) -> Shape:
+    """How the newest runs of a workflow went."""
+    return {
+        "workflow": found.workflow,
+        "version": found.version,
+        "counted": found.counted,
+        "counts": dict(found.counts),
+        "complete": not found.has_more,
+        "success_rate": found.success_rate,
+        "p50_ms": found.p50_ms,
+        "p99_ms": found.p99_ms,
+        "max_ms": found.max_ms,
+        "since": moment(found.first_ms),
+        "newest": [row(one) for one in found.newest],
+    }
+
+
+def overview(found: Overview) -> Shape:
+    """The state of a store."""
+    fleet = found.workers
+    return {
+        "version": found.version,
+        "tenant": found.tenant,
+        "store": found.store,
+        "now": moment(found.now_ms),
+        "runs": {"open": dict(found.open), "recent": histogram(found.recent)},
+        "dead_letters": found.dead_letters,
+        "approvals": found.approvals,
+        "stalled": {"runs": found.stalled, "looked_at": found.stalled_among},
+        "queues": [queue(one) for one in found.queues],
+        "workers": {
+            "counts": dict(fleet.counts),
+            "busy": fleet.busy,
+            "capacity": fleet.capacity,
+            "versions": dict(fleet.versions),
+        },
+    }
+
+
+def checkup(found: Checkup) -> Shape:
+    """What was found in some runs."""
+    return {
+        "sound": not found.findings,
+        "runs": found.runs,
+        "findings": [finding.to_json() for finding in found.findings],
+        "overdue": found.overdue,
+        "store": found.store,
+        "next": found.next,
+    }
+
+
 # ── workers ─────────────────────────────────────────────────────────────────────────────────
 
 
@@ -401,6 +510,33 @@ def queue(found: QueueView) -> Shape:
         "workflow": found.workflow,
         "node": found.node,
         "limit": found.limit,
+        "why": found.why or None,
+    }
+
+
+def lease(found: LeaseView) -> Shape:
+    """A node instance that a worker holds."""
+    return {
+        "run_id": found.run,
+        "workflow": found.workflow,
+        "node": found.node,
+        "scope": list(found.scope),
+        "queue": found.queue,
+        "attempt": found.attempt,
+        "worker": found.worker,
+        "worker_name": found.worker_name,
+        "since": moment(found.since_ms),
+        "until": moment(found.until_ms),
+    }
+
+
+def leases(found: Leases) -> Shape:
+    """What workers hold."""
+    return {
+        "items": [lease(one) for one in found.leases],
+        "next": None,
+        "looked_at": found.looked_at,
+        "complete": found.is_complete,
     }
 
 
