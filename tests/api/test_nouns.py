@@ -317,6 +317,43 @@ async def test_a_blob_is_stored_and_read(serve: Serve) -> None:
     assert odd.status_code in (404, 422)
 
 
+async def test_a_document_is_checked_as_it_was_typed(serve: Serve) -> None:
+    text = (
+        "name: wrong\nnodes:\n"
+        "  - {id: a, type: noop, dependencies: [b]}\n"
+        "  - {id: c, type: noop, nonsense: 1}\n"
+    )
+    async with serve() as site:
+        wrong = await site.post("/workflows/validate", {"document": text})
+        broken = await site.post("/workflows/validate", {"document": "name: [unfinished"})
+        fine = await site.post("/workflows/validate", {"document": ASKING})
+        listed = await site.get("/workflows")
+        await site.post(
+            "/workflows", {"document": "name: typed\nnodes: [{id: a, type: noop}]"}, 201
+        )
+        graph = await site.get("/workflows/typed/graph")
+        unknown = await site.get("/workflows/nothing.yaml/graph", 404)
+        schema = await site.get("/schema")
+
+    assert not wrong["valid"]
+    found = {(one["code"], one["line"], one["path"]) for one in wrong["diagnostics"]}
+    assert ("unknown-node", 3, "nodes[0].dependencies[0]") in found
+    assert ("unknown-field", 4, "nodes[1].nonsense") in found
+    assert wrong["graph"] is None
+    assert not broken["valid"]
+    assert broken["diagnostics"][0]["line"]
+    assert (fine["valid"], fine["diagnostics"], fine["workflow"]) == (True, [], "asking")
+    titles = {node["id"]: node["title"] for node in fine["graph"]["nodes"]}
+    assert titles == {"ask": "Fine?", "yes": None, "no": None}
+    assert {"from": "ask", "to": "no", "roles": ["reject"], "rules": [], "is_default": False} in (
+        fine["graph"]["edges"]
+    )
+    assert listed["items"] == []
+    assert [node["id"] for node in graph["nodes"]] == ["a"]
+    assert unknown["code"] == "workflow-not-found"
+    assert schema["title"] == "Minuet workflow"
+
+
 # ── the whole store ─────────────────────────────────────────────────────────────────────────
 
 

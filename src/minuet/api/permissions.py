@@ -63,8 +63,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "POST /runs/{run_id}/nodes/{node}/set-output": ("operator",),
     "POST /runs/{run_id}/nodes/{node}/take-back": ("operator",),
     "POST /workflows": ("editor",),
+    "POST /workflows/validate": ("viewer",),
+    "GET /schema": ("viewer",),
     "GET /workflows": ("viewer",),
     "GET /workflows/{name}": ("viewer",),
+    "GET /workflows/{name}/graph": ("viewer",),
     "GET /workflows/{name}/versions": ("viewer",),
     "GET /workflows/{name}/tags/{tag}": ("viewer",),
     "PUT /workflows/{name}/tags/{tag}": ("editor",),
@@ -119,9 +122,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
 }
 
 
-#: Changes without an entry in the audit log: the history of the run has them.
+#: Changes without an entry in the audit log: the history of the run has them. A check of a document
+#: changes nothing.
 UNAUDITED = frozenset(
     {
+        "POST /workflows/validate",
         *("POST /runs", "POST /workers/{id}/exchange"),
         "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
     }

@@ -168,6 +168,14 @@ class Deploy(Body, frozen=True):
     ] = ""
 
 
+class Validate(Body, frozen=True):
+    """A document to check."""
+
+    document: Annotated[
+        AnyDocument, Meta(description="A document as data, or as text in YAML or JSON.")
+    ]
+
+
 class MoveTag(Body, frozen=True):
     """Where a tag leads."""
 

@@ -23,6 +23,7 @@ from minuet.errors import (
 )
 from minuet.events import Event, event_type
 from minuet.kernel.view import shown_error
+from minuet.model import dump_document
 from minuet.outcomes import outcome_of
 from minuet.plan.plan import author_of
 from minuet.scopes import decode
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from minuet.app.approvals import Approval
     from minuet.app.audit import AuditEntry
     from minuet.app.bulk import ManyChanged
+    from minuet.app.compiling import CompiledWorkflow
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.doctor import Checkup
     from minuet.app.finder import RunCounts
@@ -694,6 +696,24 @@ def diagnostics(found: Iterable[Diagnostic], file: str) -> list[Shape]:
         }
         for one in found
     ]
+
+
+def validated(compiled: CompiledWorkflow | None, found: list[Shape]) -> Shape:
+    """What is to be said about a document; None: it is not valid."""
+    from minuet.plan.render import to_graph
+
+    if compiled is None:
+        unknown = ("workflow", "plan", "graph", "input_schema", "document")
+        return {"valid": False, "diagnostics": found, **dict.fromkeys(unknown)}
+    return {
+        "valid": True,
+        "diagnostics": found,
+        "workflow": compiled.plan.name,
+        "plan": compiled.digest,
+        "graph": to_graph(compiled.plan),
+        "input_schema": compiled.plan.input_schema,
+        "document": dump_document(compiled.workflow),
+    }
 
 
 # ── API keys ────────────────────────────────────────────────────────────────────────────────
