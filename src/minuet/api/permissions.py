@@ -57,6 +57,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
     "GET /runs/{run_id}/unserved": ("viewer",),
+    "GET /runs/{run_id}/held": ("viewer",),
     "GET /runs/{run_id}/export": ("viewer",),
     "POST /runs/{run_id}/nodes/{node}/skip": ("operator",),
     "POST /runs/{run_id}/nodes/{node}/set-output": ("operator",),

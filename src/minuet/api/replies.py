@@ -127,6 +127,14 @@ class Unserved(Reply, frozen=True):
     name: Annotated[str, Meta(description="The queue with its constraints.")]
 
 
+class HeldInstance(Reply, frozen=True):
+    """A node instance that a worker holds."""
+
+    node: Annotated[str, Meta(description="As the events name it.")]
+    scope: Annotated[str, Meta(description="As the events write it.")]
+    since: Moment
+
+
 class Deleted(Reply, frozen=True):
     """What was deleted, or would be."""
 

@@ -461,6 +461,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/held": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Held
+         * @description The node instances of a run that workers hold at this moment. The history does not say so:
+         *     a node has one event when it is done, and none when it begins.
+         */
+        get: operations["list_held"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/export": {
         parameters: {
             query?: never;
@@ -1701,6 +1722,22 @@ export interface components {
             workers: string[];
             /** @description null: its worker does not say. */
             config_schema: Record<string, never> | null;
+        };
+        /**
+         * HeldInstance
+         * @description A node instance that a worker holds.
+         */
+        HeldInstance: {
+            /** @description As the events name it. */
+            node: string;
+            /** @description As the events write it. */
+            scope: string;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            since: string;
         };
         /**
          * KeepStep
@@ -4760,6 +4797,87 @@ export interface operations {
                 content: {
                     "application/json": {
                         items: components["schemas"]["Unserved"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    list_held: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["HeldInstance"][];
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
                     };
