@@ -8,12 +8,13 @@ const KEY = "minuet.key";
 
 /** What the server answered instead of what was asked for. */
 export class ApiError extends Error {
-  constructor(
-    readonly status: number,
-    readonly problem: Problem | null,
-    message: string,
-  ) {
+  readonly status: number;
+  readonly problem: Problem | null;
+
+  constructor(status: number, problem: Problem | null, message: string) {
     super(message);
+    this.status = status;
+    this.problem = problem;
     this.name = "ApiError";
   }
 

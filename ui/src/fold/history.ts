@@ -453,7 +453,11 @@ export class Cursor {
   /** The nodes of authors that have changed since they were last asked for. */
   private dirty = new Set<string>();
 
-  constructor(readonly history: History) {}
+  readonly history: History;
+
+  constructor(history: History) {
+    this.history = history;
+  }
 
   get run(): RunState {
     return this.history.runs[this.seq]!;

@@ -44,10 +44,12 @@ export class View {
   private readonly above = new Map<string, string[]>();
   private status = "";
 
-  constructor(
-    readonly graph: Graph,
-    readonly cursor: Cursor,
-  ) {
+  readonly graph: Graph;
+  readonly cursor: Cursor;
+
+  constructor(graph: Graph, cursor: Cursor) {
+    this.graph = graph;
+    this.cursor = cursor;
     for (const node of graph.nodes) this.byId.set(node.id, node);
     for (const { from, to, roles } of graph.edges) {
       if (roles.length === 1 && roles[0] === "back") continue;

@@ -170,7 +170,7 @@ export function layOut({ nodes, edges }: LayoutInput): LayoutResult {
 
 /** Give a row the positions nearest to those wanted, in its order and without overlaps: blocks that collide are merged. */
 function settle(row: number[], wanted: number[], width: number[], centre: Float64Array): void {
-  const blocks: { from: number; sum: number; size: number; offset: number }[] = [];
+  const blocks: { from: number; sum: number; size: number }[] = [];
   // Within a block, item n is at the block's start + offsets[n].
   const offsets: number[] = [];
   row.forEach((_, at) => {

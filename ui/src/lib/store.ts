@@ -5,7 +5,11 @@ import { useSyncExternalStore } from "react";
 export class Store<T> {
   private listeners = new Set<() => void>();
 
-  constructor(protected value: T) {}
+  protected value: T;
+
+  constructor(value: T) {
+    this.value = value;
+  }
 
   get = (): T => this.value;
 

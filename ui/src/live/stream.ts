@@ -37,11 +37,12 @@ export class EventStream {
   private pause = PAUSE_MIN;
   private wake: (() => void) | null = null;
 
-  constructor(
-    private readonly path: string,
-    private readonly handlers: Handlers,
-    lastId = "",
-  ) {
+  private readonly path: string;
+  private readonly handlers: Handlers;
+
+  constructor(path: string, handlers: Handlers, lastId = "") {
+    this.path = path;
+    this.handlers = handlers;
     this.lastId = lastId;
     const { signal } = this.control;
     const wake = (): void => {
