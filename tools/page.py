@@ -43,7 +43,7 @@ def build_page(root: Path = ROOT) -> None:
     node, _ = find_node()
     print("building the web page …", file=sys.stderr, flush=True)
     vite = sources / "node_modules" / "vite" / "bin" / "vite.js"
-    subprocess.run([node, str(vite), "build", "--logLevel", "warn"], cwd=sources, check=True)
+    subprocess.run([node, str(vite), "build", "--logLevel", "error"], cwd=sources, check=True)
     stamp.write_text(digest)
 
 

@@ -70,7 +70,7 @@ export function Palette({ onClose }: { onClose: () => void }) {
 function extra(text: string): Command[] {
   if (!text) return [];
   const made: Command[] = [];
-  if (/^[0-9a-f]{32}$/.test(text)) made.push({ label: `Open run ${text}`, icon: "runs", run: () => navigate(`/runs/${text}`) });
+  if (/^[0-9a-f-]{32,36}$/.test(text)) made.push({ label: `Open run ${text}`, icon: "runs", run: () => navigate(`/runs/${text}`) });
   made.push({ label: `Find runs: ${text}`, icon: "search", run: () => navigate(`/runs?q=${encodeURIComponent(text)}`) });
   return made;
 }

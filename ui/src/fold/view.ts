@@ -83,8 +83,8 @@ export class View {
     const skipped = this.decidedSkips(reached);
     for (const node of this.graph.nodes) {
       const next = skipped.has(node.id)
-        ? untouched(node.id, "SKIPPED", "all_arrivals_skipped")
-        : (reached.get(node.id) ?? this.without(node.id, status, failed));
+        ? this.untouched(node, "SKIPPED", "all_arrivals_skipped")
+        : (reached.get(node.id) ?? this.without(node, status, failed));
       const known = this.nodes.get(node.id);
       if (known && (known === next || (next.place < 0 && isSame(known, next)))) continue;
       this.nodes.set(node.id, next);
@@ -248,11 +248,31 @@ export class View {
   }
 
   /** What a node that was never reached shows. */
-  private without(id: string, status: string, failed: Set<string> | null): NodeState {
-    if (!isOver(status)) return untouched(id, "PENDING", "");
-    if (status === "COMPLETED") return untouched(id, "SKIPPED", "not_reached");
-    if (failed?.has(id)) return untouched(id, "FAILED", "upstream_failed");
-    return untouched(id, "CANCELLED", "run_ended");
+  private without(node: GraphNode, status: string, failed: Set<string> | null): NodeState {
+    if (!isOver(status)) return this.untouched(node, "PENDING", "");
+    if (status === "COMPLETED") return this.untouched(node, "SKIPPED", "not_reached");
+    if (failed?.has(node.id)) return this.untouched(node, "FAILED", "upstream_failed");
+    return this.untouched(node, "CANCELLED", "run_ended");
+  }
+
+  private untouched(node: GraphNode, status: NodeStatus, reason: string): NodeState {
+    return {
+      id: node.id,
+      status,
+      reason,
+      scope: [],
+      attempts: 0,
+      error: null,
+      startedAt: null,
+      endedAt: null,
+      event: 0,
+      waiting: null,
+      place: -1,
+      instances: 0,
+      counts: {},
+      join: this.joinOf(node, node.nest.map(() => 0)),
+      undo: null,
+    };
   }
 }
 
@@ -281,28 +301,8 @@ function waitingOf(token: Token): Waiting | null {
   };
 }
 
-function untouched(id: string, status: NodeStatus, reason: string): NodeState {
-  return {
-    id,
-    status,
-    reason,
-    scope: [],
-    attempts: 0,
-    error: null,
-    startedAt: null,
-    endedAt: null,
-    event: 0,
-    waiting: null,
-    place: -1,
-    instances: 0,
-    counts: {},
-    join: null,
-    undo: null,
-  };
-}
-
 function isSame(a: NodeState, b: NodeState): boolean {
-  return a.place === b.place && a.status === b.status && a.reason === b.reason;
+  return a.place === b.place && a.status === b.status && a.reason === b.reason && a.join === b.join;
 }
 
 function push<K, V>(map: Map<K, V[]>, key: K, value: V): void {

@@ -13,7 +13,7 @@ test("a value is opened as far as asked for", () => {
       ["close", ""],
     ],
   );
-  assert.equal(linesOf(value, () => true).length, 8);
+  assert.equal(linesOf(value, () => true).length, 9);
 });
 
 test("a difference names what changed, whatever the order of keys", () => {
