@@ -23,7 +23,7 @@ FLAGS = [
 ]
 
 #: As long as a test may take: a busy machine is no bug.
-PATIENCE_MS = 8_000
+PATIENCE_MS = 30_000
 
 
 @pytest.fixture(scope="session")

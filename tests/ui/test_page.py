@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx2
@@ -10,6 +12,9 @@ import pytest
 from playwright.async_api import Page, expect
 
 from minuet.api.access import Access
+from minuet.api.application import Api
+from minuet.api.serving import bind, serving
+from minuet.app.app import App
 
 from ..api.conftest import Serve
 from . import handlers
@@ -48,6 +53,7 @@ async def test_a_run_appears_in_the_list_and_changes(
         assert "q=status:failed" in page.url
         await page.keyboard.press("Escape")
         await page.keyboard.press("Escape")
+        await expect(row).to_be_visible()
         await page.keyboard.press("j")
         await page.keyboard.press("Enter")
         await expect(page.locator('[data-node="gate"]')).to_be_visible()
@@ -85,23 +91,28 @@ async def test_a_path_that_leads_nowhere_helps_on(serve: Serve, page: Page) -> N
         await expect(page.get_by_text("No runs yet")).to_be_visible()
 
 
-async def test_a_lost_connection_is_said_and_made_up_for(
-    serve: Serve, rough_page: Page, tmp_path: Path
+async def test_a_server_that_comes_back_is_caught_up_with(
+    rough_page: Page, tmp_path: Path
 ) -> None:
     page, store = rough_page, f"sqlite:///{tmp_path}/runs.db"
-    async with serve(store, handlers) as site:
-        await page.goto(f"{site.url}/ui/runs")
+    async with serve_at(0, store) as port:
+        await page.goto(f"http://127.0.0.1:{port}/ui/runs")
         await expect(page.get_by_text("No runs yet")).to_be_visible()
-        await page.context.set_offline(True)
-        site.api.begin_closing()
-        await expect(page.get_by_text("Connection lost")).to_be_visible()
-        site.api.shared.closing.clear()
-        run = await site.start(GATED, "offline")
-        open_gate("offline")
-        await site.app.runs.wait_ended(run, timeout=60)
-        await page.context.set_offline(False)
+    await expect(page.get_by_text("Connection lost")).to_be_visible()
+    async with App(store, handlers=[handlers]) as app:
+        open_gate("away")
+        run = (await app.runs.start(GATED, "away")).run_id
+        await app.runs.wait_ended(run, timeout=60)
+    async with serve_at(port, store):
         await expect(page.get_by_text("caught up")).to_be_visible()
         await expect(page.locator(f'tr[data-key="{run}"] .status')).to_have_text("Completed")
+
+
+@contextlib.asynccontextmanager
+async def serve_at(port: int, store: str) -> AsyncIterator[int]:
+    with bind("127.0.0.1", port) as sock:
+        async with App(store) as app, serving(Api(app), sock):
+            yield sock.getsockname()[1]
 
 
 async def test_the_key_is_asked_for(serve: Serve, rough_page: Page) -> None:
