@@ -101,7 +101,7 @@ async def test_a_server_that_comes_back_is_caught_up_with(
     await expect(page.get_by_text("Connection lost")).to_be_visible()
     async with App(store, handlers=[handlers]) as app:
         open_gate("away")
-        run = (await app.runs.start(GATED, "away")).run_id
+        run = str(await app.runs.start(GATED, "away"))
         await app.runs.wait_ended(run, timeout=60)
     async with serve_at(port, store):
         await expect(page.get_by_text("caught up")).to_be_visible()
