@@ -21,8 +21,9 @@ from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
 from minuet.api.front import Front, Limits, internal_error
 from minuet.api.identity import Gate, KeyRing
 from minuet.api.oidc import TokenChecker
+from minuet.api.page import Page, lead_there
 from minuet.api.pages import answer_error
-from minuet.api.permissions import PREFIX, authorize, check_route
+from minuet.api.permissions import PAGE, PREFIX, authorize, check_route
 from minuet.api.routes import (
     approvals,
     audit,
@@ -159,6 +160,11 @@ def make_routes() -> FastAPI:
     )
     for module in ROUTES:
         made.include_router(module.router, prefix=PREFIX, dependencies=[Depends(authorize)])
+    bare, *rest = PAGE
+    made.add_route(bare, lead_there, methods=["GET"], include_in_schema=False)
+    page = Page()
+    for path in rest:
+        made.add_route(path, page.answer, methods=["GET"], include_in_schema=False)
     inner = made.openapi
 
     def openapi() -> dict[str, Any]:

@@ -195,6 +195,14 @@ class RunCounts(Reply, frozen=True):
     dead_letters: Annotated[int, Meta(description="Those that are pending.")]
 
 
+class HeldInstance(Reply, frozen=True):
+    """A node instance that a worker holds."""
+
+    node: Annotated[str, Meta(description="As the events name it.")]
+    scope: Annotated[str, Meta(description="As the events write it.")]
+    since: Moment
+
+
 class Deleted(Reply, frozen=True):
     """What was deleted, or would be."""
 
