@@ -51,6 +51,8 @@ def to_text(found: NodeType) -> str:
         parts.append(found.description)
     parts.append(f"output: {found.output}")
     parts.append(f"queue: {found.queue}")
+    if found.timeout_seconds is not None:
+        parts.append(f"timeout: {found.timeout_seconds:g} s")
     if found.place:
         parts.append(f"defined at: {found.place}")
     shown = (
