@@ -15,8 +15,8 @@
     ├── ServiceError           a service that a node called did not do what it was asked
     │   ├── ServiceUnavailableError   … but may do it later (Retryable)
     │   └── ServiceRefusedError       … and would not the next time (NonRetryable)
-    │       └── EgressError           its address may not be reached from here
-    ├── AgentError             an agent came to one of its limits, or to no result (NonRetryable)
+    │       ├── EgressError           its address may not be reached from here
+    │       └── AgentError            an agent came to one of its limits, or to no result
     ├── WebhookError           a webhook that came is not signed as it must be, or is too old
     ├── RunError               about one run
     │   ├── DamagedRowError    what the store holds of it cannot be read
@@ -539,16 +539,11 @@ class EgressError(ServiceRefusedError):
         )
 
 
-class AgentError(MinuetError, NonRetryable):
+class AgentError(ServiceRefusedError):
     """An agent came to one of its limits, or to no result. Its calls are kept: when the node is
     tried again, it goes on where it was."""
 
     code = "agent-failed"
-
-    def __init__(self, message: str, *, code: str, details: dict[str, Any] | None = None) -> None:
-        self.code = code
-        self.details = details or {}
-        super().__init__(message)
 
 
 class WebhookError(MinuetError, ValueError):

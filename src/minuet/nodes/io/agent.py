@@ -263,7 +263,7 @@ class Agent:
             return None, f"too many calls at once: at most {CALLS_MAX} are made"
         try:
             arguments = msgspec.json.decode(asked.arguments or "{}")
-        except (msgspec.DecodeError, UnicodeError) as error:
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
             # Services may want to read again what the model has said.
             wrong, asked.arguments = asked.arguments[:ERROR_LENGTH_MAX], "{}"
             return wrong, f"the arguments are not valid JSON: {error}"

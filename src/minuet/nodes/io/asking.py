@@ -57,7 +57,7 @@ def read_json(text: str, schema: Schema) -> tuple[Json, list[str]]:
     fenced = _FENCED.fullmatch(text)
     try:
         value = msgspec.json.decode(fenced[1] if fenced else text)
-    except (msgspec.DecodeError, UnicodeError) as error:
+    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         return None, [f"it is not valid JSON: {error}"]
     return value, schema.find_problems(value, "answer")
 
