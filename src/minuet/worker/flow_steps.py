@@ -226,8 +226,9 @@ class FlowSteps:
         except IsolatedError as error:
             failed, contents = error.examined.under(policy), error.contents
         except BaseException as error:
-            # From outside: the step was stopped, or the time of its function is over.
-            is_stopped = context.cancelled or self._context.cancelled or _is_being_cancelled()
+            # The step was stopped, or the time of its function is over.
+            own = self._context
+            is_stopped = context.cancelled or own.cancelled or own.time_left == 0
             is_ours = isinstance(error, LeaseLost | asyncio.CancelledError)
             if error is context.outage or (is_stopped and is_ours):
                 raise
@@ -281,11 +282,6 @@ class FlowSteps:
         work = partial(contextvars.copy_context().run, function)
         result = await loop.run_in_executor(self._services.threads(), work)
         return await result if inspect.isawaitable(result) else result
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 class _TimeUp(Exception):
