@@ -183,7 +183,8 @@ async def test_no_address_and_no_trick_of_a_model_gets_through(listener: Service
     async with open_service() as model:
         parts = [urls[at : at + 30] for at in range(0, len(urls), 30)]
         model.answer = one_after_another(
-            *(wants(*(("http_request", {"url": url}) for url in part)) for part in parts), says("ok")
+            *(wants(*(("http_request", {"url": url}) for url in part)) for part in parts),
+            says("ok"),
         )
         asked = {"model": "m", "prompt": "p", "available_tools": ["http_request"]}
         agent = node("ag", type="agent", agent_config=asked, config={"base_url": model.url})

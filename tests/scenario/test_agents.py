@@ -79,7 +79,8 @@ async def test_a_worker_that_is_lost_repeats_only_the_call_that_was_under_way(
     scene: Any, service: Service, monkeypatch: pytest.MonkeyPatch, silent: int
 ) -> None:
     monkeypatch.setattr(worker_loop, "IDLE_MS", 5)
-    clock, model, ran = ManualClock(), Model(silent), []
+    clock, model = ManualClock(), Model(silent)
+    ran: list[Any] = []
     service.answer = model.answer
 
     async def look(query: str) -> str:

@@ -345,6 +345,6 @@ AGENT = NodeType(
     secrets_in_config=True,
     timeout_seconds=TIMEOUT_S,
     queue="agent",
-    effects=None,
+    effects="idempotent",
     run_async=run,
 )
