@@ -639,3 +639,48 @@ async def test_a_cancelled_run_hangs_up(stage: Any, service: Service) -> None:
         result = await s.end(run_id)
 
     assert result.status == "CANCELLED"
+
+
+async def test_the_items_of_a_foreach_are_agents_of_their_own(stage: Any, service: Service) -> None:
+    service.answer = lambda asked: says(asked.json["messages"][1]["content"].partition("\n")[0])
+    each = {**agent("ag", prompt="about {{ item }}"), "foreach": {"items": ["a", "b", "c"]}}
+    async with stage() as s:
+        result = await s.run(workflow(each))
+        shown = await s.app.runs.instances(result.run_id, "ag")
+
+    assert [one["result"] for one in result.nodes["ag"].output] == ["about a", "about b", "about c"]
+    assert sorted(len(one.steps) for one in shown.values()) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("is_sync", [True, False])
+async def test_arguments_of_a_tool_have_the_types_of_its_hints(
+    stage: Any, service: Service, is_sync: bool
+) -> None:
+    class Order(msgspec.Struct):
+        number: int
+        note: str = "none"
+
+    got: list[Any] = []
+
+    async def later(order: Order, ctx: minuet.Context) -> Order:
+        got.append((order, len(ctx.idempotency_key)))
+        return Order(order.number + 1)
+
+    def at_once(order: Order, ctx: minuet.Context) -> Order:
+        got.append((order, len(ctx.idempotency_key)))
+        return Order(order.number + 1)
+
+    later.__annotations__ = at_once.__annotations__ = {
+        "order": Order,
+        "ctx": minuet.Context,
+        "return": Order,
+    }
+    service.answer = one_after_another(wants(("tool", {"order": {"number": 4}})), says("ok"))
+    async with stage({"tool": at_once if is_sync else later}) as s:
+        await s.run(workflow(agent(prompt="p", available_tools=["tool"])))
+
+    assert got == [(Order(4), 32)]
+    assert messages(service)[-1]["content"] == '{"number":5,"note":"none"}'
+    schema = service.asked[0].json["tools"][0]["function"]["parameters"]
+    assert schema["properties"]["order"]["properties"]["number"] == {"type": "integer"}
+    assert schema["properties"]["order"]["required"] == ["number"]
