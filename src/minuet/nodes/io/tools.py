@@ -22,6 +22,7 @@ from minuet.nodes.context import Context
 from minuet.nodes.flowing import FLOWING, Starting
 from minuet.nodes.handler import AnyTask, Handlers, Task
 from minuet.nodes.io import http
+from minuet.nodes.io.pipelines import execute_pipeline
 from minuet.schemas import SchemaTooComplexError, compile_schema
 from minuet.types import Json
 
@@ -152,5 +153,9 @@ async def http_request(
 
 #: Tools that agents have without a handler, by name. They are offered only if they are named.
 TOOLS: dict[str, AnyTask] = {
-    "http_request": cast(AnyTask, Task(http_request, effects="idempotent")),
+    tool.name: tool
+    for tool in (
+        cast(AnyTask, Task(http_request, effects="idempotent")),
+        cast(AnyTask, Task(execute_pipeline, effects="idempotent")),
+    )
 }
