@@ -342,11 +342,10 @@ async def test_a_deployed_workflow_is_a_tool(stage: Any, service: Service) -> No
         tree = await s.app.runs.get(result.run_id)
 
     assert service.asked[0].json["tools"][0]["function"]["parameters"] == schema
-    assert [one["content"] for one in messages(service)[3:]] == [
-        '{"pay":5}',
-        'error: order: "x" is not of type "integer"',
-    ]
-    assert [step.kind for step in shown.steps] == ["step", "child", "step"]
+    first, second = (one["content"] for one in messages(service)[3:])
+    assert first == '{"pay":5}'
+    assert second.endswith('order: "x" is not of type "integer"')
+    assert [step.kind for step in shown.steps] == ["step", "child", "child", "step"]
     assert tree.status == "COMPLETED"
 
 
@@ -380,7 +379,12 @@ async def test_anything_but_a_tool_of_the_agent_is_refused(stage: Any, service: 
 
     answers = [one["content"] for one in messages(service) if one["role"] == "tool"]
     assert len(service.asked) == 2  # Nobody but the model was called.
-    assert (called, [step.name for step in shown.steps]) == ([], ["ask model", "ask model #2"])
+    assert called == []
+    assert {step.name.partition(" #")[0] for step in shown.steps} == {
+        "ask model",
+        "search_database",
+    }
+    assert [step.status for step in shown.steps] == ["COMPLETED", *["FAILED"] * 3, "COMPLETED"]
     assert [answer.startswith("error: there is no tool ") for answer in answers[:3]] == [True] * 3
     assert "not valid JSON" in answers[3]
     assert "is not of type" in answers[4]

@@ -119,12 +119,14 @@ class Agent:
     async def work(self, flow: Starting) -> Json:
         """The output of the node. This is a durable function: it does nothing but what follows
         from its steps."""
+        # It begins anew if another worker was faster.
+        self._spent, self._reasoning, self._tool_calls = Spending(), [], []
         next_nodes: dict[str, str] | None = self._call.parts.get("next_nodes")
         only_chooses = next_nodes is not None and not self._tools and "prompt" not in self._config
         result = None if only_chooses else await self._converse(flow)
         output: dict[str, Json] = {"result": result, "reasoning": "\n\n".join(self._reasoning)}
         if next_nodes is not None:
-            shown = dict(self._call.inputs) if only_chooses else result
+            shown = (dict(self._call.inputs) or self._call.input) if only_chooses else result
             output |= await Choosing(self._ask, next_nodes).choose(shown)
         return {
             **output,
@@ -252,7 +254,8 @@ class Agent:
                 text = cut(await tool.call(flow, arguments), RESULT_LENGTH_MAX)
             except Exception as error:
                 # A tool that fails is a result like any other: the model decides what to do.
-                record["error"] = f"{type(error).__name__}: {error}"[:ERROR_LENGTH_MAX]
+                kind = "" if isinstance(error, AgentError) else f"{type(error).__name__}: "
+                record["error"] = f"{kind}{error}"[:ERROR_LENGTH_MAX]
         if "error" in record:
             text = f"error: {record['error']}"
         return {"role": "tool", "tool_call_id": asked.id, "content": text}
@@ -267,11 +270,10 @@ class Agent:
             # Services may want to read again what the model has said.
             wrong, asked.arguments = asked.arguments[:ERROR_LENGTH_MAX], "{}"
             return wrong, f"the arguments are not valid JSON: {error}"
-        tool = self._tools.get(asked.name)
-        if tool is None:
+        if asked.name not in self._tools:
             known = ", ".join(self._tools) or "none"
             return arguments, f"there is no tool {asked.name!r}; the tools are: {known}"
-        return arguments, "; ".join(tool.find_problems(arguments))
+        return arguments, "" if isinstance(arguments, dict) else "the arguments must be an object"
 
 
 #: Fields of the config that a service gets as they are.

@@ -38,7 +38,9 @@ class Spending(msgspec.Struct):
         """AgentError unless there is something left of a budget. What is not known is not left."""
         tokens, usd = budget.get("tokens"), budget.get("usd")
         if tokens is not None and self.is_unknown:
-            raise _refusal(f"the service does not say how many tokens it uses: {whose} has no use")
+            raise _refusal(
+                f"the service does not say how many tokens it uses, so {whose} cannot be kept"
+            )
         if usd is not None and self.cost is None:
             raise _refusal(
                 f"what the model costs is not known, so {whose} cannot be kept: add the model to "

@@ -3,7 +3,7 @@
 A tool is a handler, whose arguments and docstring tell the model how to use it; a deployed
 workflow (`workflow:NAME`), which runs as a child run; or one of those that come with Minuet. A
 call is a step of the agent: it is kept, and not made again after a crash. What the model gives as
-arguments is checked before anything is called.
+arguments is checked first, against the handler's hints or the input of the workflow.
 """
 
 from __future__ import annotations
@@ -48,24 +48,12 @@ class Tool:
         self._description = description[:DESCRIPTION_LENGTH_MAX]
         self._schema = schema
         #: None: it is a workflow.
-        self._task = None if task is None else _ToolTask.of(task)
+        self._task = None if task is None else _ToolTask.of(task, schema)
 
     def describe(self, name: str) -> dict[str, Any]:
         """What the model gets to know of it, under this name."""
         function = {"name": name, "description": self._description, "parameters": self._schema}
         return {"type": "function", "function": function}
-
-    def find_problems(self, arguments: Json) -> list[str]:
-        """What is wrong with the arguments that a model gives."""
-        import jsonschema_rs
-
-        if not isinstance(arguments, dict):
-            return ["arguments: they must be an object"]
-        try:
-            schema = compile_schema(msgspec.json.encode(self._schema))
-        except (SchemaTooComplexError, jsonschema_rs.ValidationError, ValueError):
-            return []  # What does not fit is found when they are bound.
-        return schema.find_problems(arguments, "arguments")
 
     async def call(self, flow: Starting, arguments: dict[str, Json]) -> Json:
         """Call it, as a step."""
@@ -77,18 +65,34 @@ class Tool:
 
 
 class _ToolTask(Task[..., Any]):
-    """A handler whose arguments come from a model: as JSON, and as of a node's config."""
+    """A handler whose arguments come from a model, as JSON. They are checked when it is called,
+    and not in a replay: the handler may have changed by then."""
+
+    _schema: dict[str, Any]
 
     @classmethod
-    def of(cls, task: AnyTask) -> _ToolTask:
+    def of(cls, task: AnyTask, schema: dict[str, Any]) -> _ToolTask:
         made = cls.__new__(cls)
         made.__dict__.update(task.__dict__)
+        made._schema = schema
         # What it returns is shown to the model, as JSON.
         made.__dict__["decode_result"] = lambda value, whose: value
         return made
 
     def call_with(self, arguments: Any, context: Context) -> Any:
+        problems = self._find_problems(arguments)
+        if problems:
+            raise AgentError("; ".join(problems), code="agent-bad-arguments")
         return self.function(**self.bind(arguments, context))
+
+    def _find_problems(self, arguments: Json) -> list[str]:
+        import jsonschema_rs
+
+        try:
+            schema = compile_schema(msgspec.json.encode(self._schema))
+        except (SchemaTooComplexError, jsonschema_rs.ValidationError, ValueError):
+            return []  # What does not fit is found when they are bound.
+        return schema.find_problems(arguments, "arguments")
 
 
 async def find_tools(names: Sequence[str], context: Context) -> dict[str, Tool]:
