@@ -210,6 +210,32 @@ def test_services_are_called_and_tried_again(root: Path, tmp_path: Path) -> None
     assert record["nodes"]["judge"]["output"]["json"] == {"likes": True}
 
 
+def test_an_agent_uses_its_tools_and_chooses_the_next_node(root: Path, tmp_path: Path) -> None:
+    folder = root / "examples/agent"
+    ticket = {"customer": "Ann", "text": "Where is my parcel? I want a refund"}
+    with subprocess.Popen(
+        [sys.executable, str(folder / "model.py")], stdout=subprocess.PIPE, text=True
+    ) as server:
+        assert server.stdout is not None
+        given = json.dumps({"url": server.stdout.readline().strip(), **ticket})
+        try:
+            finished = run(
+                *(root, tmp_path, "-m", "minuet", "run", str(folder / "triage.yaml"), "--json"),
+                *("-i", given),
+            )
+        finally:
+            server.terminate()
+
+    assert finished.returncode == 0, finished.stderr
+    record = json.loads(finished.stdout)
+    known = "order A-1 is lost; help: We refund what was lost."
+    assert record["output"] == {"refund": f"refund for Ann: {known}"}
+    agent = record["nodes"]["agent"]["output"]
+    assert [call["tool"] for call in agent["tool_calls"]] == ["find_orders", "search_help"]
+    assert agent["usage"]["total_tokens"] == 660
+    assert record["nodes"]["answer"]["status"] == "SKIPPED"
+
+
 def test_a_workflow_written_in_python_runs_and_prints_its_document(
     root: Path, tmp_path: Path
 ) -> None:

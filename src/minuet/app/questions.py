@@ -36,7 +36,7 @@ from minuet.kernel.timeline import TaskEvent, causes, task_events
 from minuet.kernel.undo import compensated, undoing_of, undoings
 from minuet.kernel.view import InstanceView, node_views, run_output, shown_error
 from minuet.plan.placement import describe_needs, read_placement
-from minuet.plan.plan import FLOW, author_of, item_id
+from minuet.plan.plan import AGENT, FLOW, author_of, item_id
 from minuet.store.records import Run
 from minuet.types import TERMINAL, Scope
 
@@ -330,9 +330,9 @@ class Questions(Finder):
 
 
 def _steps(fold: Fold, program: Program, node: str, scope: Scope) -> tuple[StepView, ...]:
-    """The steps of a durable function, if the node is one."""
+    """The steps of a durable function or an agent, if the node is one."""
     name = _token_node(program, node)
-    if program.nodes[name].type != FLOW:
+    if program.nodes[name].type not in (FLOW, AGENT):
         return ()
     return steps_of(fold.state.steps, name, encode_scope(scope))
 

@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from minuet.app.arguments import checked, is_storable
-from minuet.app.handlers import all_types, config_schema
+from minuet.app.handlers import all_types
 from minuet.app.leases import Leases, find_leases, why_nobody
 from minuet.app.options import Seconds, as_seconds, to_ms
 from minuet.app.tenant import Tenant
 from minuet.errors import ConfigError
+from minuet.nodes.binding import config_schema
 from minuet.nodes.io.task import TASK
 from minuet.plan.placement import Offer, base_queue, describe_needs, read_placement, unmet
 from minuet.plan.plan import Plan, author_of
@@ -192,7 +193,7 @@ class Workers:
             HandlerView(
                 name,
                 tuple(worker.name for worker in workers if name in worker.executors),
-                config_schema(here.find(name)) if name in own else None,
+                config_schema(here.find(name).function) if name in own else None,
             )
             for name in sorted(names)
         ]

@@ -20,6 +20,7 @@ from minuet.types import Json, Scope
 if TYPE_CHECKING:
     import asyncio
 
+    from minuet.nodes.agents import AgentServices
     from minuet.nodes.io.client import Client
     from minuet.nodes.io.prices import Prices
 
@@ -171,6 +172,11 @@ class Services(Protocol):
         """The output of the node instance's child run, or what to wait for."""
         ...
 
+    @property
+    def agents(self) -> AgentServices:
+        """What agents need."""
+        ...
+
 
 class TimeLimits(NamedTuple):
     """When an attempt should end, and when it is ended, on a clock."""
@@ -298,6 +304,11 @@ class Context:
     def llm(self) -> LlmDefaults:
         """The worker's service for language models. For node types that ask them."""
         return self._services.llm
+
+    @property
+    def agents(self) -> AgentServices:
+        """What agents need of the worker. For their node type."""
+        return self._services.agents
 
     @property
     def input(self) -> Json:

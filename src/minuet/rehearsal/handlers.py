@@ -377,7 +377,8 @@ class Cast:
             else:
                 value = _with_outline(chance, role.outline, draw_output(chance, shape))
             if node.branch is not None and node.branch.type == "agent_driven":
-                chosen = [chance.choice(node.branch.available)] if node.branch.available else []
+                # An agent may also choose nothing: then the default is taken.
+                chosen = chance.choice([[], *([name] for name in node.branch.available)])
                 value = {**(value if isinstance(value, dict) else {}), "next_nodes": chosen}
             if not wanted or self._leads(node, ctx, value) == wanted:
                 break

@@ -90,14 +90,17 @@ class Invocations:
             return self._of_flow(assignment, node)
         if node_type.run_async is None:
             return self._of_handler(assignment, node)
-        return self._of_type(assignment, node, node_type.run_async)
+        return self._of_type(assignment, node, node_type.run_async, node_type.timeout_seconds)
 
-    def _of_type(self, assignment: Assignment, node: Node, run: Asynchronous) -> Invocation:
+    def _of_type(
+        self, assignment: Assignment, node: Node, run: Asynchronous, seconds: float | None
+    ) -> Invocation:
         config = self._own_config(assignment, node)
         context = self._enter(assignment, node, is_async=True)
         call = make_call(assignment, node, config)
+        timeout_ms = _first_ms(node.timeout_ms, seconds)
         return Invocation(
-            run, (call, context), {}, context, node.timeout_ms, soft_ms=node.soft_timeout_ms
+            run, (call, context), {}, context, timeout_ms, soft_ms=node.soft_timeout_ms
         )
 
     def _of_registered(self, assignment: Assignment, node: Node) -> Invocation:
@@ -262,7 +265,7 @@ class Invocations:
 
 
 def _first_ms(written_ms: int | None, own: float | None) -> int | None:
-    """What the document says, else what the handler's author says, in seconds."""
+    """What the document says, else what the author of the handler or the type says, in seconds."""
     return int(own * 1000) if written_ms is None and own is not None else written_ms
 
 
