@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from minuet import __version__
 from minuet.api.access import Access
 from minuet.api.answers import answer_problem
+from minuet.api.compressing import Compressing
 from minuet.api.context import Shared
 from minuet.api.describing import components, describe_access
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
@@ -96,7 +97,7 @@ class Api:
             ],
             make_routes(),
         )
-        self._front = Front(often, access, self.shared.limits, gate)
+        self._front = Front(Compressing(often), access, self.shared.limits, gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["minuet"] = self.shared

@@ -329,7 +329,9 @@ class RemoteRuns(Remote, Runs):
 
     # ── asking ──────────────────────────────────────────────────────────────────────────
 
-    async def events(self, run_id: str, *, after: int = 0) -> builtins.list[dict[str, Any]]:
+    async def events(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> builtins.list[dict[str, Any]]:
         """A run's events as data (`shapes.event`), with what led to each of them."""
         found: builtins.list[dict[str, Any]] = []
         cursor = None
@@ -337,8 +339,8 @@ class RemoteRuns(Remote, Runs):
             page = await self._get(_events(run_id), after=after, limit=EVENTS, cursor=cursor)
             found += page["items"]
             cursor = page["next"]
-            if cursor is None:
-                return found
+            if cursor is None or (upto is not None and int(cursor) >= upto):
+                return [one for one in found if upto is None or one["seq"] <= upto]
 
     async def stored_events(
         self, run_id: str, *, after: int = 0
