@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ..waiting import until_waiting
 from .conftest import Serve
 
 #: Waits for a signal, so that a test can change it while it runs.
@@ -427,3 +428,21 @@ async def test_several_runs_are_changed_at_once(serve: Serve) -> None:
     assert (kept["changed"], deleted["changed"]) == (0, 2)
     assert left["items"] == []
     assert "either ids or a filter" in wrong["problems"][0]
+
+
+async def test_what_a_change_would_do_is_answered_before(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.start(WAITING, {"number": 1})
+        await until_waiting(site.app.store, "signal")
+        path = f"/runs/{run}/preview"
+        cancel = await site.post(path, {"action": "cancel"})
+        retry = await site.post(path, {"action": "retry"})
+        wrong = await site.post(path, {"action": "skip"}, 422)
+        missing = await site.post(path, {"action": "skip", "node": "nothing"}, 404)
+        after = await site.get(f"/runs/{run}/summary")
+
+    assert (cancel["allowed"], cancel["status"], cancel["cut_off"]) == (True, "CANCELLED", ["gate"])
+    assert (retry["allowed"], "cannot be retried" in retry["why"]) == (False, True)
+    assert "node" in wrong["problems"][0]
+    assert missing["code"] == "node-not-found"
+    assert after["status"] == "RUNNING"

@@ -149,6 +149,9 @@ def test_every_command_says_the_same_through_a_server(
     both("runs", "resume", "TWIN", twins=idle)
     both("runs", "pause", *idle, "--dry-run")
     both("runs", "cancel", "--filter", "status:open", "--dry-run", "--json")
+    both("runs", "cancel", "TWIN", "--dry-run", twins=idle)
+    both("signal", "TWIN", "hello", "--dry-run", "--json", twins=idle)
+    both("runs", "skip", "TWIN", "first", "--why", "no", "--dry-run", twins=idle)
     both("signal", "TWIN", "hello", "-d", '{"a": 1}', twins=idle)
     both("runs", "skip", "TWIN", "first", "--why", "no", twins=idle)
 
@@ -156,6 +159,7 @@ def test_every_command_says_the_same_through_a_server(
     asked = twins("run", "gates.yaml", "--timeout", "1", code=3)
     both("approvals", "list", "--run", asked[0])
     both("approvals", "show", f"{asked[0]}:yes", "--json")
+    both("approvals", "approve", "TWIN:yes", "--dry-run", twins=asked)
     both("approvals", "approve", "TWIN:yes", "--as", "ann", twins=asked)
     both("approvals", "approve", "TWIN:yes", "--as", "ben", "--json", twins=asked, code=1)
     both("approvals", "reject", "TWIN:no", "--comment", "too dear", "--as", "ann", twins=asked)

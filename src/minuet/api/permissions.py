@@ -41,6 +41,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}": ("viewer",),
     "GET /runs/{run_id}/summary": ("viewer",),
     "DELETE /runs/{run_id}": ("admin",),
+    "POST /runs/{run_id}/preview": ("viewer",),
     "POST /runs/{run_id}/start": ("operator",),
     "POST /runs/{run_id}/cancel": ("operator",),
     "POST /runs/{run_id}/pause": ("operator",),
@@ -121,11 +122,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
 }
 
 
-#: Changes without an entry in the audit log: the history of the run has them. A check of a document
-#: changes nothing.
+#: Changes without an entry in the audit log: the history of the run has them. Checks and
+#: previews change nothing.
 UNAUDITED = frozenset(
     {
-        "POST /workflows/validate",
+        *("POST /workflows/validate", "POST /runs/{run_id}/preview"),
         *("POST /runs", "POST /workers/{id}/exchange"),
         "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
     }

@@ -152,6 +152,22 @@ class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
     complete: bool
 
 
+class Consequences(Reply, frozen=True):
+    """What a change of a run would do."""
+
+    action: str
+    allowed: bool
+    why: Annotated[str | None, Meta(description="Why it would be refused.")]
+    status: Annotated[str, Meta(description="What the run would be right afterwards.")]
+    ready: Annotated[list[str], Meta(description="Instances that would be ready to run.")]
+    cut_off: Annotated[list[str], Meta(description="Instances that would be cut off.")]
+    undone: Annotated[list[str], Meta(description="Instances to undo, the first one first.")]
+    skipped: Annotated[list[str], Meta(description="Nodes that would be skipped as well.")]
+    next: Annotated[list[str], Meta(description="Nodes that can come next.")]
+    ahead: Annotated[list[str], Meta(description="These, and all that can come after them.")]
+    children: Annotated[list[str], Meta(description="Open child runs that would be cancelled.")]
+
+
 class ChangedRun(Reply, frozen=True):
     """What became of one of several runs, or would."""
 

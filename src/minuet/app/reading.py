@@ -17,6 +17,7 @@ from minuet import events as happened
 from minuet.app.approvals import Approval
 from minuet.app.audit import AuditEntry
 from minuet.app.bulk import Changed, ManyChanged
+from minuet.app.consequences import Consequences
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.doctor import Finding
 from minuet.app.keys import StoredKey
@@ -186,6 +187,10 @@ def read_found_runs(page: Shape) -> FoundRuns:
         searched["outputs"],
         at_ms(searched["back_to"]),
     )
+
+
+def read_consequences(shape: Shape) -> Consequences:
+    return _make(Consequences, shape, is_allowed=shape["allowed"], why=shape["why"] or "")
 
 
 def read_many_changed(shape: Shape) -> ManyChanged:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from minuet.app.audit import AuditEntry
     from minuet.app.bulk import ManyChanged
     from minuet.app.compiling import CompiledWorkflow
+    from minuet.app.consequences import Consequences
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
     from minuet.app.doctor import Checkup
     from minuet.app.keys import NewKey, StoredKey
@@ -155,6 +156,23 @@ def histogram(found: Histogram) -> Shape:
         "counted": found.counted,
         "back_to": moment(found.back_to_ms),
         "complete": found.back_to_ms is None,
+    }
+
+
+def consequences(found: Consequences) -> Shape:
+    """What a change of a run would do."""
+    return {
+        "action": found.action,
+        "allowed": found.is_allowed,
+        "why": found.why or None,
+        "status": found.status,
+        "ready": list(found.ready),
+        "cut_off": list(found.cut_off),
+        "undone": list(found.undone),
+        "skipped": list(found.skipped),
+        "next": list(found.next),
+        "ahead": list(found.ahead),
+        "children": list(found.children),
     }
 
 

@@ -166,6 +166,7 @@ class SyncRuns(Starting):
     skip = blocking(Runs.skip)
     set_output = blocking(Runs.set_output)
     take_back = blocking(Runs.take_back)
+    preview = blocking(Runs.preview)
     change_many = blocking(Runs.change_many)
     delete = blocking(Runs.delete)
     get = blocking(Runs.get)

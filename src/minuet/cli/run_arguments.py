@@ -11,6 +11,7 @@ from minuet.cli.parser import (
     add_older_than,
     add_person,
     add_place,
+    add_preview,
     add_watching,
     add_yes,
     count,
@@ -112,6 +113,7 @@ def add_runs(commands: Commands[Parser]) -> None:
         metavar="NODE",
         help="undo only what completed after this node",
     )
+    add_preview(parser)
     _add_repair(verbs, "skip", "skip a node: what follows goes on without it")
     parser = _add_repair(verbs, "set-output", "give a node an output: its handler is not called")
     parser.add_argument(
@@ -185,9 +187,7 @@ def _add_changes(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         "runs", metavar="RUN", nargs="*", help="run id, or its unambiguous beginning"
     )
     add_many(parser)
-    parser.add_argument(
-        "--dry-run", action="store_true", help="change nothing; say what would happen"
-    )
+    add_preview(parser)
     parser.add_argument(
         "-y",
         "--yes",
@@ -233,6 +233,7 @@ def _add_repair(verbs: Commands[Parser], name: str, summary: str) -> Parser:
         help="kept in the history of the run",
     )
     add_person(parser)
+    add_preview(parser)
     add_place(parser)
     return parser
 
@@ -261,4 +262,5 @@ def add_signal(commands: Commands[Parser]) -> None:
         metavar="KEY",
         help="sending a signal again with this key changes nothing",
     )
+    add_preview(parser)
     add_place(parser)

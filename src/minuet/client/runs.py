@@ -13,6 +13,7 @@ import msgspec
 from minuet.app import reading
 from minuet.app.bulk import BulkAction, ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
+from minuet.app.consequences import Consequences, PreviewAction
 from minuet.app.finder import Run, RunCounts, RunList
 from minuet.app.handle import CANCEL_REASON, RunHandle
 from minuet.app.limits import RunLimits
@@ -238,6 +239,20 @@ class RemoteRuns(Remote, Runs):
     async def _repair(self, run_id: str, node: str, repair: str, body: Any) -> Run:
         path = _path(run_id, "nodes", node, repair)
         return reading.read_run(await self._post(path, body))
+
+    async def preview(
+        self,
+        run_id: str,
+        action: PreviewAction,
+        node: str | None = None,
+        *,
+        data: Any = None,
+        name: str | None = None,
+        to: str | None = None,
+    ) -> Consequences:
+        """What a change of a run would do; nothing is changed."""
+        body = {"action": action, "node": node, "data": _plain(data), "name": name, "to": to}
+        return reading.read_consequences(await self._post(_path(run_id, "preview"), body))
 
     async def change_many(
         self,
