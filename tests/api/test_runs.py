@@ -446,3 +446,20 @@ async def test_what_a_change_would_do_is_answered_before(serve: Serve) -> None:
     assert "node" in wrong["problems"][0]
     assert missing["code"] == "node-not-found"
     assert after["status"] == "RUNNING"
+
+
+async def test_a_node_instance_is_shown_attempt_by_attempt(serve: Serve) -> None:
+    async with serve() as site:
+        run = await site.start(FAILING, {"numerator": 1})
+        await site.app.wait(run)
+        found = await site.get(f"/runs/{run}/nodes/bad/attempts")
+        waiting = await site.start(WAITING, {"number": 1})
+        await until_waiting(site.app.store, "signal")
+        gate = await site.get(f"/runs/{waiting}/nodes/gate/attempts")
+        unknown = await site.get(f"/runs/{run}/nodes/nothing/attempts", 404)
+
+    assert [one["outcome"] for one in found["attempts"]] == ["failed"]
+    assert found["result"]["status"] == "FAILED"
+    assert len(found["idempotency_key"]) == 32
+    assert (gate["given"]["config"], gate["result"]["status"]) == ({"signal": "go"}, "WAITING")
+    assert unknown["code"] == "node-not-found"

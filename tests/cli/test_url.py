@@ -120,6 +120,7 @@ def test_every_command_says_the_same_through_a_server(
         both("runs", "show", failed[0], "--all", *options)
         both("runs", "show", failed[0], "second", *options)
         both("runs", "why", failed[0], "second", *options)
+        both("runs", "attempts", failed[0], "second", *options)
         both("runs", "events", failed[0], *options)
         both("runs", "tree", failed[0], *options)
         both("runs", "replay", failed[0], "--at", "3", *options)

@@ -55,6 +55,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/state": ("viewer",),
     "GET /runs/{run_id}/logs": ("viewer",),
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),
+    "GET /runs/{run_id}/nodes/{node}/attempts": ("viewer",),
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
     "GET /runs/{run_id}/unserved": ("viewer",),

@@ -76,6 +76,34 @@ class Node(Reply, frozen=True):
     compensation: Compensation | None
 
 
+class Attempt(Reply, frozen=True):
+    """One time that a worker had a node instance, or that it waits for one."""
+
+    outcome: Literal["completed", "failed", "running", "lost", "waiting", "cancelled", "queued"]
+    ready_at: Moment | None
+    started_at: Moment | None
+    ended_at: Moment | None
+    session: Annotated[str | None, Meta(description="Of the worker.")]
+    worker: Annotated[str | None, Meta(description="Its name; null: it is not known any more.")]
+    error: dict[str, Any] | None
+    lease_until: Annotated[Moment | None, Meta(description="Of one that runs.")]
+    event: Annotated[int | None, Meta(description="Number of the event that says so.")]
+
+
+class InstanceDetails(Reply, frozen=True):
+    """A node instance with what it was given, and its attempts."""
+
+    node: str
+    scope: list[int]
+    idempotency_key: str
+    given: Annotated[
+        dict[str, Any] | None,
+        Meta(description="`config`, `inputs`, `input` and `item` as its handler sees them."),
+    ]
+    attempts: list[Attempt]
+    result: Node
+
+
 class RunRow(Reply, frozen=True):
     """A run without what only its history says: its output and its nodes."""
 

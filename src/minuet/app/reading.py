@@ -15,6 +15,7 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.attempts import Attempt, InstanceDetails
 from minuet.app.audit import AuditEntry
 from minuet.app.bulk import Changed, ManyChanged
 from minuet.app.consequences import Consequences
@@ -138,6 +139,26 @@ def read_node(shape: Shape) -> NodeResult:
         steps=tuple(_make(StepView, one) for one in shape["steps"]),
         compensation=None if undoing is None else _make(Undoing, undoing),
     )
+
+
+def read_attempts(shape: Shape) -> InstanceDetails:
+    """A node instance with its attempts."""
+    found = tuple(
+        Attempt(
+            one["outcome"],
+            at_ms(one["ready_at"]),
+            at_ms(one["started_at"]),
+            at_ms(one["ended_at"]),
+            one["session"] or "",
+            one["worker"],
+            one["error"],
+            at_ms(one["lease_until"]),
+            one["event"],
+        )
+        for one in shape["attempts"]
+    )
+    scope = tuple(shape["scope"])
+    return InstanceDetails(shape["node"], scope, shape["idempotency_key"], shape["given"], found)
 
 
 def read_wait(shape: Shape) -> WaitView:

@@ -31,6 +31,7 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.attempts import InstanceDetails
     from minuet.app.audit import AuditEntry
     from minuet.app.bulk import ManyChanged
     from minuet.app.compiling import CompiledWorkflow
@@ -302,6 +303,31 @@ def _undoing(found: Undoing) -> Shape:
         "error": found.error,
         "started_at": moment(found.started_ms),
         "ended_at": moment(found.ended_ms),
+    }
+
+
+def attempts(found: InstanceDetails, result: NodeResult) -> Shape:
+    """A node instance with what it was given, and its attempts."""
+    return {
+        "node": found.node,
+        "scope": list(found.scope),
+        "idempotency_key": found.idempotency_key,
+        "given": found.given,
+        "attempts": [
+            {
+                "outcome": one.outcome,
+                "ready_at": moment(one.ready_ms),
+                "started_at": moment(one.started_ms),
+                "ended_at": moment(one.ended_ms),
+                "session": one.session or None,
+                "worker": one.worker,
+                "error": one.error,
+                "lease_until": moment(one.until_ms),
+                "event": one.seq,
+            }
+            for one in found.attempts
+        ],
+        "result": node(result),
     }
 
 

@@ -188,6 +188,7 @@ class SyncRuns(Starting):
     logs = blocking(Runs.logs)
     follow_logs = iterating(Runs.follow_logs)
     instances = blocking(Runs.instances)
+    attempts = blocking(Runs.attempts)
     explain = blocking(Runs.explain)
     tree = blocking(Runs.tree)
     held = blocking(Runs.held)

@@ -89,6 +89,12 @@ def add_runs(commands: Commands[Parser]) -> None:
     _add_about(verbs, "tree", "runs:tree", "show a run with its child runs, and theirs")
     parser = _add_about(verbs, "why", "runs:why", "explain why a node has not run, or why it has")
     parser.add_argument("node", metavar="NODE", help="id of the node; `NODE[2]` is one instance")
+    parser = _add_about(
+        verbs, "attempts", "attempts:attempts", "show what a node was given, and its attempts"
+    )
+    parser.add_argument(
+        "node", metavar="NODE", help="id of the node; `NODE[2]` is one instance (default: the last)"
+    )
     parser = _add_about(verbs, "replay", "runs:replay", "show how a run stood at an earlier event")
     parser.add_argument(
         "--at", metavar="SEQ", type=count, help="number of the event (default: the last one)"

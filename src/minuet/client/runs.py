@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from minuet.app import reading
+from minuet.app.attempts import InstanceDetails
 from minuet.app.bulk import BulkAction, ManyChanged
 from minuet.app.compiling import EncodedInput, is_name, read_source
 from minuet.app.consequences import Consequences, PreviewAction
@@ -416,6 +417,10 @@ class RemoteRuns(Remote, Runs):
         if node is None:
             return found
         return {name: one for name, one in found.items() if name == node or _node(name) == node}
+
+    async def attempts(self, run_id: str, node: str) -> InstanceDetails:
+        """What a node instance was given, and its attempts."""
+        return reading.read_attempts(await self._get(_path(run_id, "nodes", node, "attempts")))
 
     async def explain(self, run_id: str, node: str) -> Explanation:
         """Why a node, or one instance of it (`check[2]`), has not run, or is in its state."""
