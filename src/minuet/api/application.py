@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from minuet import __version__
 from minuet.api.access import Access
 from minuet.api.answers import answer_problem
+from minuet.api.compressing import Compressing
 from minuet.api.context import Shared
 from minuet.api.describing import components, describe_access
 from minuet.api.errors import MethodNotAllowedError, NotFoundError, RequestError
@@ -30,6 +31,7 @@ from minuet.api.routes import (
     blobs,
     catalog,
     dead_letters,
+    dev,
     events,
     exchange,
     health,
@@ -64,7 +66,7 @@ as `cursor` to get the next one. An API key goes into `Authorization: Bearer …
 ROUTES = (
     *(starting, runs, events, questions, repairs, workflows, approvals),
     *(dead_letters, exchange, workers, overview, webhooks, catalog, blobs, keys, audit, replica),
-    *(health, metrics),
+    *(health, metrics, dev),
 )
 
 
@@ -97,7 +99,7 @@ class Api:
             ],
             make_routes(),
         )
-        self._front = Front(often, access, self.shared.limits, gate)
+        self._front = Front(Compressing(often), access, self.shared.limits, gate)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["minuet"] = self.shared

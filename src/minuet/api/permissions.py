@@ -45,6 +45,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}": ("viewer",),
     "GET /runs/{run_id}/summary": ("viewer",),
     "DELETE /runs/{run_id}": ("admin",),
+    "POST /runs/{run_id}/preview": ("viewer",),
     "POST /runs/{run_id}/start": ("operator",),
     "POST /runs/{run_id}/cancel": ("operator",),
     "POST /runs/{run_id}/pause": ("operator",),
@@ -58,6 +59,7 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "GET /runs/{run_id}/state": ("viewer",),
     "GET /runs/{run_id}/logs": ("viewer",),
     "GET /runs/{run_id}/nodes/{node}": ("viewer",),
+    "GET /runs/{run_id}/nodes/{node}/attempts": ("viewer",),
     "GET /runs/{run_id}/why/{node}": ("viewer",),
     "GET /runs/{run_id}/tree": ("viewer",),
     "GET /runs/{run_id}/unserved": ("viewer",),
@@ -116,6 +118,8 @@ NEEDED: dict[str, tuple[Role, ...]] = {
     "DELETE /keys/{id}": ("admin",),
     "GET /audit": ("admin",),
     "GET /metrics": ("viewer",),
+    "GET /dev": ("viewer",),
+    "POST /dev/kill-worker": ("admin",),
     # Rows as they are, with everything that runs were given.
     "GET /replica/changes": ("admin",),
     "GET /replica/runs": ("admin",),
@@ -126,11 +130,11 @@ NEEDED: dict[str, tuple[Role, ...]] = {
 }
 
 
-#: Changes without an entry in the audit log: the history of the run has them. A check of a document
-#: changes nothing.
+#: Changes without an entry in the audit log: the history of the run has them. Checks and
+#: previews change nothing.
 UNAUDITED = frozenset(
     {
-        "POST /workflows/validate",
+        *("POST /workflows/validate", "POST /runs/{run_id}/preview"),
         *("POST /runs", "POST /workers/{id}/exchange"),
         "PUT /workers/{id}/tasks/{task}/steps/{name:path}",
     }

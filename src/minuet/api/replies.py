@@ -76,6 +76,34 @@ class Node(Reply, frozen=True):
     compensation: Compensation | None
 
 
+class Attempt(Reply, frozen=True):
+    """One time that a worker had a node instance, or that it waits for one."""
+
+    outcome: Literal["completed", "failed", "running", "lost", "waiting", "cancelled", "queued"]
+    ready_at: Moment | None
+    started_at: Moment | None
+    ended_at: Moment | None
+    session: Annotated[str | None, Meta(description="Of the worker.")]
+    worker: Annotated[str | None, Meta(description="Its name; null: it is not known any more.")]
+    error: dict[str, Any] | None
+    lease_until: Annotated[Moment | None, Meta(description="Of one that runs.")]
+    event: Annotated[int | None, Meta(description="Number of the event that says so.")]
+
+
+class InstanceDetails(Reply, frozen=True):
+    """A node instance with what it was given, and its attempts."""
+
+    node: str
+    scope: list[int]
+    idempotency_key: str
+    given: Annotated[
+        dict[str, Any] | None,
+        Meta(description="`config`, `inputs`, `input` and `item` as its handler sees them."),
+    ]
+    attempts: list[Attempt]
+    result: Node
+
+
 class RunRow(Reply, frozen=True):
     """A run without what only its history says: its output and its nodes."""
 
@@ -150,6 +178,22 @@ class Histogram(Reply, frozen=True, rename={"start": "from", "end": "to"}):
         Moment | None, Meta(description="Runs older than this were not counted; null: all were.")
     ]
     complete: bool
+
+
+class Consequences(Reply, frozen=True):
+    """What a change of a run would do."""
+
+    action: str
+    allowed: bool
+    why: Annotated[str | None, Meta(description="Why it would be refused.")]
+    status: Annotated[str, Meta(description="What the run would be right afterwards.")]
+    ready: Annotated[list[str], Meta(description="Instances that would be ready to run.")]
+    cut_off: Annotated[list[str], Meta(description="Instances that would be cut off.")]
+    undone: Annotated[list[str], Meta(description="Instances to undo, the first one first.")]
+    skipped: Annotated[list[str], Meta(description="Nodes that would be skipped as well.")]
+    next: Annotated[list[str], Meta(description="Nodes that can come next.")]
+    ahead: Annotated[list[str], Meta(description="These, and all that can come after them.")]
+    children: Annotated[list[str], Meta(description="Open child runs that would be cancelled.")]
 
 
 class ChangedRun(Reply, frozen=True):
@@ -900,6 +944,31 @@ class Alive(Reply, frozen=True):
 
     status: Literal["ok"]
     version: str
+
+
+class Sample(Reply, frozen=True):
+    """The sample of a development server."""
+
+    workflow: str
+    run_id: str
+    worker: Annotated[str, Meta(description="The name of its worker.")]
+    pid: Annotated[
+        int | None, Meta(description="Of the worker's process; null: it is being started again.")
+    ]
+    kills: Annotated[int, Meta(description="How often it was killed.")]
+
+
+class Dev(Reply, frozen=True):
+    """Whether this is a development server."""
+
+    is_dev: bool
+    sample: Sample | None
+
+
+class Killed(Reply, frozen=True):
+    """A process that was killed."""
+
+    pid: int
 
 
 class Problem(Reply, frozen=True):

@@ -309,9 +309,11 @@ class Facade:
         """Short for `app.runs.follow`."""
         return self.runs.follow(run_id, after=after)
 
-    async def events(self, run_id: str, *, after: int = 0) -> list[dict[str, Any]]:
+    async def events(
+        self, run_id: str, *, after: int = 0, upto: int | None = None
+    ) -> list[dict[str, Any]]:
         """Short for `app.runs.events`."""
-        return await self.runs.events(run_id, after=after)
+        return await self.runs.events(run_id, after=after, upto=upto)
 
     async def cancel(
         self, run_id: str, *, reason: str = CANCEL_REASON, seq: int | None = None

@@ -346,6 +346,12 @@ RULES: dict[str, Rule] = {
     # Changing.
     "dry_run": instance(bool),
     "action": one_of("cancel", "pause", "resume", "retry", "delete"),
+    "Runs.preview.action": one_of(
+        *("cancel", "pause", "resume", "retry", "rollback", "signal"),
+        *("skip", "set_output", "take_back", "approve", "reject"),
+    ),
+    "Runs.preview.node": optional(any_text),
+    "Runs.preview.name": optional(lambda value: _signal_name(value)),
     "reason": text(REASON_LENGTH_MAX),
     "to": optional(any_text),
     "undone": instance(bool),

@@ -15,8 +15,10 @@ import msgspec
 
 from minuet import events as happened
 from minuet.app.approvals import Approval
+from minuet.app.attempts import Attempt, InstanceDetails
 from minuet.app.audit import AuditEntry
 from minuet.app.bulk import Changed, ManyChanged
+from minuet.app.consequences import Consequences
 from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
 from minuet.app.doctor import Finding
 from minuet.app.finder import RunCounts
@@ -140,6 +142,26 @@ def read_node(shape: Shape) -> NodeResult:
     )
 
 
+def read_attempts(shape: Shape) -> InstanceDetails:
+    """A node instance with its attempts."""
+    found = tuple(
+        Attempt(
+            one["outcome"],
+            at_ms(one["ready_at"]),
+            at_ms(one["started_at"]),
+            at_ms(one["ended_at"]),
+            one["session"] or "",
+            one["worker"],
+            one["error"],
+            at_ms(one["lease_until"]),
+            one["event"],
+        )
+        for one in shape["attempts"]
+    )
+    scope = tuple(shape["scope"])
+    return InstanceDetails(shape["node"], scope, shape["idempotency_key"], shape["given"], found)
+
+
 def read_wait(shape: Shape) -> WaitView:
     since, until = at_ms(shape["since"]), at_ms(shape["until"])
     return WaitView(shape["kind"], shape["key"], since or 0, until, shape["data"])
@@ -187,6 +209,10 @@ def read_found_runs(page: Shape) -> FoundRuns:
         searched["outputs"],
         at_ms(searched["back_to"]),
     )
+
+
+def read_consequences(shape: Shape) -> Consequences:
+    return _make(Consequences, shape, is_allowed=shape["allowed"], why=shape["why"] or "")
 
 
 def read_many_changed(shape: Shape) -> ManyChanged:

@@ -31,10 +31,13 @@ from minuet.types import Json
 
 if TYPE_CHECKING:
     from minuet.app.approvals import Approval
+    from minuet.app.attempts import InstanceDetails
     from minuet.app.audit import AuditEntry
     from minuet.app.bulk import ManyChanged
     from minuet.app.compiling import CompiledWorkflow
+    from minuet.app.consequences import Consequences
     from minuet.app.dead_letters import DeadLetterView, LetterDetails, LetterGroup, Retried
+    from minuet.app.dev import SampleView
     from minuet.app.doctor import Checkup
     from minuet.app.finder import RunCounts
     from minuet.app.keys import NewKey, StoredKey
@@ -156,6 +159,23 @@ def histogram(found: Histogram) -> Shape:
         "counted": found.counted,
         "back_to": moment(found.back_to_ms),
         "complete": found.back_to_ms is None,
+    }
+
+
+def consequences(found: Consequences) -> Shape:
+    """What a change of a run would do."""
+    return {
+        "action": found.action,
+        "allowed": found.is_allowed,
+        "why": found.why or None,
+        "status": found.status,
+        "ready": list(found.ready),
+        "cut_off": list(found.cut_off),
+        "undone": list(found.undone),
+        "skipped": list(found.skipped),
+        "next": list(found.next),
+        "ahead": list(found.ahead),
+        "children": list(found.children),
     }
 
 
@@ -285,6 +305,31 @@ def _undoing(found: Undoing) -> Shape:
         "error": found.error,
         "started_at": moment(found.started_ms),
         "ended_at": moment(found.ended_ms),
+    }
+
+
+def attempts(found: InstanceDetails, result: NodeResult) -> Shape:
+    """A node instance with what it was given, and its attempts."""
+    return {
+        "node": found.node,
+        "scope": list(found.scope),
+        "idempotency_key": found.idempotency_key,
+        "given": found.given,
+        "attempts": [
+            {
+                "outcome": one.outcome,
+                "ready_at": moment(one.ready_ms),
+                "started_at": moment(one.started_ms),
+                "ended_at": moment(one.ended_ms),
+                "session": one.session or None,
+                "worker": one.worker,
+                "error": one.error,
+                "lease_until": moment(one.until_ms),
+                "event": one.seq,
+            }
+            for one in found.attempts
+        ],
+        "result": node(result),
     }
 
 
@@ -713,6 +758,17 @@ def validated(compiled: CompiledWorkflow | None, found: list[Shape]) -> Shape:
         "graph": to_graph(compiled.plan),
         "input_schema": compiled.plan.input_schema,
         "document": dump_document(compiled.workflow),
+    }
+
+
+def sample(found: SampleView) -> Shape:
+    """The sample of a development server."""
+    return {
+        "workflow": found.workflow,
+        "run_id": found.run_id,
+        "worker": found.worker,
+        "pid": found.pid,
+        "kills": found.kills,
     }
 
 

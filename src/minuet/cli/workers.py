@@ -22,7 +22,6 @@ from minuet.cli.output import (
 )
 from minuet.cli.stores import with_app
 from minuet.errors import ConfigError
-from minuet.scopes import encode
 
 #: Names of workers shown in one line.
 NAMES_MAX = 4
@@ -86,7 +85,7 @@ def leases(arguments: Namespace) -> int:
                 (
                     clean(one.worker_name or "unknown"),
                     one.run,
-                    clean(instance_name(one.node, encode(one.scope))),
+                    clean(instance_name(one.node, one.scope)),
                     format_age(one.since_ms),
                     format_clock(one.until_ms) if one.until_ms is not None else "",
                 )

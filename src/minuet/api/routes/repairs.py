@@ -7,11 +7,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from minuet.api import replies, requests
+from minuet.api.answers import JsonAnswer
 from minuet.api.bodies import read_body
 from minuet.api.changing import CHANGES, answer_change
 from minuet.api.context import Here
 from minuet.api.describing import describes
 from minuet.api.parameters import IfMatch, NodeName, RunId
+from minuet.app import shapes
 
 router = APIRouter(tags=["runs"])
 
@@ -65,3 +67,22 @@ async def take_node_back(
     asked = await read_body(request, requests.Repair)
     take = facade.runs.take_back
     return await answer_change(request, facade, run_id, take, node, by=asked.by, why=asked.why)
+
+
+@router.post(
+    "/runs/{run_id}/preview",
+    **describes(
+        replies.Consequences,
+        body=requests.Preview,
+        errors=(404,),
+        example={"action": "skip", "node": "check"},
+    ),
+)
+async def preview_change(request: Request, facade: Here, run_id: RunId) -> Response:
+    """What a change of a run would do: what would run, be cut off, be undone, and what can come
+    after it. Nothing is changed."""
+    asked = await read_body(request, requests.Preview)
+    found = await facade.runs.preview(
+        run_id, asked.action, asked.node, data=asked.data, name=asked.name, to=asked.to
+    )
+    return JsonAnswer(shapes.consequences(found))
