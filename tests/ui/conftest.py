@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 from playwright.async_api import Browser, ConsoleMessage, Page, async_playwright, expect
-
 from tools.page import build_page, install
 
 from ..api.conftest import Serve, serve

@@ -15,7 +15,7 @@ export interface paths {
          * List Runs
          * @description Runs, the newest first, without their nodes and outputs.
          *
-         *     A page of runs with a tag may be short, or empty, although there is a next one.
+         *     A page may be short, or empty, although there is a next one: `searched` says how far it goes.
          */
         get: operations["list_runs"];
         put?: never;
@@ -93,6 +93,91 @@ export interface paths {
          *     started. One that is RUNNING or PAUSED is refused (409).
          */
         post: operations["trigger_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/histogram": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Histogram
+         * @description How many runs were created in each part of the time from `since` to `until`, by their status
+         *     now. Without these, it is the last day.
+         *
+         *     At most 50,000 runs are counted, the newest; `complete` says whether these were all.
+         */
+        get: operations["get_histogram"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/bulk": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Change Runs
+         * @description Cancel, pause, resume or retry several runs. Each is changed on its own, and the answer says
+         *     of each what became of it.
+         */
+        post: operations["change_runs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/runs/bulk/delete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Delete Runs
+         * @description Delete several runs that are over, with all that belongs to them.
+         */
+        post: operations["delete_runs"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/counts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Count Runs
+         * @description How many runs are open, by status, and how many dead letters are pending. What changes
+         *     meanwhile may be counted or not.
+         */
+        get: operations["count_runs"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -381,6 +466,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/nodes/{node}/attempts": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Attempts
+         * @description One instance of a node, the last one if several are meant: what its handler was given, and
+         *     its attempts with their workers, times and errors.
+         */
+        get: operations["get_attempts"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/runs/{run_id}/why/{node}": {
         parameters: {
             query?: never;
@@ -566,6 +672,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/runs/{run_id}/preview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Preview Change
+         * @description What a change of a run would do: what would run, be cut off, be undone, and what can come
+         *     after it. Nothing is changed.
+         */
+        post: operations["preview_change"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/workflows": {
         parameters: {
             query?: never;
@@ -586,6 +713,47 @@ export interface paths {
          *     The same document again is the same version (`is_new` is false).
          */
         post: operations["deploy_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/validate": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Validate Workflow
+         * @description Check a document, and list all its problems with their lines and columns; the graph of one
+         *     that is valid. Nothing is stored.
+         */
+        post: operations["validate_workflow"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/schema": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Schema
+         * @description The JSON Schema of documents, for editors.
+         */
+        get: operations["get_schema"];
+        put?: never;
+        post?: never;
         delete?: never;
         options?: never;
         head?: never;
@@ -624,6 +792,26 @@ export interface paths {
          * @description The versions of a workflow, the newest first.
          */
         get: operations["list_versions"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/workflows/{name}/graph": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Workflow Graph
+         * @description A version of a workflow as nodes and edges.
+         */
+        get: operations["get_workflow_graph"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1031,6 +1219,110 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/leases": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * List Leases
+         * @description What workers hold at this moment, those of the newest runs first.
+         *
+         *     At most 1,000 open runs are looked at; `complete` says whether these were all.
+         */
+        get: operations["list_leases"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/overview": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Overview
+         * @description The state of the store: runs, queues, workers, and what waits for people.
+         */
+        get: operations["get_overview"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/statistics": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Statistics
+         * @description How the newest runs of each workflow went: of those that are deployed, and of those that have
+         *     one of the newest thousand runs, 200 workflows at most.
+         */
+        get: operations["get_statistics"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/doctor": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Examine Runs
+         * @description Check every invariant on some runs, the newest first; the first page also checks deployed
+         *     workflows. A page with long runs has fewer.
+         */
+        get: operations["examine_runs"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/doctor/{run_id}/repair": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Repair Run
+         * @description Make the rows of a run agree with its history, and say what was changed.
+         */
+        post: operations["repair_run"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/api/v1/webhooks": {
         parameters: {
             query?: never;
@@ -1304,6 +1596,47 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/api/v1/dev": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Get Dev
+         * @description Whether this is a development server, and its sample if it has one.
+         */
+        get: operations["get_dev"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/api/v1/dev/kill-worker": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Kill Worker
+         * @description Kill the worker process of the sample, with SIGKILL. Another one takes up what it held when
+         *     its lease ends.
+         */
+        post: operations["kill_worker"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
 export type webhooks = Record<string, never>;
 export interface components {
@@ -1354,6 +1687,26 @@ export interface components {
             approval_ui_url: string | null;
         };
         /**
+         * Attempt
+         * @description One time that a worker had a node instance, or that it waits for one.
+         */
+        Attempt: {
+            /** @enum {unknown} */
+            outcome: "cancelled" | "completed" | "failed" | "lost" | "queued" | "running" | "waiting";
+            ready_at: string | null;
+            started_at: string | null;
+            ended_at: string | null;
+            /** @description Of the worker. */
+            session: string | null;
+            /** @description Its name; null: it is not known any more. */
+            worker: string | null;
+            error: Record<string, never> | null;
+            /** @description Of one that runs. */
+            lease_until: string | null;
+            /** @description Number of the event that says so. */
+            event: number | null;
+        };
+        /**
          * AuditEntry
          * @description A change that somebody has asked for.
          */
@@ -1390,12 +1743,95 @@ export interface components {
             bytes: number;
         };
         /**
+         * Bucket
+         * @description A part of a histogram.
+         */
+        Bucket: {
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            from: string;
+            /** @description Runs that were created in it, by their status now. */
+            counts: {
+                [key: string]: number;
+            };
+        };
+        /**
          * CancelRun
          * @description Why a run is cancelled.
          */
         CancelRun: {
             /** @default cancelled */
             reason: string;
+        };
+        /**
+         * ChangeRuns
+         * @description What to do with several runs.
+         */
+        ChangeRuns: {
+            /**
+             * @description Ids of runs.
+             * @default []
+             */
+            run_ids: string[];
+            /**
+             * @description A filter, as for `GET /runs`.
+             * @default
+             * @example status:failed age<1h
+             */
+            q: string;
+            /**
+             * @description Of a filter: at most this many.
+             * @default 100
+             */
+            limit: number;
+            /**
+             * @description Of a filter: `next` of the last answer.
+             * @default null
+             */
+            cursor: string | null;
+            /**
+             * @description Change nothing; say what would happen.
+             * @default false
+             */
+            preview: boolean;
+            /** @enum {unknown} */
+            action: "cancel" | "pause" | "resume" | "retry";
+            /**
+             * @description Of `cancel`: stored with the runs.
+             * @default cancelled
+             */
+            reason: string;
+        };
+        /**
+         * ChangedRun
+         * @description What became of one of several runs, or would.
+         */
+        ChangedRun: {
+            run_id: string;
+            workflow: string | null;
+            /** @description Before a preview, after a change; null: it is not there. */
+            status: ("CANCELLED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "PAUSED" | "PENDING" | "RUNNING") | null;
+            changed: boolean;
+            /** @description Why it was not changed, or would not be. */
+            why: string | null;
+        };
+        /**
+         * Checkup
+         * @description What was found in some runs.
+         */
+        Checkup: {
+            sound: boolean;
+            /** @description How many were examined. */
+            runs: number;
+            findings: components["schemas"]["Finding"][];
+            /** @description Leases and timers that no sweep has handled yet. */
+            overdue: number;
+            store: string;
+            /** @description The `cursor` of the next runs; null: no more. */
+            next: string | null;
         };
         /**
          * ChildRun
@@ -1420,6 +1856,32 @@ export interface components {
             error: Record<string, never> | null;
             started_at: string | null;
             ended_at: string | null;
+        };
+        /**
+         * Consequences
+         * @description What a change of a run would do.
+         */
+        Consequences: {
+            action: string;
+            allowed: boolean;
+            /** @description Why it would be refused. */
+            why: string | null;
+            /** @description What the run would be right afterwards. */
+            status: string;
+            /** @description Instances that would be ready to run. */
+            ready: string[];
+            /** @description Instances that would be cut off. */
+            cut_off: string[];
+            /** @description Instances to undo, the first one first. */
+            undone: string[];
+            /** @description Nodes that would be skipped as well. */
+            skipped: string[];
+            /** @description Nodes that can come next. */
+            next: string[];
+            /** @description These, and all that can come after them. */
+            ahead: string[];
+            /** @description Open child runs that would be cancelled. */
+            children: string[];
         };
         /**
          * CreateKey
@@ -1565,6 +2027,14 @@ export interface components {
             by: string;
         };
         /**
+         * Dev
+         * @description Whether this is a development server.
+         */
+        Dev: {
+            is_dev: boolean;
+            sample: components["schemas"]["Sample"] | null;
+        };
+        /**
          * Diagnostic
          * @description A problem of a document.
          */
@@ -1703,14 +2173,136 @@ export interface components {
             data: Record<string, never>;
         };
         /**
+         * Finding
+         * @description A problem in what a store holds.
+         */
+        Finding: {
+            run_id: string | null;
+            /** @description Which invariant, or what kind of problem. */
+            id: string;
+            message: string;
+            /** @default  */
+            workflow: string;
+        };
+        /**
+         * Fleet
+         * @description The workers of a store together.
+         */
+        Fleet: {
+            /** @description How many are healthy, stale, dead or draining. */
+            counts: {
+                [key: string]: number;
+            };
+            busy: number;
+            capacity: number;
+            /** @description How many have which version of Minuet. */
+            versions: {
+                [key: string]: number;
+            };
+        };
+        /**
          * Graph
-         * @description The plan of a run as nodes and edges.
+         * @description A workflow as nodes and edges.
          */
         Graph: {
             name: string;
+            description: string | null;
             constructs: Record<string, never>;
-            nodes: Record<string, never>[];
-            edges: Record<string, never>[];
+            nodes: components["schemas"]["GraphNode"][];
+            edges: components["schemas"]["GraphEdge"][];
+        };
+        /**
+         * GraphBranch
+         * @description How a node chooses what follows it: the first rule that fits wins.
+         */
+        GraphBranch: {
+            /** @enum {unknown} */
+            type: "agent_driven" | "conditional";
+            rules: components["schemas"]["GraphRule"][];
+            default: string[];
+        };
+        /**
+         * GraphEdge
+         * @description An edge of a workflow.
+         */
+        GraphEdge: {
+            from: string;
+            to: string;
+            roles: ("back" | "branch" | "break" | "error" | "reject" | "static" | "timeout")[];
+            rules: components["schemas"]["GraphEdgeRule"][];
+            /** @description Taken if no rule of the branch fits. */
+            is_default: boolean;
+        };
+        /**
+         * GraphEdgeRule
+         * @description A rule of a branch that leads along an edge.
+         */
+        GraphEdgeRule: {
+            rule: number;
+            condition: string;
+        };
+        /**
+         * GraphJoin
+         * @description How many arrivals a node waits for.
+         */
+        GraphJoin: {
+            need: number;
+            expected: number;
+        };
+        /**
+         * GraphLoop
+         * @description How a node repeats what leads to it.
+         */
+        GraphLoop: {
+            condition: string;
+            max_iterations: number;
+            /** @description The first node of what is repeated. */
+            entry: string;
+        };
+        /**
+         * GraphNode
+         * @description A node of a workflow.
+         */
+        GraphNode: {
+            id: string;
+            type: string;
+            handler: string | null;
+            /** @description The loops and joins around it, outermost first. */
+            nest: string[];
+            /** @description Live arrivals that make it ready; 0: all. */
+            need: number;
+            dependencies: string[];
+            dependents: string[];
+            is_entry: boolean;
+            is_terminal: boolean;
+            /** @description The hidden node that renders the output. */
+            is_output: boolean;
+            foreach: boolean;
+            /** @description What people are asked. */
+            title: string | null;
+            join: components["schemas"]["GraphJoin"] | null;
+            /** @description Of a foreach: how its items run. */
+            each: Record<string, never> | null;
+            branch: components["schemas"]["GraphBranch"] | null;
+            loop: components["schemas"]["GraphLoop"] | null;
+            /** @description The workflow that it starts. */
+            child: string | null;
+            /** @description As it was written, with templates. */
+            config: unknown;
+            queue: string;
+            /** @enum {unknown} */
+            on_error: "continue" | "fail" | "path";
+            max_attempts: number;
+            timeout_ms: number | null;
+            has_compensator: boolean;
+        };
+        /**
+         * GraphRule
+         * @description A rule of a branch.
+         */
+        GraphRule: {
+            condition: string;
+            targets: string[];
         };
         /**
          * Handler
@@ -1738,6 +2330,48 @@ export interface components {
              * @example 2026-11-17T08:56:40.123Z
              */
             since: string;
+        };
+        /**
+         * Histogram
+         * @description Runs over time.
+         */
+        Histogram: {
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            from: string;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            to: string;
+            bucket_ms: number;
+            buckets: components["schemas"]["Bucket"][];
+            /** @description All of them, by status. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description Runs that were looked at. */
+            counted: number;
+            /** @description Runs older than this were not counted; null: all were. */
+            back_to: string | null;
+            complete: boolean;
+        };
+        /**
+         * InstanceDetails
+         * @description A node instance with what it was given, and its attempts.
+         */
+        InstanceDetails: {
+            node: string;
+            scope: number[];
+            idempotency_key: string;
+            /** @description `config`, `inputs`, `input` and `item` as its handler sees them. */
+            given: Record<string, never> | null;
+            attempts: components["schemas"]["Attempt"][];
+            result: components["schemas"]["Node"];
         };
         /**
          * KeepStep
@@ -1773,12 +2407,42 @@ export interface components {
             used_at: string | null;
         };
         /**
+         * Killed
+         * @description A process that was killed.
+         */
+        Killed: {
+            pid: number;
+        };
+        /**
          * LeadsTo
          * @description The nodes that follow a decision.
          */
         LeadsTo: {
             approve: string[];
             reject: string[];
+        };
+        /**
+         * Lease
+         * @description A node instance that a worker holds.
+         */
+        Lease: {
+            run_id: string;
+            workflow: string;
+            node: string;
+            scope: number[];
+            queue: string;
+            attempt: number;
+            /** @description null: it is not known any more. */
+            worker: string | null;
+            worker_name: string | null;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            since: string;
+            /** @description Another worker gets it then, unless it is renewed. */
+            until: string | null;
         };
         /**
          * LetterDetails
@@ -1909,6 +2573,52 @@ export interface components {
             text: string;
         };
         /**
+         * ManyChanged
+         * @description What became of several runs, or would.
+         */
+        ManyChanged: {
+            /** @enum {unknown} */
+            action: "cancel" | "delete" | "pause" | "resume" | "retry";
+            preview: boolean;
+            changed: number;
+            refused: number;
+            items: components["schemas"]["ChangedRun"][];
+            /** @description Of a filter: the `cursor` of the next runs; null: no more. */
+            next: string | null;
+        };
+        /**
+         * ManyRuns
+         * @description Several runs: those with these ids, or the newest that fit a filter.
+         */
+        ManyRuns: {
+            /**
+             * @description Ids of runs.
+             * @default []
+             */
+            run_ids: string[];
+            /**
+             * @description A filter, as for `GET /runs`.
+             * @default
+             * @example status:failed age<1h
+             */
+            q: string;
+            /**
+             * @description Of a filter: at most this many.
+             * @default 100
+             */
+            limit: number;
+            /**
+             * @description Of a filter: `next` of the last answer.
+             * @default null
+             */
+            cursor: string | null;
+            /**
+             * @description Change nothing; say what would happen.
+             * @default false
+             */
+            preview: boolean;
+        };
+        /**
          * MoveTag
          * @description Where a tag leads.
          */
@@ -1992,6 +2702,69 @@ export interface components {
          */
         Nothing: Record<string, never>;
         /**
+         * OpenRuns
+         * @description Runs of an overview.
+         */
+        OpenRuns: {
+            /** @description Open runs, by status. */
+            open: {
+                [key: string]: number;
+            };
+            /** @description Runs that were created in the last day. */
+            recent: components["schemas"]["Histogram"];
+        };
+        /**
+         * Overview
+         * @description The state of a store.
+         */
+        Overview: {
+            version: string;
+            tenant: string;
+            /** @description What the store is, and what it can lose. */
+            store: string;
+            /**
+             * Format: date-time
+             * @description RFC 3339 in UTC with milliseconds.
+             * @example 2026-11-17T08:56:40.123Z
+             */
+            now: string;
+            runs: components["schemas"]["OpenRuns"];
+            dead_letters: number;
+            /** @description That wait; at most 1,000 are counted. */
+            approvals: number;
+            stalled: components["schemas"]["StalledRuns"];
+            queues: components["schemas"]["Queue"][];
+            workers: components["schemas"]["Fleet"];
+        };
+        /**
+         * Preview
+         * @description A change of a run that is not made.
+         */
+        Preview: {
+            /** @enum {unknown} */
+            action: "approve" | "cancel" | "pause" | "reject" | "resume" | "retry" | "rollback" | "set_output" | "signal" | "skip" | "take_back";
+            /**
+             * @description The node that it is about; `check[2]` is one instance.
+             * @default null
+             */
+            node: string | null;
+            /**
+             * @description The output, or the data of a signal.
+             * @default null
+             */
+            data: unknown;
+            /**
+             * @description The name of a signal.
+             * @default null
+             */
+            name: string | null;
+            /**
+             * @description Of `rollback`: what came after this node.
+             * @default null
+             */
+            to: string | null;
+        };
+        /**
          * Problem
          * @description What went wrong (RFC 9457).
          */
@@ -2043,6 +2816,8 @@ export interface components {
             workflow: string;
             node: string;
             limit: number | null;
+            /** @description Why nobody serves it; null: somebody does. */
+            why: string | null;
         };
         /**
          * Ready
@@ -2147,6 +2922,16 @@ export interface components {
              * @default
              */
             why: string;
+        };
+        /**
+         * Repaired
+         * @description What was done to a run, or why nothing was done.
+         */
+        Repaired: {
+            run_id: string;
+            changes: Record<string, never>[];
+            refused: string | null;
+            left: components["schemas"]["Finding"][];
         };
         /**
          * Retried
@@ -2326,6 +3111,18 @@ export interface components {
             };
         };
         /**
+         * RunCounts
+         * @description How many runs are not over, and what people have to look at.
+         */
+        RunCounts: {
+            /** @description By status. */
+            open: {
+                [key: string]: number;
+            };
+            /** @description Those that are pending. */
+            dead_letters: number;
+        };
+        /**
          * RunRow
          * @description A run without what only its history says: its output and its nodes.
          */
@@ -2366,6 +3163,33 @@ export interface components {
             started_at: string | null;
             ended_at: string | null;
             duration_ms: number | null;
+        };
+        /**
+         * Sample
+         * @description The sample of a development server.
+         */
+        Sample: {
+            workflow: string;
+            run_id: string;
+            /** @description The name of its worker. */
+            worker: string;
+            /** @description Of the worker's process; null: it is being started again. */
+            pid: number | null;
+            /** @description How often it was killed. */
+            kills: number;
+        };
+        /**
+         * Searched
+         * @description How far was looked for runs.
+         */
+        Searched: {
+            /** @description Runs that were looked at for this page. */
+            runs: number;
+            /** @description Those of them whose outputs were read. */
+            outputs: number;
+            /** @description Runs older than this were not looked at; null: all were. */
+            back_to: string | null;
+            complete: boolean;
         };
         /**
          * SendSignal
@@ -2412,6 +3236,15 @@ export interface components {
              * @enum {unknown}
              */
             result: "applied" | "duplicate" | "stale";
+        };
+        /**
+         * StalledRuns
+         * @description Runs that make no progress.
+         */
+        StalledRuns: {
+            runs: number;
+            /** @description Open runs that were looked at, the newest. */
+            looked_at: number;
         };
         /**
          * StartCreated
@@ -2625,6 +3458,29 @@ export interface components {
             name: string;
         };
         /**
+         * Validate
+         * @description A document to check.
+         */
+        Validate: {
+            /** @description A document as data, or as text in YAML or JSON. */
+            document: Record<string, never> | string;
+        };
+        /**
+         * Validated
+         * @description What is to be said about a document.
+         */
+        Validated: {
+            valid: boolean;
+            diagnostics: components["schemas"]["Diagnostic"][];
+            /** @description Its name; null: it is not valid. */
+            workflow: string | null;
+            plan: string | null;
+            graph: components["schemas"]["Graph"] | null;
+            input_schema: Record<string, never> | null;
+            /** @description As data, with the names of fields as usual. */
+            document: Record<string, never> | null;
+        };
+        /**
          * WaitingFor
          * @description What a node waits for.
          */
@@ -2730,6 +3586,32 @@ export interface components {
             /** @default [] */
             diagnostics: components["schemas"]["Diagnostic"][];
         };
+        /**
+         * WorkflowStatistics
+         * @description How the newest runs of a workflow went.
+         */
+        WorkflowStatistics: {
+            workflow: string;
+            /** @description The newest deployed one; null: none is. */
+            version: number | null;
+            /** @description Runs that were counted, the newest. */
+            counted: number;
+            /** @description By status. */
+            counts: {
+                [key: string]: number;
+            };
+            /** @description false: there are older ones. */
+            complete: boolean;
+            /** @description Of those that completed or failed; null: there are none. */
+            success_rate: number | null;
+            /** @description How long those took that completed. */
+            p50_ms: number | null;
+            p99_ms: number | null;
+            max_ms: number | null;
+            /** @description When the oldest of them was created. */
+            since: string | null;
+            newest: components["schemas"]["RunRow"][];
+        };
     };
     responses: never;
     parameters: never;
@@ -2742,20 +3624,28 @@ export interface operations {
     list_runs: {
         parameters: {
             query?: {
+                /** @description Only runs older than this one. */
+                before?: string | null;
+                /** @description At most this many items. */
+                limit?: number;
+                /** @description `next` of the previous page. */
+                cursor?: string | null;
+                /** @description A filter: words that must all fit. `status:failed`, `workflow:order`, `tag:name:value`, `age<1h`, `took>5s`, `is:stalled`, `error:text`, `input:text`, `output:text`, or a text that may be anywhere; `-` before a word: it must not fit. */
+                q?: string;
                 /** @description Only these; repeatable. */
                 status?: ("PENDING" | "RUNNING" | "PAUSED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "CANCELLED")[];
                 /** @description Only runs of this workflow. */
                 workflow?: string | null;
                 /** @description Only runs that were started by this tag of their workflow, or `name:value`: only runs that have this tag. */
                 tag?: string | null;
-                /** @description Only runs older than this one. */
-                before?: string | null;
-                /** @description Only runs that wait for nobody, and to which nothing happens. The other filters do not count, and there is one page. */
+                /** @description Only child runs of this run. */
+                parent?: string | null;
+                /** @description Only runs created since then: a time, or a duration such as 45m. */
+                since?: string | null;
+                /** @description Only runs created until then: a time, or a duration such as 45m. */
+                until?: string | null;
+                /** @description Only runs that wait for nobody, and to which nothing happens. */
                 stalled?: boolean;
-                /** @description At most this many items. */
-                limit?: number;
-                /** @description `next` of the previous page. */
-                cursor?: string | null;
             };
             header?: never;
             path?: never;
@@ -2773,6 +3663,7 @@ export interface operations {
                         items: components["schemas"]["ListedRun"][];
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
+                        searched: components["schemas"]["Searched"];
                     };
                 };
             };
@@ -3181,6 +4072,306 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_histogram: {
+        parameters: {
+            query?: {
+                /** @description How many parts. */
+                buckets?: number;
+                /** @description A filter: words that must all fit. `status:failed`, `workflow:order`, `tag:name:value`, `age<1h`, `took>5s`, `is:stalled`, `error:text`, `input:text`, `output:text`, or a text that may be anywhere; `-` before a word: it must not fit. */
+                q?: string;
+                /** @description Only these; repeatable. */
+                status?: ("PENDING" | "RUNNING" | "PAUSED" | "COMPENSATING" | "COMPLETED" | "FAILED" | "CANCELLED")[];
+                /** @description Only runs of this workflow. */
+                workflow?: string | null;
+                /** @description Only runs that were started by this tag of their workflow, or `name:value`: only runs that have this tag. */
+                tag?: string | null;
+                /** @description Only child runs of this run. */
+                parent?: string | null;
+                /** @description Only runs created since then: a time, or a duration such as 45m. */
+                since?: string | null;
+                /** @description Only runs created until then: a time, or a duration such as 45m. */
+                until?: string | null;
+                /** @description Only runs that wait for nobody, and to which nothing happens. */
+                stalled?: boolean;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Histogram"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    change_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "cancel",
+                 *       "q": "workflow:order status:paused",
+                 *       "preview": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ChangeRuns"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManyChanged"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    delete_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "q": "status:completed age>30d",
+                 *       "preview": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["ManyRuns"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["ManyChanged"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    count_runs: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["RunCounts"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -3891,7 +5082,10 @@ export interface operations {
     roll_back_run: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -3907,6 +5101,8 @@ export interface operations {
             /** @description OK */
             200: {
                 headers: {
+                    /** @description The number of its last event. */
+                    ETag?: string;
                     [name: string]: unknown;
                 };
                 content: {
@@ -3942,6 +5138,15 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -4534,6 +5739,94 @@ export interface operations {
             };
         };
     };
+    get_attempts: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+                /** @description Id of a node; `check[2]` is its third iteration. */
+                node: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["InstanceDetails"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The state of the run forbids it; the answer has the state. */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     explain_node: {
         parameters: {
             query?: never;
@@ -5019,7 +6312,10 @@ export interface operations {
     skip_node: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5086,6 +6382,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -5118,7 +6423,10 @@ export interface operations {
     set_node_output: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5188,6 +6496,15 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
             /** @description The request is not valid; the answer lists all problems. */
             422: {
                 headers: {
@@ -5220,7 +6537,10 @@ export interface operations {
     take_node_back: {
         parameters: {
             query?: never;
-            header?: never;
+            header?: {
+                /** @description Do it only if this is still the number of the run's last event. */
+                "if-match"?: string | null;
+            };
             path: {
                 /** @description Id of a run. */
                 run_id: string;
@@ -5280,6 +6600,102 @@ export interface operations {
             };
             /** @description The state of the run forbids it; the answer has the state. */
             409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The run has changed since the event that `If-Match` names. */
+            412: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    preview_change: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "action": "skip",
+                 *       "node": "check"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Preview"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Consequences"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
@@ -5473,6 +6889,145 @@ export interface operations {
             };
         };
     };
+    validate_workflow: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "document": "name: greeting\nnodes:\n  - {id: greet, type: noop}\n"
+                 *     }
+                 */
+                "application/json": components["schemas"]["Validate"];
+            };
+        };
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Validated"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_schema: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": Record<string, never>;
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     get_workflow: {
         parameters: {
             query?: never;
@@ -5578,6 +7133,83 @@ export interface operations {
                         /** @description The `cursor` of the next page; null: there is none. */
                         next: string | null;
                     };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_workflow_graph: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Name of a deployed workflow. */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Graph"];
                 };
             };
             /** @description The API key is missing, wrong, revoked or has expired. */
@@ -7558,6 +9190,368 @@ export interface operations {
             };
         };
     };
+    list_leases: {
+        parameters: {
+            query?: {
+                /** @description Only those of this worker: its id. */
+                worker?: string | null;
+                /** @description At most this many items. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["Lease"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                        looked_at: number;
+                        complete: boolean;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_overview: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Overview"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_statistics: {
+        parameters: {
+            query?: {
+                /** @description Only this workflow. */
+                workflow?: string | null;
+                /** @description Runs of each workflow that are counted. */
+                limit?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": {
+                        items: components["schemas"]["WorkflowStatistics"][];
+                        /** @description The `cursor` of the next page; null: there is none. */
+                        next: string | null;
+                    };
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    examine_runs: {
+        parameters: {
+            query?: {
+                /** @description At most this many runs. */
+                limit?: number;
+                /** @description `next` of the previous page. */
+                cursor?: string | null;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Checkup"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    repair_run: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /** @description Id of a run. */
+                run_id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Repaired"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     list_webhooks: {
         parameters: {
             query?: never;
@@ -8613,6 +10607,145 @@ export interface operations {
             };
             /** @description The sender needs another role, or is not one of those who may decide. */
             403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    get_dev: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Dev"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The request is not valid; the answer lists all problems. */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The store is not available: try again. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Anything else that went wrong. */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    kill_worker: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description OK */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Killed"];
+                };
+            };
+            /** @description The API key is missing, wrong, revoked or has expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The sender needs another role, or is not one of those who may decide. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description It does not exist. */
+            404: {
                 headers: {
                     [name: string]: unknown;
                 };
