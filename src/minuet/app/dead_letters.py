@@ -235,7 +235,7 @@ class DeadLetters:
                 "inputs": assignment.inputs(),
                 "input": assignment.input(),
             }
-            if assignment.is_item:
+            if assignment.facts.is_item:
                 found["item"] = assignment.item()
         except MinuetError:
             return None  # What it needs is lost or too large; perhaps it failed for that reason.

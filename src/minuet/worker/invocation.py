@@ -16,12 +16,11 @@ import msgspec
 from minuet.errors import HandlerError, InputError, SecretError, TemplateError
 from minuet.functions.function import Function
 from minuet.kernel.scope import encode
-from minuet.nodes.catalog import NODE_TYPES
 from minuet.nodes.context import Context, Services
 from minuet.nodes.handler import AnyTask, Handlers
 from minuet.nodes.spec import Asynchronous, NodeType
 from minuet.nodes.stand_in import StandIn
-from minuet.plan.plan import Node, author_of
+from minuet.plan.plan import Node
 from minuet.schemas import compile_schema
 from minuet.types import Json
 from minuet.worker.assignment import Assignment
@@ -78,12 +77,12 @@ class Invocations:
         Other exceptions are the user's too: a template's, or those of an argument's class.
         """
         if self._handlers.stand_ins:
-            name = node.id if node.undoes else author_of(node.id)
+            name = node.id if node.undoes else assignment.facts.author
             place = (assignment.header.workflow, name)
             stand_in = self._handlers.stand_ins.get(place)
             if stand_in is not None:
                 return self._of_stand_in(assignment, node, stand_in)
-        node_type = NODE_TYPES.get(node.type)
+        node_type = assignment.facts.node_type
         if node_type is None:
             return self._of_registered(assignment, node)
         if node_type.kind == "flow":
@@ -240,7 +239,7 @@ class Invocations:
             services=self._services,
             run_id=grant.run,
             workflow=assignment.header.workflow,
-            node_id=author_of(node.id),
+            node_id=assignment.facts.author,
             token_node=node.id,
             undone_scope=encode(scope) if node.undoes else None,
             scope=scope,
@@ -252,7 +251,7 @@ class Invocations:
             secrets=node.secrets,
             revealed=assignment.revealed,
             loop=None if is_async else asyncio.get_running_loop(),
-            max_output_bytes=assignment.max_output_bytes,
+            max_output_bytes=assignment.facts.max_output_bytes,
             generation=assignment.header.generation,
             deadline_ms=assignment.header.deadline_ms,
             tags=assignment.header.tags,
