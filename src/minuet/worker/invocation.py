@@ -39,7 +39,7 @@ class Isolated(NamedTuple):
     memory_mb: int | None
 
 
-class Invocation(NamedTuple):
+class Invocation(msgspec.Struct, frozen=True):
     """A function, its arguments, and how it wants to be run."""
 
     function: Callable[..., Any]
@@ -233,15 +233,18 @@ class Invocations:
 
     def _enter(self, assignment: Assignment, node: Node, *, is_async: bool) -> Context:
         """Make the context, and attribute the log lines of this asyncio task to this node."""
-        grant = assignment.grant
-        scope = assignment.undone_scope if node.undoes else assignment.scope
+        grant, header, facts = assignment.grant, assignment.header, assignment.facts
+        scope, undone_scope = assignment.scope, None
+        if facts.undoes:
+            scope = assignment.undone_scope
+            undone_scope = encode(scope)
         context = assignment.context = Context(
             services=self._services,
             run_id=grant.run,
-            workflow=assignment.header.workflow,
-            node_id=assignment.facts.author,
+            workflow=header.workflow,
+            node_id=facts.author,
             token_node=node.id,
-            undone_scope=encode(scope) if node.undoes else None,
+            undone_scope=undone_scope,
             scope=scope,
             scope_text=grant.scope,
             attempt=grant.attempt,
@@ -251,10 +254,10 @@ class Invocations:
             secrets=node.secrets,
             revealed=assignment.revealed,
             loop=None if is_async else asyncio.get_running_loop(),
-            max_output_bytes=assignment.facts.max_output_bytes,
-            generation=assignment.header.generation,
-            deadline_ms=assignment.header.deadline_ms,
-            tags=assignment.header.tags,
+            max_output_bytes=facts.max_output_bytes,
+            generation=header.generation,
+            deadline_ms=header.deadline_ms,
+            tags=header.tags,
         )
         context.enter()
         return context
