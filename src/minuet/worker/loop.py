@@ -244,6 +244,8 @@ class Loop:
                 if not isinstance(item, Released):
                     self._pause.succeed()
             workload.forget(assignment)
+            # The two know each other: they would stay until the next garbage collection.
+            assignment.context = None
             if self._settled is not None:
                 self._settled(assignment.key, assignment.grant.lease, result)
             if isinstance(item, Failed) and not item.hold and result == "applied":
