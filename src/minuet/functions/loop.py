@@ -252,7 +252,7 @@ for _name in vars(asyncio.AbstractEventLoop).keys() - vars(FunctionLoop).keys():
 def _unlink(task: asyncio.Task[Any]) -> None:
     """Take a task that was dropped from the list of what it waited for. The two would keep each
     other, and all that the function has, until the next garbage collection."""
-    waited_for = getattr(task, "_fut_waiter", None)
+    waited_for: Any = getattr(task, "_fut_waiter", None)
     for callback, _ in getattr(waited_for, "_callbacks", None) or ():
         waited_for.remove_done_callback(callback)
 
