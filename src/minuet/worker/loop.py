@@ -256,6 +256,8 @@ class Loop:
         if isinstance(item, _DELAYED) and result not in ("stale", "closed"):
             self._sweeping.expect(item)
         self._workload.forget(assignment)
+        # The two know each other: they would stay until the next garbage collection.
+        assignment.context = None
         if self._settled is not None:
             self._settled(assignment.key, assignment.grant.lease, result)
 
