@@ -17,7 +17,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 PYTEST := $(RUN) -m pytest
 
 # What processes that tests start import, beside the package: compiled once, not by each of them.
-STARTED := tests/children tests/folding.py tests/fault tests/fleet tools bench
+STARTED := tests/children tests/folding.py tests/program.py tests/fault tests/fleet tools bench
 
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
