@@ -12,6 +12,7 @@ import threading
 from collections.abc import Mapping, Sequence
 
 import minuet
+from minuet.api.application import make_routes
 
 #: Imported by those parts of Minuet that need them, when they need them.
 LIBRARIES = (
@@ -27,6 +28,8 @@ for found in pkgutil.walk_packages(minuet.__path__, "minuet."):
         importlib.import_module(found.name)
 for library in LIBRARIES:
     importlib.import_module(library)
+# FastAPI works out its routes when they are first used.
+make_routes().openapi()
 
 
 def run(
