@@ -69,7 +69,8 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 
 faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
 	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
-		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store tests/worker tests/app \
+		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store \
+		tests/worker tests/app tests/hostile tests/scenario tests/simulation \
 		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark

@@ -155,7 +155,7 @@ async def _uncaught(call: Awaitable[Any]) -> Any:
     """The answer to a call, unless somebody has cancelled it.
 
     The driver uses `asyncio.wait_for`, which in Python 3.11 drops a cancellation that comes at the
-    same moment as what it waits for: whoever cancels would wait forever."""
+    same moment as what it waits for: the caller that cancels would wait forever."""
     task = asyncio.current_task()
     assert task is not None
     cancelled = task.cancelling()
