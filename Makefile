@@ -17,7 +17,7 @@ PIP := $(RUN) -m pip --disable-pip-version-check --quiet
 PYTEST := $(RUN) -m pytest
 
 # What processes that tests start import, beside the package: compiled once, not by each of them.
-STARTED := tests/children tests/folding.py tests/fault tests/fleet tools bench
+STARTED := tests/children tests/folding.py tests/program.py tests/fault tests/fleet tools bench
 
 # Stamps: set-up is instant until the requirements or the package's metadata change.
 CORE := .venv/.core
@@ -75,7 +75,8 @@ sim: $(DEV) ## Simulate faults; SEEDS=n, or SEED=n for one, or BUG=name (BUG=all
 
 faults: $(DEV) $(SERVERS) ## Kill processes and servers, cut the power (CUTS=n, 1000), fill the disk; says what it saw
 	@MINUET_TEST_POWER_CUTS=$(or $(CUTS),1000) MINUET_TEST_RACES=50 MINUET_TEST_BLOWS=25 \
-		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store tests/worker tests/app \
+		MINUET_TEST_MIGRATED=10000 $(PYTEST) tests/fault tests/fleet tests/migrate tests/store \
+		tests/worker tests/app tests/hostile tests/scenario tests/simulation \
 		--timeout=0 -q --log-cli-level=INFO
 
 bench: $(DEV) ## Measure; ARGS go to the benchmark

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from .. import programs
+
 EXAMPLES: dict[str, tuple[list[str], Any]] = {
     "hello/hello.yaml": (["-i", "name=Ann"], "Hello Ann!"),
     "order/order.yaml": (
@@ -81,15 +83,9 @@ EXAMPLES: dict[str, tuple[list[str], Any]] = {
 }
 
 
-def run(root: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        cwd=tmp_path,
-        env={**os.environ, "MINUET_STORE": "sqlite:///examples.db"},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+def run(root: Path, tmp_path: Path, *arguments: str) -> programs.Finished:
+    environment = {**os.environ, "MINUET_STORE": "sqlite:///examples.db"}
+    return programs.run(*arguments, folder=tmp_path, environment=environment)
 
 
 @pytest.mark.shows("Y-02", "Y-17")

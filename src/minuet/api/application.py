@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
@@ -132,8 +133,9 @@ class _Often:
         return await self._rest(scope, receive, send)
 
 
+@cache
 def make_routes() -> FastAPI:
-    """All routes, with their OpenAPI document."""
+    """All routes, with their OpenAPI document. They know no App: requests bring it along."""
     made = FastAPI(
         title="Minuet",
         version=__version__,
