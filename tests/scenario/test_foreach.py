@@ -99,7 +99,7 @@ async def test_no_more_items_are_alive_than_max_parallel_and_a_slow_one_delays_n
         run_id = await s.app.start(document)
         await gate.wait_for({0, 1})
         # The others have no tokens yet.
-        assert (await s.app.runs.get(run_id)).counter == 3
+        assert (await s.app.runs.get(run_id)).counter == 2
         for done in range(1, 5):
             # Item 0 stays where it is.
             await gate.let(done)
