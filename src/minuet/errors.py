@@ -162,6 +162,18 @@ class SecretError(HandlerError):
     code = "secret-error"
 
 
+class CannotWaitError(HandlerError):
+    """A node type that waits was run by a worker over HTTP, which cannot keep what it waits for."""
+
+    code = "cannot-wait"
+
+    def __init__(self, name: str) -> None:
+        super().__init__(
+            f"{name!r} waits, and a worker over HTTP cannot do that: run it in a worker on the "
+            "store (minuet worker --store URL)"
+        )
+
+
 class RunError(MinuetError):
     """About one run."""
 

@@ -176,7 +176,7 @@ async def test_each_key_has_requests_of_its_own(serve: Serve) -> None:
     assert statuses == [200, 429, 200, 429]
 
 
-@pytest.mark.shows("U-15", "U-16")
+@pytest.mark.shows("U-15", "U-16", "Z-07")
 async def test_a_tenant_may_have_so_many_open_runs(serve: Serve) -> None:
     waiting = {"name": "w", "nodes": [{"id": "a", "type": "wait", "config": {"signal": "go"}}]}
     async with serve(access=Access(is_required=True), limits=Limits(open_runs=2)) as site:

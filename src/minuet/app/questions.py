@@ -18,6 +18,7 @@ from minuet.app.results import NodeResult, RunResult, RunTree, Unserved, node_re
 from minuet.app.tenant import Tenant
 from minuet.app.watch import Watch
 from minuet.app.workers import Workers, WorkerView
+from minuet.bridge.beginning import first_events
 from minuet.bridge.history import LEVELS_MAX as LEVELS_MAX
 from minuet.bridge.history import HistoryReader, scope_of
 from minuet.bridge.recording import Recorder, Recording
@@ -151,7 +152,8 @@ class Questions(Finder):
     @checked
     async def show_started(self, run: Run) -> RunResult:
         """How a run stands that was just started: what workers hold by now is not read."""
-        history = await self._reader.history(run.run)
+        program = await self.program(run.run, run.plan)
+        history = first_events(run, program) or await self._reader.history(run.run)
         return await self._result(run.run, replay(history), history)
 
     @checked

@@ -133,8 +133,8 @@ class RemoteRuns(Remote, Runs):
         found = await self._post(path, {"input_params": _plain(input)})
         return self._handle(found["execution_id"], as_it_is)
 
-    def _handle(self, run_id: str, decode: Decode) -> RunHandle:
-        return RunHandle(run_id, self, decode, self._raised.of(run_id))
+    def _handle(self, run_id: str, decode: Decode, row: Run | None = None) -> RunHandle:
+        return RunHandle(run_id, self, decode, self._raised.of(run_id), row)
 
     async def prepare(self, runs: Iterable[Run]) -> None:
         """Not possible: a client has no worker."""

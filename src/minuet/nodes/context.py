@@ -389,6 +389,13 @@ class Context:
         elif rest:
             self._printed[stream] = rest
 
+    def end_output(self) -> None:
+        """Keep what the handler has printed last, without an end of line. For the worker."""
+        if self._printed:
+            for stream, text in self._printed.items():
+                self.keep_line(stream, text)
+            self._printed.clear()
+
     def __str__(self) -> str:
         return f"node {self.node_id} of run {self.run_id}"
 

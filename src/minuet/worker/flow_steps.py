@@ -234,6 +234,8 @@ class FlowSteps:
                 raise
             failed = failure_of(error, policy, context.mask)
             contents = masked(contents_of(error), context.mask)
+        finally:
+            context.end_output()
         return msgspec.structs.replace(failed, error={**failed.error, **contents})
 
     async def _limited(self, call: Call, task: AnyTask | None, context: Context) -> Any:

@@ -132,6 +132,8 @@ class Running:
             if _is_workers(error, invocation.context):
                 raise
             return self._failures.in_handler(assignment, error)
+        finally:
+            invocation.context.end_output()
 
     async def _run_with_timeout(
         self, assignment: Assignment, invocation: Invocation, timeout_ms: int

@@ -368,6 +368,7 @@ class Attempt:
                 is_spoilt=isinstance(error, MemoryError),
             )
         finally:
+            context.end_output()
             faulthandler.cancel_dump_traceback_later()
 
     def _run_async(self, task: AnyTask, arguments: dict[str, Any]) -> Any:
