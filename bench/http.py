@@ -60,7 +60,7 @@ class Client:
         self, path: str, body: Any = None, *headers: str, method: str = "POST"
     ) -> tuple[int, bytes]:
         """Status and body of an answer."""
-        if self._streams is None:
+        if self._streams is None or self._streams[0].at_eof():
             self._streams = await asyncio.open_connection(*self._address)
         reader, writer = self._streams
         data = b"" if body is None else json.dumps(body).encode()

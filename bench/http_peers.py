@@ -87,7 +87,12 @@ class Prefect:
             name = "/api/deployments/name/chain/bench"
             _, found = await client.call(name, method="GET")
             self._path = f"/api/deployments/{json.loads(found)['id']}/create_flow_run"
-        status, found = await client.call(self._path, {"parameters": {"length": 1}}, JSON)
+        while True:
+            status, found = await client.call(self._path, {"parameters": {"length": 1}}, JSON)
+            # Its database is busy; its own client tries again as well.
+            if status != 503:
+                break
+            await asyncio.sleep(POLL_S)
         expect(status, 201)
         run: str = json.loads(found)["id"]
         return run

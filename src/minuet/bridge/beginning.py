@@ -11,7 +11,7 @@ import msgspec
 from minuet.events import RunCreated, RunStarted
 from minuet.kernel.fold import NumberedEvent
 from minuet.kernel.program import Program
-from minuet.scopes import encode
+from minuet.kernel.scope import encode
 from minuet.store.records import Run
 
 
